@@ -1,0 +1,79 @@
+MODULE        = github.com/redis-ratelimit/caddy-redis-ratelimit
+CADDY_VERSION = $(shell go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+
+# Empty where there is no C compiler, which the race detector needs.
+RACE    ?= $(if $(shell command -v $${CC:-gcc} 2>/dev/null),-race)
+TIMEOUT ?= 10m
+
+GOLANGCI_LINT = .build/golangci-lint
+XCADDY        = .build/xcaddy
+GOVULNCHECK   = .build/govulncheck
+
+# Modules of their own, so that their dependencies stay out of the root one.
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+
+# Pure Go throughout; only the race detector asks for a C compiler.
+export CGO_ENABLED = 0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' \
+		$(MAKEFILE_LIST)
+
+# The flags are xcaddy's own, so that both share the build cache.
+.PHONY: build
+build: ## build ./caddy, Caddy with the rate limiter (needs only Go)
+	go build -trimpath -tags nobadger,nomysql,nopgx -o caddy ./cmd/caddy
+
+.PHONY: run
+run: build ## build ./caddy and run it with Caddyfile.example
+	./caddy run --config Caddyfile.example --adapter caddyfile
+
+.PHONY: test
+test: ## run all tests, with the race detector if there is gcc
+	.ci/need redis-server
+	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
+	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
+
+.PHONY: vet
+vet: ## run go vet
+	go vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vulnerabilities
+	@test -z "$$(gofmt -l .)" || { echo 'make fmt is due for:'; gofmt -l .; exit 1; }
+	.ci/need luacheck:lua-check
+	luacheck --no-color --quiet scripts
+	@for module in $(MODULES); do \
+		echo "go -C $$module mod tidy -diff"; \
+		go -C $$module mod tidy -diff || exit 1; \
+	done
+	$(GOLANGCI_LINT) config verify
+	$(GOLANGCI_LINT) run ./...
+	.ci/vulncheck $(GOVULNCHECK)
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## format the Go code
+	$(GOLANGCI_LINT) fmt ./...
+
+.PHONY: xcaddy
+xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree with xcaddy
+	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)=. --output caddy-xcaddy
+
+.PHONY: clean
+clean: ## remove what the other targets have built
+	rm -rf .build caddy caddy-xcaddy coverage*
+
+# $(call tool,PACKAGE) builds a tool in the version that tools/go.mod names.
+tool = go -C tools build -o ../$@ $(1)
+
+$(GOLANGCI_LINT): tools/go.mod tools/go.sum
+	$(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+$(XCADDY): tools/go.mod tools/go.sum
+	$(call tool,github.com/caddyserver/xcaddy/cmd/xcaddy)
+
+$(GOVULNCHECK): tools/go.mod tools/go.sum
+	$(call tool,golang.org/x/vuln/cmd/govulncheck)

@@ -1,0 +1,163 @@
+package redisratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func init() {
+	caddy.RegisterModule(App{})
+}
+
+const appName = "redis_ratelimit"
+
+// App holds what all redis_ratelimit handlers of a configuration share. Without it, or without
+// `redis` in it, the limits live in this process.
+type App struct {
+	// The Redis that shares the counts. Default: none, counts are kept in this process.
+	Redis *Redis `json:"redis,omitempty"`
+
+	// How long a request waits for Redis. Connecting has its own budget of 5 seconds, in the
+	// background. Default: 100ms.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// What handlers do when Redis cannot decide, unless they say otherwise: `local`, `open` or
+	// `closed`. Default: `local`.
+	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
+
+	// Begins the name of every Redis key: letters, digits and `:_.-`. Default: `rl`.
+	KeyPrefix *string `json:"key_prefix,omitempty"`
+
+	// A secret by which clients' keys appear in Redis as HMAC-SHA256 only. Placeholders are
+	// resolved when the configuration is loaded. Default: none, clients' keys are readable.
+	HashKeys string `json:"hash_keys,omitempty"`
+
+	guard   *limiter.Guard
+	claimed claimedPolicies
+	memory  *sharedMemory
+	remote  *sharedRedis
+	logger  *zap.Logger
+}
+
+const (
+	defaultTimeout   = 100 * time.Millisecond
+	defaultKeyPrefix = "rl"
+)
+
+var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]*$`)
+
+// CaddyModule returns the Caddy module information.
+func (App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
+}
+
+// Provision acquires the stores, which outlive configurations. It does not connect.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.claimed = claimedPolicies{}
+	a.setDefaults()
+	if err := a.check(); err != nil {
+		return err
+	}
+	memory, err := acquireMemory()
+	if err != nil {
+		return err
+	}
+	a.memory = memory
+	if a.Redis == nil {
+		a.guard = memory.guard
+		return nil
+	}
+	options, err := a.resolve()
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	remote, err := acquireRedis(options, memory.store)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	a.remote, a.guard = remote, remote.guard
+	return nil
+}
+
+func (a *App) setDefaults() {
+	if a.Timeout == 0 {
+		a.Timeout = caddy.Duration(defaultTimeout)
+	}
+	if a.FailMode == "" {
+		a.FailMode = limiter.FailLocal
+	}
+	if a.KeyPrefix == nil {
+		a.KeyPrefix = new(defaultKeyPrefix)
+	}
+}
+
+func (a *App) check() error {
+	switch {
+	case a.Timeout < 0:
+		return errors.New("timeout: use a duration above 0 such as 100ms")
+	case !slices.Contains(limiter.FailModes(), a.FailMode):
+		return fmt.Errorf("fail_mode %q: use local, open or closed", a.FailMode)
+	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
+		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", *a.KeyPrefix)
+	}
+	return nil
+}
+
+// Start says where the counts live, and connects in the background, so that the first request
+// finds a connection.
+func (a *App) Start() error {
+	if a.remote == nil {
+		if a.memory.announced.CompareAndSwap(false, true) {
+			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
+		}
+		return nil
+	}
+	go func(remote *sharedRedis, logger *zap.Logger) {
+		ctx, cancel := context.WithTimeout(context.Background(), limiter.ConnectBudget)
+		defer cancel()
+		if err := limiter.Ping(ctx, remote.store.Client()); err != nil {
+			logger.Debug("redis does not answer yet", zap.Error(err))
+		}
+	}(a.remote, a.logger)
+	return nil
+}
+
+// Stop does nothing: requests may still come, and the stores work until Cleanup.
+func (a *App) Stop() error { return nil }
+
+// Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
+// this app acquired.
+func (a *App) Cleanup() error {
+	var errs []error
+	if a.remote != nil {
+		errs = append(errs, a.remote.release())
+		a.remote = nil
+	}
+	if a.memory != nil {
+		errs = append(errs, releaseMemory())
+		a.memory = nil
+	}
+	return errors.Join(errs...)
+}
+
+// policy returns the policy of that name in this configuration.
+func (a *App) policy(s limiter.Settings, prefixes prefixes) (*limiter.Policy, error) {
+	return a.claimed.claim(s, prefixes)
+}
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

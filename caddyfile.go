@@ -1,0 +1,300 @@
+package redisratelimit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func init() {
+	httpcaddyfile.RegisterHandlerDirective(appName, parseHandler)
+	httpcaddyfile.RegisterDirectiveOrder(appName, httpcaddyfile.Before, "basic_auth")
+}
+
+// parseHandler reads the directive:
+//
+//	redis_ratelimit [<matcher>] [<key> <limit> <window>] {
+//		name      <policy>
+//		key       <text with placeholders>
+//		limit     <n>
+//		window    <duration>
+//		algorithm <name>
+//		burst     <n>
+//		weight    <n>
+//
+//		policy <name> {
+//			key       <text with placeholders>
+//			limit     <n>
+//			window    <duration>
+//			algorithm <name>
+//			burst     <n>
+//			weight    <n>
+//		}
+//
+//		fail_mode    local|open|closed
+//		status       <400-599>
+//		ipv4_prefix  <0-32>
+//		ipv6_prefix  <0-128>
+//		on_empty_key client_ip|skip|reject
+//	}
+//
+// A handler has one policy, described in the directive itself, or any number of policy blocks.
+func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	p := &handlerParser{Dispenser: h.Dispenser, handler: new(Handler)}
+	p.Next()
+	if err := p.parse(); err != nil {
+		return nil, err
+	}
+	if err := p.claim(h.State); err != nil {
+		return nil, err
+	}
+	return p.handler, nil
+}
+
+// handlerParser reads one directive.
+type handlerParser struct {
+	*caddyfile.Dispenser
+	handler *Handler
+	single  *Policy  // the policy described in the directive itself
+	seen    []string // options read so far
+}
+
+// parse reads the directive's arguments and its block.
+func (p *handlerParser) parse() error {
+	switch args := p.RemainingArgs(); len(args) {
+	case 0:
+	case 3:
+		if err := p.parseShort(args); err != nil {
+			return err
+		}
+	default:
+		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments", appName, len(args))
+	}
+	for p.NextBlock(0) {
+		if err := p.parseOption(); err != nil {
+			return err
+		}
+	}
+	if len(p.handler.Policies) > 0 && p.single != nil {
+		return p.Errf("a policy block excludes %s outside of it: move it into a policy block of its own", strings.Join(policyOptionsIn(p.seen), ", "))
+	}
+	if p.single != nil || len(p.handler.Policies) == 0 {
+		p.handler.Policies = []*Policy{p.own()}
+	}
+	return p.validate()
+}
+
+// parseShort reads the short form's key, limit and window.
+func (p *handlerParser) parseShort(args []string) error {
+	own := p.own()
+	p.seen = append(p.seen, "key", "limit", "window")
+	limit, err := p.wholeNumber("limit", args[1])
+	if err != nil {
+		return err
+	}
+	own.Key, own.Limit = args[0], limit
+	own.Window, err = p.duration("window", args[2])
+	return err
+}
+
+// own returns the policy described in the directive itself.
+func (p *handlerParser) own() *Policy {
+	if p.single == nil {
+		p.single = new(Policy)
+	}
+	return p.single
+}
+
+// handlerOptions are the words of the block that are no policy's.
+var handlerOptions = []string{"policy", "fail_mode", "status", "ipv4_prefix", "ipv6_prefix", "on_empty_key"}
+
+// policyOptions are the words of a policy.
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "weight"}
+
+func policyOptionsIn(options []string) []string {
+	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return !slices.Contains(policyOptions, o) })
+}
+
+func (p *handlerParser) parseOption() error {
+	option := p.Val()
+	if option == "policy" {
+		return p.parsePolicy()
+	}
+	if slices.Contains(p.seen, option) {
+		return p.Errf("%s stands here twice; leave one out", option)
+	}
+	p.seen = append(p.seen, option)
+	if slices.Contains(policyOptions, option) {
+		return p.parsePolicyOption(p.own())
+	}
+	value, err := oneValue(p.Dispenser)
+	if err != nil {
+		return err
+	}
+	h := p.handler
+	switch option {
+	case "fail_mode":
+		h.FailMode = limiter.FailMode(value)
+	case "on_empty_key":
+		h.OnEmptyKey = value
+	case "status":
+		h.Status, err = smallNumber(p.Dispenser, option, value, 400)
+	case "ipv4_prefix":
+		h.IPv4Prefix = new(int)
+		*h.IPv4Prefix, err = smallNumber(p.Dispenser, option, value, 0)
+	case "ipv6_prefix":
+		h.IPv6Prefix = new(int)
+		*h.IPv6Prefix, err = smallNumber(p.Dispenser, option, value, 0)
+	default:
+		return unknownOption(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
+	}
+	return err
+}
+
+// parsePolicy reads a policy block.
+func (p *handlerParser) parsePolicy() error {
+	name, err := oneValue(p.Dispenser)
+	if err != nil {
+		return err
+	}
+	policy := &Policy{Name: name}
+	p.handler.Policies = append(p.handler.Policies, policy)
+	var seen []string
+	for nesting := p.Nesting(); p.NextBlock(nesting); {
+		option := p.Val()
+		switch {
+		case option == "name":
+			return p.Err("name: a policy block has its name behind the word policy")
+		case !slices.Contains(policyOptions, option):
+			return unknownOption(p.Dispenser, option, policyOptions[1:])
+		case slices.Contains(seen, option):
+			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
+		}
+		seen = append(seen, option)
+		if err := p.parsePolicyOption(policy); err != nil {
+			return err
+		}
+	}
+	whole := *policy
+	whole.setDefaults()
+	if err := whole.check(prefixes{}); err != nil {
+		return p.WrapErr(err)
+	}
+	return nil
+}
+
+func (p *handlerParser) parsePolicyOption(policy *Policy) error {
+	option := p.Val()
+	value, err := oneValue(p.Dispenser)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "name":
+		policy.Name = value
+		if value == "" {
+			err = p.Err("name: empty; leave it out for the name default")
+		}
+	case "key":
+		policy.Key = value
+		if value == "" {
+			err = p.Err("key: empty; leave it out for {client_ip}")
+		}
+	case "algorithm":
+		policy.Algorithm = value
+	case "limit":
+		policy.Limit, err = p.wholeNumber(option, value)
+	case "burst":
+		policy.Burst, err = p.wholeNumber(option, value)
+	case "weight":
+		policy.Weight, err = p.wholeNumber(option, value)
+	case "window":
+		policy.Window, err = p.duration(option, value)
+	}
+	return err
+}
+
+// validate refuses a handler that cannot work, while the line is known.
+func (p *handlerParser) validate() error {
+	if err := p.completed().check(); err != nil {
+		return p.WrapErr(err)
+	}
+	return nil
+}
+
+// completed is a copy of the handler with all defaults, which stay out of the JSON.
+func (p *handlerParser) completed() *Handler {
+	whole := *p.handler
+	whole.Policies = nil
+	for _, policy := range p.handler.Policies {
+		copied := *policy
+		whole.Policies = append(whole.Policies, &copied)
+	}
+	whole.setDefaults()
+	return &whole
+}
+
+// claimedState is where the directives of one Caddyfile keep the policies that they have named.
+const claimedState = appName + ".policies"
+
+// claim refuses a name that has other settings elsewhere in the Caddyfile, while the line is known.
+func (p *handlerParser) claim(state map[string]any) error {
+	claimed, ok := state[claimedState].(claimedPolicies)
+	if !ok {
+		claimed = claimedPolicies{}
+		state[claimedState] = claimed
+	}
+	whole := p.completed()
+	for _, policy := range whole.Policies {
+		if _, err := claimed.claim(policy.settings(), whole.prefixes()); err != nil {
+			return p.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+// wholeNumber reads a number from 1.
+func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err == nil && n >= 1 {
+		return int64(n), nil
+	}
+	if strings.HasPrefix(value, "{") {
+		return 0, p.Errf("%s %s: use a whole number from 1; a placeholder cannot stand here", option, value)
+	}
+	return 0, p.Errf("%s %s: use a whole number from 1", option, value)
+}
+
+func (p *handlerParser) duration(option, value string) (caddy.Duration, error) {
+	return parseDuration(p.Dispenser, option, value)
+}
+
+// parseDuration reads a duration above zero.
+func parseDuration(d *caddyfile.Dispenser, option, value string) (caddy.Duration, error) {
+	duration, err := caddy.ParseDuration(value)
+	if err != nil || duration <= 0 {
+		return 0, d.Errf("%s %s: use a duration above zero such as 500ms, 1m, 24h or 7d", option, value)
+	}
+	return caddy.Duration(duration), nil
+}
+
+// oneValue reads the single value of the option at hand, which has no block.
+func oneValue(d *caddyfile.Dispenser) (string, error) {
+	option := d.Val()
+	args := d.RemainingArgs()
+	if len(args) != 1 {
+		return "", d.Errf("%s takes one value, got %d", option, len(args))
+	}
+	return args[0], nil
+}
+
+func unknownOption(d *caddyfile.Dispenser, option string, known []string) error {
+	return d.Errf("unknown option %s; the options are %s", option, strings.Join(known, ", "))
+}

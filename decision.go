@@ -1,0 +1,127 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// outcome is what became of a request: the value of {http.redis_ratelimit.decision}.
+type outcome string
+
+const (
+	outcomeAllowed      outcome = "allowed"
+	outcomeDenied       outcome = "denied"
+	outcomeFailedOpen   outcome = "failed_open"
+	outcomeFailedClosed outcome = "failed_closed"
+)
+
+// decision is what all handlers that a request met have decided about it. It lives as long as the
+// request.
+type decision struct {
+	outcome outcome
+	source  limiter.Source
+	binding limiter.Check // the check that binds, over all handlers; no policy: none was decided
+	resetAt int64         // Unix seconds by this node's clock, rounded up
+	values  [3]string     // of the headers
+	serving bool          // a handler further out writes the headers
+}
+
+// decisionVar is the request variable that handlers of one request find the decision in.
+const decisionVar = "redis_ratelimit.decision"
+
+// decisionOf returns the request's decision, a new one where no handler has decided yet.
+func decisionOf(r *http.Request, repl *caddy.Replacer) *decision {
+	if d, ok := caddyhttp.GetVar(r.Context(), decisionVar).(*decision); ok {
+		return d
+	}
+	d := new(decision)
+	caddyhttp.SetVar(r.Context(), decisionVar, d)
+	if repl != nil {
+		repl.Map(d.placeholder)
+	}
+	return d
+}
+
+// add merges what one more handler decided. A denial ends the request, so that the last word is
+// the outcome; the headers speak for the policy that binds most over all.
+func (d *decision) add(checks []limiter.Check, source limiter.Source) {
+	binding := checks[limiter.Binding(checks)]
+	d.outcome, d.source = outcomeAllowed, source
+	if !binding.Result.Passes() {
+		d.outcome = outcomeDenied
+	}
+	if d.binding.Policy != nil && limiter.Binding([]limiter.Check{d.binding, binding}) == 0 {
+		return
+	}
+	d.binding = binding
+	d.resetAt = ceilSeconds(time.Duration(time.Now().UnixNano()) + binding.Result.ResetAfter)
+}
+
+// fail records that this handler's policies could not be decided.
+func (d *decision) fail(o outcome) { d.outcome, d.source = o, limiter.SourceRedis }
+
+// log adds the decision to the access log.
+func (d *decision) log(r *http.Request) {
+	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if !ok {
+		return
+	}
+	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
+	if d.binding.Policy != nil {
+		fields.Set(zap.String("ratelimit_policy", d.binding.Policy.Name()))
+	}
+}
+
+// placeholderPrefix begins the names of all placeholders.
+const placeholderPrefix = "http.redis_ratelimit."
+
+// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds.
+func (d *decision) placeholder(name string) (any, bool) {
+	name, ok := strings.CutPrefix(name, placeholderPrefix)
+	if !ok {
+		return nil, false
+	}
+	switch name {
+	case "decision":
+		return string(d.outcome), true
+	case "source":
+		return string(d.source), true
+	}
+	if d.binding.Policy == nil {
+		return nil, false
+	}
+	switch name {
+	case "policy":
+		return d.binding.Policy.Name(), true
+	case "limit":
+		return d.binding.Policy.Capacity(), true
+	case "remaining":
+		return d.binding.Result.Remaining, true
+	case "retry_after":
+		return seconds(d.binding.Result.RetryAfter), true
+	case "reset_after":
+		return seconds(d.binding.Result.ResetAfter), true
+	}
+	return nil, false
+}
+
+// seconds writes a duration in seconds, with as many decimals as it has; -1 is never.
+func seconds(d time.Duration) string {
+	if d == limiter.Never {
+		return "-1"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+}
+
+// ceilSeconds rounds up to whole seconds.
+func ceilSeconds(d time.Duration) int64 {
+	return int64((d + time.Second - 1) / time.Second)
+}

@@ -1,0 +1,214 @@
+package redisratelimit
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption(appName, parseGlobalOption)
+}
+
+// parseGlobalOption reads the global option:
+//
+//	redis_ratelimit {
+//		redis <url>
+//		redis {
+//			address           <host:port or socket>...
+//			mode              standalone|sentinel|cluster
+//			master            <name>
+//			username          <name>
+//			password          <secret>
+//			sentinel_username <name>
+//			sentinel_password <secret>
+//			db                <n>
+//			pool_size         <n>
+//			tls
+//			tls {
+//				ca          <file>
+//				cert        <file>
+//				key         <file>
+//				server_name <name>
+//			}
+//		}
+//		timeout    <duration>
+//		fail_mode  local|open|closed
+//		key_prefix <prefix>
+//		hash_keys  <secret>
+//	}
+//
+// Only one form of redis and of tls may stand.
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	d.Next()
+	if existing != nil {
+		return nil, d.Errf("the global option %s stands here twice; make one of them", appName)
+	}
+	if d.NextArg() {
+		return nil, d.Errf("the global option %s takes no arguments, only a block", appName)
+	}
+	app := new(App)
+	err := eachOption(d, func(option string) error { return parseAppOption(d, app, option) })
+	if err != nil {
+		return nil, err
+	}
+	whole := *app
+	whole.setDefaults()
+	if err := whole.check(); err != nil {
+		return nil, d.WrapErr(err)
+	}
+	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// eachOption walks through the block at hand and refuses words that stand twice.
+func eachOption(d *caddyfile.Dispenser, parse func(option string) error) error {
+	var seen []string
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		if slices.Contains(seen, option) {
+			return d.Errf("%s stands here twice; leave one out", option)
+		}
+		seen = append(seen, option)
+		if err := parse(option); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
+	if option == "redis" {
+		return parseRedis(d, app)
+	}
+	value, err := oneValue(d)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "timeout":
+		app.Timeout, err = parseDuration(d, option, value)
+	case "fail_mode":
+		app.FailMode = limiter.FailMode(value)
+	case "key_prefix":
+		app.KeyPrefix = &value
+	case "hash_keys":
+		app.HashKeys = value
+		if value == "" {
+			err = d.Err("hash_keys: empty; use a secret such as {env.RATELIMIT_SECRET}, or leave it out")
+		}
+	default:
+		return unknownOption(d, option, []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys"})
+	}
+	return err
+}
+
+// parseRedis reads either form of redis.
+func parseRedis(d *caddyfile.Dispenser, app *App) error {
+	r := new(Redis)
+	app.Redis = r
+	args := d.RemainingArgs()
+	if len(args) > 1 {
+		return d.Errf("redis takes one URL, or a block; got %d values", len(args))
+	}
+	if len(args) == 1 {
+		r.URL = args[0]
+	}
+	block := false
+	err := eachOption(d, func(option string) error {
+		block = true
+		return parseRedisOption(d, r, option)
+	})
+	switch {
+	case err != nil:
+		return err
+	case block && r.URL != "":
+		return d.Err("redis takes a URL or a block, not both")
+	case !block && r.URL == "":
+		return d.Err("redis takes a URL such as redis://127.0.0.1:6379, or a block with address")
+	case block && len(r.Addresses) == 0:
+		return d.Err("redis: address is missing; name at least one host:port")
+	}
+	if err := r.check(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
+	switch option {
+	case "address":
+		r.Addresses = d.RemainingArgs()
+		if len(r.Addresses) == 0 {
+			return d.Err("address takes at least one host:port or the path of a socket")
+		}
+		return nil
+	case "tls":
+		return parseTLS(d, r)
+	}
+	value, err := oneValue(d)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "mode":
+		r.Mode = limiter.Mode(value)
+	case "master":
+		r.Master = value
+	case "username":
+		r.Username = value
+	case "password":
+		r.Password = value
+	case "sentinel_username":
+		r.SentinelUsername = value
+	case "sentinel_password":
+		r.SentinelPassword = value
+	case "db":
+		r.DB, err = smallNumber(d, option, value, 0)
+	case "pool_size":
+		r.PoolSize, err = smallNumber(d, option, value, 1)
+	default:
+		return unknownOption(d, option, []string{"address", "mode", "master", "username", "password",
+			"sentinel_username", "sentinel_password", "db", "tls", "pool_size"})
+	}
+	return err
+}
+
+func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
+	if d.NextArg() {
+		return d.Err("tls takes no values, only a block")
+	}
+	r.TLS = new(RedisTLS)
+	return eachOption(d, func(option string) error {
+		value, err := oneValue(d)
+		if err != nil {
+			return err
+		}
+		switch option {
+		case "ca":
+			r.TLS.CA = value
+		case "cert":
+			r.TLS.Cert = value
+		case "key":
+			r.TLS.Key = value
+		case "server_name":
+			r.TLS.ServerName = value
+		default:
+			return unknownOption(d, option, []string{"ca", "cert", "key", "server_name"})
+		}
+		return nil
+	})
+}
+
+// smallNumber reads a number from a least one.
+func smallNumber(d *caddyfile.Dispenser, option, value string, least int) (int, error) {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || int(n) < least {
+		return 0, d.Errf("%s %s: use a whole number from %d", option, value, least)
+	}
+	return int(n), nil
+}

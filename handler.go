@@ -1,0 +1,108 @@
+package redisratelimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+var (
+	errDenied      = errors.New("rate limit exceeded")
+	errUnavailable = errors.New("rate limit store unavailable")
+	errEmptyKey    = errors.New("a placeholder of the rate limit key is empty")
+)
+
+// statusClientGone is what servers log for a client that left before its answer.
+const statusClientGone = 499
+
+// ServeHTTP lets the request through to the next handler or answers it with an error, by the
+// handler's policies.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	var space [4]limiter.Check
+	checks, err := h.checks(space[:0], r, repl)
+	if err != nil {
+		return err
+	}
+	if len(checks) == 0 {
+		return next.ServeHTTP(w, r)
+	}
+	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
+	if err != nil {
+		return h.undecided(w, r, repl, next, err)
+	}
+	d := decisionOf(r, repl)
+	d.add(checks, source)
+	d.log(r)
+	if d.outcome == outcomeDenied {
+		return h.deny(w, d)
+	}
+	return d.serve(w, r, next)
+}
+
+// checks lists what the request takes from whom. Policies that yield the same share twice take the
+// sum of their weights from it at once.
+func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) ([]limiter.Check, error) {
+	for i := range h.rules {
+		rule := &h.rules[i]
+		key := rule.key.of(r, repl)
+		if key == "" {
+			switch h.OnEmptyKey {
+			case emptyKeySkip:
+				continue
+			case emptyKeyReject:
+				return nil, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
+			}
+			key = rule.key.ofAddress(r)
+		}
+		checks = addCheck(checks, limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight})
+	}
+	return checks, nil
+}
+
+func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
+	for i := range checks {
+		if checks[i].Policy == check.Policy && checks[i].Key == check.Key {
+			checks[i].Weight += check.Weight
+			return checks
+		}
+	}
+	return append(checks, check)
+}
+
+// deny answers a denied request.
+func (h *Handler) deny(w http.ResponseWriter, d *decision) error {
+	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
+		c.Write(zap.String("policy", d.binding.Policy.Name()), zap.Duration("retry_after", d.binding.Result.RetryAfter))
+	}
+	d.setHeaders(w.Header())
+	refuse(w.Header(), d.binding.Result.RetryAfter)
+	return caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied}
+}
+
+// undecided does what the fail mode says with a request that nobody decided.
+func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, next caddyhttp.Handler, err error) error {
+	if !errors.Is(err, limiter.ErrUndecided) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return caddyhttp.HandlerError{StatusCode: http.StatusGatewayTimeout, Err: err}
+		}
+		return caddyhttp.HandlerError{StatusCode: statusClientGone, Err: err}
+	}
+	d := decisionOf(r, repl)
+	if h.FailMode == limiter.FailOpen {
+		d.fail(outcomeFailedOpen)
+		d.log(r)
+		return d.serve(w, r, next)
+	}
+	d.fail(outcomeFailedClosed)
+	d.log(r)
+	_, probe := h.app.guard.Failing()
+	refuse(w.Header(), probe)
+	return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errUnavailable}
+}

@@ -1,0 +1,107 @@
+package redisratelimit
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The headers' names in the form that Go's header map has.
+const (
+	headerLimit     = "X-Ratelimit-Limit"
+	headerRemaining = "X-Ratelimit-Remaining"
+	headerReset     = "X-Ratelimit-Reset"
+)
+
+// setHeaders shows the binding policy's share, in place of any headers of those names.
+func (d *decision) setHeaders(header http.Header) {
+	if d.binding.Policy == nil {
+		return
+	}
+	d.values = [3]string{
+		strconv.FormatInt(d.binding.Policy.Capacity(), 10),
+		strconv.FormatInt(d.binding.Result.Remaining, 10),
+		strconv.FormatInt(d.resetAt, 10),
+	}
+	header[headerLimit] = d.values[0:1:1]
+	header[headerRemaining] = d.values[1:2:2]
+	header[headerReset] = d.values[2:3:3]
+}
+
+// refuse sets the headers of a refusal. Retry-After is a positive whole number of seconds, which
+// all clients understand; where waiting is of no use there is none.
+func refuse(header http.Header, retryAfter time.Duration) {
+	header.Set("Cache-Control", "no-store")
+	if retryAfter != limiter.Never {
+		header.Set("Retry-After", strconv.FormatInt(max(1, ceilSeconds(retryAfter)), 10))
+	}
+}
+
+// serve calls the next handler and shows the decision on its final response, however that comes
+// about. Only the outermost handler of a request wraps the response.
+func (d *decision) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if d.serving {
+		return next.ServeHTTP(w, r)
+	}
+	d.serving = true
+	wrapped := &headerWriter{decision: d}
+	wrapped.ResponseWriter = w
+	err := next.ServeHTTP(wrapped, r)
+	d.serving = false
+	if !wrapped.done {
+		d.setHeaders(w.Header())
+	}
+	return err
+}
+
+// headerWriter sets the headers at the last moment before the response's header is written, so
+// that they replace those of an upstream. Informational responses pass by; 101 is final.
+type headerWriter struct {
+	caddyhttp.ResponseWriterWrapper
+	decision *decision
+	done     bool
+}
+
+func (w *headerWriter) show() {
+	if !w.done {
+		w.done = true
+		w.decision.setHeaders(w.Header())
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *headerWriter) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.show()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *headerWriter) Write(data []byte) (int, error) {
+	w.show()
+	return w.ResponseWriter.Write(data)
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (w *headerWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.show()
+	return w.ResponseWriterWrapper.ReadFrom(r)
+}
+
+// FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
+func (w *headerWriter) FlushError() error {
+	w.show()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Interface guards
+var (
+	_ http.ResponseWriter = (*headerWriter)(nil)
+	_ io.ReaderFrom       = (*headerWriter)(nil)
+)

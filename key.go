@@ -1,0 +1,213 @@
+package redisratelimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// keyTemplate makes the client key of a request. The key is injective: two requests have the same
+// one only if all placeholders have the same values.
+//
+// Within each value '%', '{', '}' and every literal character of the template are percent-encoded,
+// so that neither a separator nor a brace can move the border between two values. Marks that begin
+// with '%' and go on with no hexadecimal digit can come from no value.
+type keyTemplate struct {
+	parts    []keyPart
+	reserved [256]bool // the bytes that are encoded in values
+	prefixes prefixes
+}
+
+// keyPart is a literal, already encoded, or a placeholder.
+type keyPart struct {
+	literal     string
+	placeholder string // without braces; empty for a literal
+	address     bool   // the placeholder is a client's address
+}
+
+const (
+	clientIPName   = "http.vars.client_ip"
+	remoteHostName = "http.request.remote.host"
+
+	maxKeyLength = 128
+	hashedMark   = "%~"   // a key that was too long: its SHA-256 follows
+	addressMark  = "%ip:" // the address of a client whose key was empty follows
+)
+
+// parseKey reads a key's text. Braces that are no placeholder are escaped by a backslash, as
+// everywhere in Caddy.
+func parseKey(text string, prefixes prefixes) (keyTemplate, error) {
+	t := keyTemplate{prefixes: prefixes}
+	for _, b := range []byte("%{}") {
+		t.reserved[b] = true
+	}
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			t.parts = append(t.parts, keyPart{literal: literal.String()})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == '{' || text[i+1] == '}'):
+			i++
+			t.addLiteral(&literal, text[i])
+		case text[i] == '{':
+			end := strings.IndexByte(text[i:], '}')
+			if end < 0 {
+				return t, fmt.Errorf("key %q: a brace is not closed; write \\{ for a brace that is no placeholder", text)
+			}
+			flush()
+			name := text[i+1 : i+end]
+			if err := checkPlaceholder(name); err != nil {
+				return t, err
+			}
+			t.parts = append(t.parts, keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName})
+			i += end
+		default:
+			t.addLiteral(&literal, text[i])
+		}
+	}
+	flush()
+	if len(t.parts) == 0 {
+		return t, errors.New("key: empty; leave it out for {client_ip}")
+	}
+	return t, nil
+}
+
+// addLiteral writes a literal byte the way that no value does, and reserves it in values.
+func (t *keyTemplate) addLiteral(literal *strings.Builder, b byte) {
+	t.reserved[b] = true
+	switch b {
+	case '%':
+		literal.WriteString("%%")
+	case '{':
+		literal.WriteString("%(")
+	case '}':
+		literal.WriteString("%)")
+	default:
+		literal.WriteByte(b)
+	}
+}
+
+// checkPlaceholder refuses names that Caddy does not know: after adapting, all that it knows have
+// a dot.
+func checkPlaceholder(name string) error {
+	if strings.Contains(name, ".") {
+		return nil
+	}
+	hint := "use a full name such as {http.request.header.X-Api-Key}"
+	if letters := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)); letters == "clientip" || letters == "ip" {
+		hint = "did you mean {client_ip}? In JSON it is {http.vars.client_ip}"
+	}
+	return fmt.Errorf("key: Caddy has no placeholder {%s}; %s", name, hint)
+}
+
+// of makes the key of a request. It is empty where one of the placeholders is.
+func (t *keyTemplate) of(r *http.Request, repl *caddy.Replacer) string {
+	if len(t.parts) == 1 && t.parts[0].placeholder != "" {
+		value := t.value(&t.parts[0], r, repl)
+		if len(value) <= maxKeyLength && !t.needsEncoding(value) {
+			return value
+		}
+	}
+	var space [2 * maxKeyLength]byte
+	key := space[:0]
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.placeholder == "" {
+			key = append(key, part.literal...)
+			continue
+		}
+		value := t.value(part, r, repl)
+		if value == "" {
+			return ""
+		}
+		key = t.appendEncoded(key, value)
+	}
+	return boundedKey(key)
+}
+
+// ofAddress makes the key that stands in for an empty one: the client's address, marked, so that
+// no value of a placeholder can be it.
+func (t *keyTemplate) ofAddress(r *http.Request) string {
+	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return boundedKey(t.appendEncoded([]byte(addressMark), t.prefixes.shorten(ip)))
+}
+
+// boundedKey keeps keys short: over 128 bytes a key is known by its SHA-256.
+func boundedKey(key []byte) string {
+	if len(key) <= maxKeyLength {
+		return string(key)
+	}
+	sum := sha256.Sum256(key)
+	return hashedMark + hex.EncodeToString(sum[:])
+}
+
+// value is a placeholder's value. Text that came from the request is never searched for
+// placeholders itself.
+func (t *keyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
+	if part.placeholder == clientIPName { // the usual key, at a fraction of the replacer's cost
+		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		return t.prefixes.shorten(ip)
+	}
+	value, _ := repl.GetString(part.placeholder)
+	if part.address {
+		return t.prefixes.shorten(value)
+	}
+	return value
+}
+
+func (t *keyTemplate) needsEncoding(value string) bool {
+	for i := range len(value) {
+		if t.reserved[value[i]] {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *keyTemplate) appendEncoded(key []byte, value string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(value) {
+		if b := value[i]; t.reserved[b] {
+			key = append(key, '%', digits[b>>4], digits[b&15])
+		} else {
+			key = append(key, b)
+		}
+	}
+	return key
+}
+
+// shorten cuts an address to its prefix. Whole addresses stay as they are, shorter ones are
+// written as CIDR; what is no address stays too.
+func (p prefixes) shorten(address string) string {
+	if p.ipv4 == 32 && !strings.Contains(address, ":") {
+		return address
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := p.ipv6
+	if ip.Is4() {
+		bits = p.ipv4
+	}
+	if bits == ip.BitLen() {
+		return ip.String()
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return address
+	}
+	return prefix.String()
+}

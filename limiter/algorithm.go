@@ -1,0 +1,95 @@
+package limiter
+
+// algorithm is one line of the registry: a name, the kernel that decides it in Go and the fragment
+// of scripts/ that decides it in Lua.
+type algorithm struct {
+	name     string
+	code     string // begins the last part of a Redis key
+	script   string // the fragment, which is the kernel's name in Lua too
+	kernel   kernel
+	bursts   bool  // has a burst
+	queues   bool  // has a max_delay
+	maxLimit int64 // the largest limit; 0: only the precision bound
+}
+
+// registry holds the algorithms, the default first. The three buckets are one rule in three
+// vocabularies: token_bucket holds the capacity minus the debt, gcra's theoretical arrival time is
+// now + debt/limit, leaky_bucket's level is the debt. Only leaky_bucket also has a queue.
+var registry = []algorithm{
+	{name: "sliding_window_counter", code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
+	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, maxLimit: maxLogLimit},
+	{name: "fixed_window", code: "f", script: "fixed_window", kernel: fixedWindow{}},
+	{name: "token_bucket", code: "t", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: "leaky_bucket", code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
+	{name: "gcra", code: "g", script: "bucket", kernel: bucket{}, bursts: true},
+}
+
+// DefaultAlgorithm is what a policy uses unless it says otherwise.
+const DefaultAlgorithm = "sliding_window_counter"
+
+// Algorithms lists the names of the algorithms, the default first.
+func Algorithms() []string {
+	names := make([]string, len(registry))
+	for i := range registry {
+		names[i] = registry[i].name
+	}
+	return names
+}
+
+func algorithmNamed(name string) *algorithm {
+	for i := range registry {
+		if registry[i].name == name {
+			return &registry[i]
+		}
+	}
+	return nil
+}
+
+// kernel is the pure part of an algorithm: functions of a share, an instant, a policy's terms and
+// a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
+type kernel interface {
+	// decide tells what a request of this weight would get, and writes nothing. The weight is at
+	// most the capacity.
+	decide(s *share, now int64, t *terms, weight int64) verdict
+
+	// take writes to the share what a passing verdict found.
+	take(s *share, t *terms, weight int64, v verdict)
+
+	// receipt identifies the take of a passing verdict.
+	receipt(v verdict) receipt
+
+	// giveBack undoes a take as far as it has not drained by itself. A receipt is good for once.
+	giveBack(s *share, now int64, t *terms, weight int64, r receipt)
+}
+
+// share is the state of one key in one policy. What the numbers mean is the kernel's business; all
+// zero is the share of a client that was never seen.
+type share struct {
+	a, b, c int64
+	log     *unitLog // sliding_window_log only
+}
+
+// verdict is the answer to a request in ticks: a Result, and the state that a take stores.
+type verdict struct {
+	wait      int64 // 0 passes
+	remaining int64
+	reset     int64
+	delay     int64
+	a, b, c   int64
+}
+
+// receipt identifies a take, so that it can be given back.
+type receipt struct{ first, second int64 }
+
+// micros converts a time in ticks from the instant now_us of a script or a clock, whose part below
+// a tick is offset, to exact microseconds. 0 and Never stay what they are.
+func (t *terms) micros(ticks, offset int64) int64 {
+	if ticks <= 0 {
+		return ticks
+	}
+	return ticks*t.tick - offset
+}
+
+// cd is the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero, which no formula
+// lets through.
+func cd(a, b int64) int64 { return (a + b - 1) / b }

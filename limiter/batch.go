@@ -1,0 +1,151 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxBatch is the most requests of one script run. It bounds how long a run keeps Redis from
+	// serving others: about half a millisecond.
+	maxBatch = 128
+
+	// maxQueue is the most requests that wait for a lane; further ones are not decided.
+	maxQueue = 16384
+
+	// maxLanes is the most batches in flight.
+	maxLanes = 16
+
+	// minLanes is how many batches are in flight on a link without delay: one is being decided
+	// while the next is written.
+	minLanes = 2
+
+	// laneSpan is the part of the round trip that one more lane is worth.
+	laneSpan = time.Millisecond
+)
+
+// batcher sends calls in batches: those that arrive while all lanes are busy travel together in
+// the next one. A lone call goes at once. There is no timer; lanes are goroutines that live while
+// there is work.
+type batcher struct {
+	// send decides a batch and sets every call's results or error.
+	send func(calls []*call)
+
+	mu      sync.Mutex
+	waiting []*call
+	lanes   int
+
+	roundTrip atomic.Int64 // nanoseconds, a slowly forgotten minimum
+}
+
+// do has a call decided within the timeout. It returns nil when the call's err and results are
+// valid; otherwise the call is gone.
+func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
+	if err := b.enqueue(c); err != nil {
+		return err
+	}
+	return await(ctx, c, timeout)
+}
+
+// await waits for the answer to a call that was enqueued.
+func await(ctx context.Context, c *call, timeout time.Duration) error {
+	c.timer.Reset(timeout)
+	defer c.timer.Stop()
+	var reason error
+	select {
+	case <-c.answered:
+		return nil
+	case <-c.timer.C:
+		reason = errTimeout
+	case <-ctx.Done():
+		reason = ctx.Err()
+	}
+	if c.leave() {
+		return reason
+	}
+	<-c.answered
+	return nil
+}
+
+// enqueue puts a call in line and starts a lane for it where one may.
+func (b *batcher) enqueue(c *call) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= maxQueue {
+		c.recycle()
+		return errOverload
+	}
+	b.waiting = append(b.waiting, c)
+	b.startLane()
+	return nil
+}
+
+// startLane starts a lane if there is work that the lanes there are will not take at once. The
+// lock must be held.
+func (b *batcher) startLane() {
+	if len(b.waiting) > 0 && b.lanes < b.allowedLanes() {
+		b.lanes++
+		go b.lane()
+	}
+}
+
+// allowedLanes adapts the number of batches in flight to the round trip: on a link of 20 ms, two
+// batches of 128 would cap at 12,800 requests a second.
+func (b *batcher) allowedLanes() int {
+	return min(maxLanes, minLanes+int(time.Duration(b.roundTrip.Load())/laneSpan))
+}
+
+// lane sends batches until nothing waits.
+func (b *batcher) lane() {
+	var calls []*call
+	for {
+		calls = b.next(calls[:0])
+		if len(calls) == 0 {
+			return
+		}
+		start := time.Now()
+		b.send(calls)
+		b.observe(time.Since(start))
+		for i, c := range calls {
+			c.answer()
+			calls[i] = nil
+		}
+	}
+}
+
+// next takes the calls of a batch from the queue. Where there are none the lane is over.
+func (b *batcher) next(calls []*call) []*call {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := 0
+	for taken < len(b.waiting) && len(calls) < maxBatch {
+		if c := b.waiting[taken]; c.send() {
+			calls = append(calls, c)
+		} else {
+			c.recycle()
+		}
+		taken++
+	}
+	rest := copy(b.waiting, b.waiting[taken:])
+	clear(b.waiting[rest:])
+	b.waiting = b.waiting[:rest]
+	if len(calls) == 0 {
+		b.lanes--
+	} else {
+		b.startLane()
+	}
+	return calls
+}
+
+// observe keeps the shortest round trip of late: what the link takes when nothing queues.
+func (b *batcher) observe(took time.Duration) {
+	const forgetting = 64
+	shortest := b.roundTrip.Load()
+	if n := int64(took); shortest == 0 || n < shortest {
+		b.roundTrip.Store(n)
+	} else {
+		b.roundTrip.Store(shortest + (n-shortest)/forgetting)
+	}
+}

@@ -1,0 +1,115 @@
+package limiter
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// breaker keeps requests from waiting for a Redis that does not answer. It opens on failures;
+// while it is open nothing is sent but, once an interval, a single probe, whose success closes it.
+// It is written out here because a request costs two atomic loads, where the usual libraries take a
+// lock and allocate for each.
+type breaker struct {
+	now      func() time.Time
+	onOpen   func(err error)
+	onClose  func()
+	state    atomic.Int32
+	reopens  atomic.Int64 // unix nanoseconds from which a probe may go
+	failures atomic.Int32 // in a row
+	window   atomic.Int64 // the interval that the counts below are of
+	total    atomic.Int32
+	failed   atomic.Int32
+}
+
+const (
+	breakerClosed int32 = iota
+	breakerOpen
+	breakerProbing
+)
+
+const (
+	// probeInterval is how long the breaker stays open between probes.
+	probeInterval = time.Second
+
+	// failuresInARow open the breaker; so does a single failure that cannot be chance.
+	failuresInARow = 3
+
+	// minSample is how many requests an interval must have before the share of failures counts:
+	// half of them failing opens the breaker too.
+	minSample = 20
+)
+
+// allow tells whether a request may be sent, and whether it is the probe.
+func (b *breaker) allow() (allowed, probe bool) {
+	if b.state.Load() == breakerClosed {
+		return true, false
+	}
+	if b.now().UnixNano() < b.reopens.Load() {
+		return false, false
+	}
+	probe = b.state.CompareAndSwap(breakerOpen, breakerProbing)
+	return probe, probe
+}
+
+// success reports a decision.
+func (b *breaker) success(probe bool) {
+	if b.failures.Load() != 0 {
+		b.failures.Store(0)
+	}
+	if probe && b.state.CompareAndSwap(breakerProbing, breakerClosed) {
+		b.total.Store(0)
+		b.failed.Store(0)
+		b.onClose()
+		return
+	}
+	b.count(false)
+}
+
+// failure reports a request that could not be decided.
+func (b *breaker) failure(probe bool, err error) {
+	if probe {
+		b.postpone()
+		b.state.Store(breakerOpen)
+		return
+	}
+	b.count(true)
+	inARow := b.failures.Add(1)
+	failed, total := b.failed.Load(), b.total.Load()
+	if certain(err) || inARow >= failuresInARow || (total >= minSample && 2*failed >= total) {
+		b.postpone()
+		if b.state.CompareAndSwap(breakerClosed, breakerOpen) {
+			b.onOpen(err)
+		}
+	}
+}
+
+// neither reports a request whose caller left before there was an outcome.
+func (b *breaker) neither(probe bool) {
+	if probe {
+		b.state.Store(breakerOpen)
+	}
+}
+
+func (b *breaker) postpone() { b.reopens.Store(b.now().Add(probeInterval).UnixNano()) }
+
+// count keeps the totals of the interval at hand.
+func (b *breaker) count(failed bool) {
+	interval := b.now().UnixNano() / int64(probeInterval)
+	if old := b.window.Load(); old != interval && b.window.CompareAndSwap(old, interval) {
+		b.total.Store(0)
+		b.failed.Store(0)
+	}
+	b.total.Add(1)
+	if failed {
+		b.failed.Add(1)
+	}
+}
+
+// certain tells whether one such failure says that Redis cannot decide for anybody now.
+func certain(err error) bool {
+	switch Kind(err) {
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package limiter
+
+// bucket is the one rule behind token_bucket, gcra and leaky_bucket: a debt that drains at `limit`
+// units per window and may rise to the capacity. In a span x at most capacity + limit*x/window
+// units pass. With a queue (max_delay) requests are admitted only if the debt before them drains
+// within it, and are to be held until then. Lua twin: scripts/bucket.lua.
+//
+// The share: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b
+// the tick that it was stored at.
+type bucket struct{}
+
+// drainedDebt is what is left, after some elapsed ticks, of a debt.
+func drainedDebt(debt, elapsed, limit int64) int64 {
+	if elapsed >= cd(debt, limit) {
+		return 0
+	}
+	return debt - elapsed*limit
+}
+
+// drained returns the debt as it stands now, and the instant it stands for, which is later than
+// now where the clock ran backwards. A share stored further ahead than a full bucket takes to
+// drain was written by a broken clock and counts as none.
+func (bucket) drained(s *share, now int64, t *terms) (debt, at int64) {
+	if s.b-now > cd(t.capacity*t.window, t.limit) {
+		return 0, now
+	}
+	at = max(now, s.b)
+	return drainedDebt(s.a, at-s.b, t.limit), at
+}
+
+func (k bucket) decide(s *share, now int64, t *terms, weight int64) verdict {
+	debt, at := k.drained(s, now, t)
+	skew := at - now
+	queued := t.maxDelay >= 0
+	delay := cd(debt, t.limit)
+	over := debt + weight*t.window - t.capacity*t.window
+	v := verdict{b: at}
+	switch {
+	case weight == 0:
+	case over <= 0 && (!queued || delay <= t.maxDelay):
+		debt += weight * t.window
+		if queued {
+			v.delay = delay
+		}
+	default:
+		if over > 0 {
+			v.wait = skew + cd(over, t.limit)
+		}
+		if queued {
+			v.wait = max(v.wait, skew+delay-t.maxDelay)
+		}
+	}
+	v.a = debt
+	drains := cd(debt, t.limit)
+	if !queued || drains <= t.maxDelay {
+		v.remaining = max(0, (t.capacity*t.window-debt)/t.window)
+	}
+	if debt > 0 {
+		v.reset = skew + drains
+	}
+	return v
+}
+
+func (bucket) take(s *share, _ *terms, _ int64, v verdict) { s.a, s.b = v.a, v.b }
+
+// giveBack subtracts what of the take has not drained yet, so that it never hands out more than
+// was taken. The receipt is the tick of the take and the debt right after it.
+func (k bucket) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+	debt, at := k.drained(s, now, t)
+	if debt == 0 {
+		return
+	}
+	undrained := drainedDebt(r.second, max(0, at-r.first), t.limit)
+	s.a, s.b = max(0, debt-min(weight*t.window, undrained)), at
+}
+
+func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }

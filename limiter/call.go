@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// call is one request on its way through a batch. Exactly one side recycles it: the caller that
+// got the answer, or the lane that finds that nobody waits any more.
+type call struct {
+	op       operation
+	checks   []Check
+	receipts []receipt
+	err      error
+	detached bool // nobody waits for it
+
+	state    atomic.Int32
+	answered chan struct{} // holds one
+	timer    *time.Timer
+}
+
+// The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it.
+const (
+	callQueued int32 = iota
+	callSent
+	callAnswered
+	callLeft
+)
+
+var callPool = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &call{answered: make(chan struct{}, 1), timer: timer}
+}}
+
+// newCall copies the checks, so that the caller may leave at any time.
+func newCall(op operation, checks []Check) *call {
+	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	c.op, c.err, c.detached = op, nil, false
+	c.checks = append(c.checks[:0], checks...)
+	c.receipts = c.receipts[:0]
+	c.state.Store(callQueued)
+	return c
+}
+
+// recycle ends the call. Nobody may touch it afterwards.
+func (c *call) recycle() {
+	clear(c.checks)
+	callPool.Put(c)
+}
+
+// send marks the call as on its way, unless its caller has left.
+func (c *call) send() bool { return c.state.CompareAndSwap(callQueued, callSent) }
+
+// answer wakes the caller, or recycles the call where there is none.
+func (c *call) answer() {
+	if !c.detached && c.state.CompareAndSwap(callSent, callAnswered) {
+		c.answered <- struct{}{}
+	} else {
+		c.recycle()
+	}
+}
+
+// leave gives the call up. It is false where the answer has come meanwhile.
+func (c *call) leave() bool {
+	return c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft)
+}
+
+// sameShape tells whether two calls differ in their keys alone.
+func (c *call) sameShape(other *call) bool {
+	if c.op != other.op || len(c.checks) != len(other.checks) {
+		return false
+	}
+	for i := range c.checks {
+		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].Weight != other.checks[i].Weight {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,210 @@
+package limiter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Mode says what kind of Redis the addresses lead to.
+type Mode string
+
+// The modes.
+const (
+	Standalone Mode = "standalone"
+	Sentinel   Mode = "sentinel"
+	Cluster    Mode = "cluster"
+)
+
+// ClientOptions says how to reach Redis. All values are final: placeholders are resolved.
+type ClientOptions struct {
+	Mode      Mode     // default: standalone
+	Addresses []string // host:port, or the path of a unix socket; required
+	Master    string   // the master's name; sentinel only
+
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+	DB                                 int // not on a cluster
+
+	TLS      *tls.Config   // nil: plain
+	PoolSize int           // connections per node; 0: 10 for each CPU, at least 20
+	Timeout  time.Duration // of one command on an open connection; required
+}
+
+// ConnectBudget is how long connecting may take: dialling and the TLS handshake. No request waits
+// for it longer than its own timeout.
+const ConnectBudget = 5 * time.Second
+
+// NewClient makes a client for a [Redis] store. It does not connect, and it never sends a command
+// twice: a request whose answer is lost must not be charged again.
+func NewClient(o ClientOptions) (redis.UniversalClient, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.PoolSize == 0 {
+		o.PoolSize = max(20, 10*runtime.GOMAXPROCS(0))
+	}
+	u := &redis.UniversalOptions{
+		Addrs: o.Addresses, MasterName: o.Master,
+		Username: o.Username, Password: o.Password,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		DB: o.DB, TLSConfig: o.TLS, PoolSize: o.PoolSize,
+
+		MaxRetries: -1, DialerRetries: 1, // never replay, fail at once
+		DialTimeout: ConnectBudget, PoolTimeout: ConnectBudget,
+		ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
+		Protocol: 2, DisableIdentity: true, // fewest commands to connect, none that an ACL must allow
+	}
+	// The client takes this mode for a reason to stretch every timeout to 10 s.
+	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch o.Mode {
+	case Sentinel:
+		return redis.NewFailoverClient(u.Failover()), nil
+	case Cluster:
+		options := u.Cluster()
+		options.MaintNotificationsConfig = maintenance
+		return redis.NewClusterClient(options), nil
+	default:
+		options := u.Simple()
+		options.MaintNotificationsConfig = maintenance
+		if isSocket(o.Addresses[0]) {
+			options.Network = "unix"
+		}
+		return redis.NewClient(options), nil
+	}
+}
+
+func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
+
+// Validate tells what is wrong with the options. Its errors name the option and quote no secret.
+func (o *ClientOptions) Validate() error {
+	switch {
+	case len(o.Addresses) == 0:
+		return errors.New("address: name at least one host:port")
+	case o.Mode != "" && o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
+		return fmt.Errorf("mode %q: use standalone, sentinel or cluster", o.Mode)
+	case o.Mode == Sentinel && o.Master == "":
+		return errors.New("master: mode sentinel needs the master's name")
+	case o.Mode != Sentinel && o.Master != "":
+		return errors.New("master: only mode sentinel has one")
+	case o.Mode != Sentinel && (o.SentinelUsername != "" || o.SentinelPassword != ""):
+		return errors.New("sentinel_username, sentinel_password: only mode sentinel has them")
+	case o.Mode == Cluster && o.DB != 0:
+		return errors.New("db: a cluster has only database 0")
+	case o.DB < 0:
+		return fmt.Errorf("db %d: use a number from 0", o.DB)
+	case o.PoolSize < 0:
+		return fmt.Errorf("pool_size %d: use a number from 1", o.PoolSize)
+	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
+		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
+	case o.Timeout <= 0:
+		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
+	}
+	for _, address := range o.Addresses {
+		if err := validAddress(o.Mode, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validAddress(mode Mode, address string) error {
+	if isSocket(address) {
+		if mode == Sentinel || mode == Cluster {
+			return fmt.Errorf("address %q: mode %s needs host:port", address, mode)
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: use host:port, or the absolute path of a socket", address)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("address %q: the port is no number from 1 to 65535", address)
+	}
+	return nil
+}
+
+// ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[user[:password]@]host[:port][/db]
+// and unix://[user[:password]@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
+// a password.
+func ParseURL(text string) (ClientOptions, error) {
+	o := ClientOptions{Mode: Standalone}
+	u, err := url.Parse(text)
+	if err != nil {
+		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded")
+	}
+	if u.User != nil {
+		o.Username = u.User.Username()
+		o.Password, _ = u.User.Password()
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		err = o.fromHostURL(u)
+	case "unix":
+		err = o.fromSocketURL(u)
+	default:
+		err = errors.New("redis URL: the scheme must be redis://, rediss:// or unix://")
+	}
+	return o, err
+}
+
+func (o *ClientOptions) fromHostURL(u *url.URL) error {
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		host = "localhost"
+	}
+	if port == "" {
+		port = "6379"
+	}
+	o.Addresses = []string{net.JoinHostPort(host, port)}
+	if u.Scheme == "rediss" {
+		o.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("redis URL: has parameters; put options into the redis block")
+	}
+	db := strings.Trim(u.Path, "/")
+	return o.setDB(db)
+}
+
+func (o *ClientOptions) fromSocketURL(u *url.URL) error {
+	if u.Host != "" || u.Path == "" {
+		return errors.New("redis URL: a socket is written unix:///path/to/redis.sock")
+	}
+	o.Addresses = []string{u.Path}
+	query := u.Query()
+	db := query.Get("db")
+	query.Del("db")
+	if len(query) > 0 || u.Fragment != "" {
+		return errors.New("redis URL: the only parameter of a socket is db")
+	}
+	return o.setDB(db)
+}
+
+func (o *ClientOptions) setDB(text string) error {
+	if text == "" {
+		return nil
+	}
+	db, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return errors.New("redis URL: the database must be a number from 0")
+	}
+	o.DB = int(db)
+	return nil
+}
+
+// Ping connects and asks for a sign of life, within the context.
+func Ping(ctx context.Context, client redis.UniversalClient) error {
+	return client.Process(ctx, once{redis.NewCmd(ctx, "ping")})
+}

@@ -1,0 +1,272 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// This file plays the same traces through every store and holds the answers equal to the last
+// microsecond.
+
+// testClockFragment stands in for clock.lua: the time is a key that the test sets, and keys
+// outlive their shares by an hour, because Redis's own clock does not follow the test's.
+const testClockFragment = `
+local now_us = tonumber(redis.call('GET', 'test:clock'))
+local grace = 3600000
+`
+
+// testStore is a store under a clock that the test moves.
+type testStore struct {
+	Store
+	name     string
+	set      func(micros int64)
+	giveBack func(checks []Check, receipts []receipt)
+	reserve  func(checks []Check) []receipt // nil where denied
+}
+
+// memoryStore is the in-process store on a clock of the test's.
+func memoryStore() *testStore {
+	now := new(int64)
+	m := NewMemory(func() int64 { return *now })
+	s := &testStore{Store: m, name: "memory", set: func(micros int64) { *now = micros }}
+	s.reserve = func(checks []Check) []receipt {
+		receipts := make([]receipt, len(checks))
+		for i := range checks {
+			c := &checks[i]
+			stored := m.tableOf(c.Policy).shardOf(c.Key).shares[c.Key]
+			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(&stored.share, *now, c))
+		}
+		m.decideMany(checks)
+		if !Allowed(checks) {
+			return nil
+		}
+		return receipts
+	}
+	s.giveBack = func(checks []Check, receipts []receipt) {
+		for i := range checks {
+			c := &checks[i]
+			shard := m.tableOf(c.Policy).shardOf(c.Key)
+			stored := shard.shares[c.Key]
+			c.Policy.algorithm.kernel.giveBack(&stored.share, *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i])
+			shard.shares[c.Key] = stored
+		}
+	}
+	return s
+}
+
+// redisStore is a store on a real Redis that takes its time from the test.
+func redisStore(t testing.TB, server *redistest.Server) *testStore {
+	t.Helper()
+	r := newTestRedis(t, server, RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "t"}})
+	r.scripts.clock = testClockFragment
+	client := server.Client(t)
+	s := &testStore{Store: r, name: "redis", set: func(micros int64) {
+		if err := client.Set(context.Background(), "test:clock", micros, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	do := func(op operation, checks []Check, receipts []receipt) *call {
+		c := newCall(op, checks)
+		c.receipts = append(c.receipts, receipts...)
+		if err := r.batcher.do(context.Background(), c, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if c.err != nil {
+			t.Fatal(c.err)
+		}
+		return c
+	}
+	s.reserve = func(checks []Check) []receipt {
+		c := do(opReserve, checks, nil)
+		copy(checks, c.checks)
+		if !Allowed(checks) {
+			return nil
+		}
+		return slices.Clone(c.receipts)
+	}
+	s.giveBack = func(checks []Check, receipts []receipt) { do(opGiveBack, checks, receipts) }
+	return s
+}
+
+func newTestRedis(t testing.TB, server *redistest.Server, options RedisOptions) *Redis {
+	t.Helper()
+	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Timeout: options.Timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, options)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func mustPolicy(t testing.TB, s Settings) *Policy {
+	t.Helper()
+	if s.Name == "" {
+		s.Name = "p"
+	}
+	p, err := NewPolicy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// epoch is an instant of the tests that every window used in them is aligned to.
+const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
+
+// tracePolicies are the policies that traces choose from: every algorithm with small and large
+// limits, bursts, queues, and one that counts in milliseconds.
+func tracePolicies(t *testing.T) []*Policy {
+	t.Helper()
+	var policies []*Policy
+	add := func(s Settings) {
+		s.Name = fmt.Sprintf("p%d", len(policies))
+		policies = append(policies, mustPolicy(t, s))
+	}
+	strict, patient := time.Duration(0), 700*time.Millisecond
+	for _, algorithm := range Algorithms() {
+		add(Settings{Algorithm: algorithm, Limit: 1, Window: 10 * time.Second})
+		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second})
+		add(Settings{Algorithm: algorithm, Limit: 50, Window: time.Minute})
+		add(Settings{Algorithm: algorithm, Limit: 7, Window: 3 * time.Millisecond})
+		add(Settings{Algorithm: algorithm, Limit: 100_000, Window: 24 * time.Hour})
+		if algorithmNamed(algorithm).bursts {
+			add(Settings{Algorithm: algorithm, Limit: 10, Window: 2 * time.Second, Burst: 3})
+			add(Settings{Algorithm: algorithm, Limit: 2, Window: time.Minute, Burst: 9})
+		}
+	}
+	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, MaxDelay: &strict})
+	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
+	return policies
+}
+
+// trace is a random walk through requests, biased to the edges of windows and waits.
+type trace struct {
+	random   *rand.Rand
+	policies []*Policy
+	now      int64
+	waits    []int64 // waits lately answered, in microseconds
+}
+
+// step moves the clock: often not at all, often to an edge plus or minus a tick, now and then
+// backwards.
+func (tr *trace) step() {
+	p := tr.policies[tr.random.IntN(len(tr.policies))]
+	window := p.settings.Window.Microseconds()
+	nudge := (tr.random.Int64N(3) - 1) * p.terms.tick
+	switch tr.random.IntN(10) {
+	case 0, 1, 2:
+	case 3:
+		tr.now = (tr.now/window+1)*window + nudge
+	case 4:
+		tr.now += window + nudge
+	case 5, 6:
+		if len(tr.waits) > 0 {
+			tr.now += tr.waits[tr.random.IntN(len(tr.waits))] + nudge
+		}
+	case 7:
+		tr.now += tr.random.Int64N(window/4 + 1)
+	case 8:
+		tr.now += tr.random.Int64N(2000)
+	case 9:
+		if tr.random.IntN(4) == 0 {
+			tr.now -= tr.random.Int64N(2*window + 1)
+		}
+	}
+	tr.now = max(tr.now, epoch-86_400_000_000)
+}
+
+// request makes up one to three checks of different policies.
+func (tr *trace) request() []Check {
+	checks := make([]Check, 1+tr.random.IntN(3)*tr.random.IntN(2))
+	for i, at := range tr.random.Perm(len(tr.policies))[:len(checks)] {
+		p := tr.policies[at]
+		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
+		checks[i] = Check{Policy: p, Key: fmt.Sprint("k", tr.random.IntN(2)), Weight: weights[tr.random.IntN(len(weights))]}
+	}
+	return checks
+}
+
+// learn remembers the answers' waits, so that later steps land on them.
+func (tr *trace) learn(checks []Check) {
+	for i := range checks {
+		for _, wait := range []time.Duration{checks[i].Result.RetryAfter, checks[i].Result.ResetAfter} {
+			if wait > 0 && len(tr.waits) < 8 {
+				tr.waits = append(tr.waits, wait.Microseconds())
+			}
+		}
+	}
+	if len(tr.waits) >= 8 {
+		tr.waits = tr.waits[4:]
+	}
+}
+
+// TestStores_agree_on_random_traces is the conformance suite: whatever comes, Lua and Go answer
+// the same.
+func TestStores_agree_on_random_traces(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	const seeds, steps = 24, 700
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			client.FlushAll(context.Background())
+			stores := []*testStore{memoryStore(), redisStore(t, server)}
+			all := tracePolicies(t)
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
+			for _, i := range tr.random.Perm(len(all))[:4] {
+				tr.policies = append(tr.policies, all[i])
+			}
+			for range steps {
+				tr.step()
+				playBoth(t, tr, stores)
+			}
+		})
+	}
+}
+
+// playBoth sends one request, or a reserve that is given back later, to all stores.
+func playBoth(t *testing.T, tr *trace, stores []*testStore) {
+	t.Helper()
+	request := tr.request()
+	answers := make([][]Check, len(stores))
+	undo := tr.random.IntN(5) == 0 && !slices.ContainsFunc(request, func(c Check) bool {
+		return c.Weight == 0 || c.Policy.settings.MaxDelay != nil
+	})
+	later := tr.random.Int64N(request[0].Policy.settings.Window.Microseconds()*2 + 1)
+	for i, s := range stores {
+		s.set(tr.now)
+		answers[i] = slices.Clone(request)
+		if undo {
+			if receipts := s.reserve(answers[i]); receipts != nil {
+				s.set(tr.now + later)
+				s.giveBack(answers[i], receipts)
+			}
+		} else if _, err := s.Decide(context.Background(), answers[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range answers[0] {
+		a, b := answers[0][i], answers[1][i]
+		if a.Result != b.Result {
+			t.Fatalf("at epoch%+d, undo %v, check %d of %v, weight %d of key %s:\n%s %+v\n%s %+v", tr.now-epoch, undo,
+				i, a.Policy.settings, a.Weight, a.Key, stores[0].name, a.Result, stores[1].name, b.Result)
+		}
+		checkInvariants(t, &a)
+	}
+	tr.learn(answers[0])
+}
+
+func checkInvariants(t *testing.T, c *Check) {
+	t.Helper()
+	r := c.Result
+	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
+		(c.Weight > c.Policy.Capacity()) != (r.RetryAfter == Never) || (c.Weight == 0 && r.RetryAfter != 0) {
+		t.Fatalf("weight %d of %v: impossible result %+v", c.Weight, c.Policy.settings, r)
+	}
+}

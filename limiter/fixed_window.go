@@ -1,0 +1,48 @@
+package limiter
+
+// fixedWindow counts units in windows aligned to the Unix epoch: window k is [k*window,
+// (k+1)*window). In any span of one window's length up to twice the limit can pass, around a
+// boundary. Lua twin: scripts/fixed_window.lua.
+//
+// The share: a is the window's index, b the units counted in it.
+type fixedWindow struct{}
+
+// rolled returns the share as it stands now. A window that begins more than one window ahead of
+// now was written by a broken clock and counts as none.
+func (fixedWindow) rolled(s *share, now int64, t *terms) (index, count int64) {
+	index = now / t.window
+	if s.a >= index && s.a <= index+1 {
+		return s.a, s.b
+	}
+	return index, 0
+}
+
+func (k fixedWindow) decide(s *share, now int64, t *terms, weight int64) verdict {
+	index, count := k.rolled(s, now, t)
+	ends := (index+1)*t.window - now
+	v := verdict{a: index}
+	if weight == 0 || count+weight <= t.limit {
+		count += weight
+	} else {
+		v.wait = ends
+	}
+	v.b = count
+	v.remaining = max(0, t.limit-count)
+	if count > 0 {
+		v.reset = ends
+	}
+	return v
+}
+
+func (fixedWindow) take(s *share, _ *terms, _ int64, v verdict) { s.a, s.b = v.a, v.b }
+
+// giveBack subtracts the weight if the receipt's window is the current one. The receipt is the
+// window's index.
+func (k fixedWindow) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+	index, count := k.rolled(s, now, t)
+	if index == r.first {
+		s.a, s.b = index, max(0, count-weight)
+	}
+}
+
+func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }

@@ -1,0 +1,154 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Clock tells the time in microseconds since the Unix epoch. It may run backwards; no share is
+// refilled by that.
+type Clock func() int64
+
+// SystemClock is the clock of this machine.
+func SystemClock() int64 { return time.Now().UnixMicro() }
+
+// Memory is the [Store] of a single process. It is safe for concurrent use. Shares that have
+// decayed to empty are forgotten as new ones arrive.
+type Memory struct {
+	clock  Clock
+	mu     sync.RWMutex
+	tables map[string]*table // by Policy.ID
+}
+
+// NewMemory returns an empty store on the given clock.
+func NewMemory(clock Clock) *Memory {
+	return &Memory{clock: clock, tables: map[string]*table{}}
+}
+
+// Decide implements [Store]. It never fails and does not wait.
+func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
+	if len(checks) == 1 {
+		m.decideOne(&checks[0])
+	} else {
+		m.decideMany(checks)
+	}
+	return SourceMemory, nil
+}
+
+// Len counts the shares kept, some of which may have decayed to empty.
+func (m *Memory) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := 0
+	for _, t := range m.tables {
+		n += t.len()
+	}
+	return n
+}
+
+// Forget drops one share of a policy.
+func (m *Memory) Forget(p *Policy, key string) {
+	shard := m.tableOf(p).shardOf(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	delete(shard.shares, key)
+}
+
+func (m *Memory) decideOne(c *Check) {
+	shard := m.tableOf(c.Policy).shardOf(c.Key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	s := shard.shares[c.Key]
+	now := m.clock()
+	v := judge(&s.share, now, c)
+	if v.wait == 0 && c.Weight > 0 {
+		shard.take(c, &s, v, now)
+	}
+	c.answer(v, now)
+}
+
+// decideMany locks all the shards concerned in one global order, decides every check, and then
+// charges all or none.
+func (m *Memory) decideMany(checks []Check) {
+	var space [8]*shard
+	shards := space[:0]
+	for i := range checks {
+		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
+	}
+	unlock := lockAll(shards)
+	defer unlock()
+	now := m.clock()
+	allowed := true
+	for i := range checks {
+		c := &checks[i]
+		s := shards[i].shares[c.Key]
+		v := judge(&s.share, now, c)
+		allowed = allowed && v.wait == 0
+		c.answer(v, now)
+	}
+	for i := range checks {
+		c := &checks[i]
+		if c.Weight == 0 || !c.Result.Passes() {
+			continue
+		}
+		s := shards[i].shares[c.Key]
+		if allowed {
+			shards[i].take(c, &s, judge(&s.share, now, c), now)
+			continue
+		}
+		peek := *c
+		peek.Weight = 0
+		c.answer(judge(&s.share, now, &peek), now)
+	}
+}
+
+// judge asks the kernel for a verdict on a check at an instant in microseconds.
+func judge(s *share, now int64, c *Check) verdict {
+	t := &c.Policy.terms
+	weight := c.Weight
+	if weight > t.capacity {
+		weight = 0
+	}
+	v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
+	if weight != c.Weight {
+		v.wait = -1
+	}
+	return v
+}
+
+// answer writes a verdict found at an instant in microseconds to the check's result.
+func (c *Check) answer(v verdict, now int64) {
+	t := &c.Policy.terms
+	offset := now % t.tick
+	c.Result = Result{
+		Remaining:  v.remaining,
+		RetryAfter: duration(t.micros(v.wait, offset)),
+		ResetAfter: duration(t.micros(v.reset, offset)),
+		Delay:      duration(t.micros(v.delay, offset)),
+	}
+}
+
+// duration converts microseconds; -1 becomes [Never].
+func duration(micros int64) time.Duration {
+	if micros < 0 {
+		return Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}
+
+// tableOf returns the shares of a policy. The policy remembers where they are.
+func (m *Memory) tableOf(p *Policy) *table {
+	if t := p.table.Load(); t != nil && t.owner == m {
+		return t
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, found := m.tables[p.id]
+	if !found {
+		t = newTable(m, len(m.tables))
+		m.tables[p.id] = t
+	}
+	p.table.Store(t)
+	return t
+}

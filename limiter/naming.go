@@ -1,0 +1,88 @@
+package limiter
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"strings"
+)
+
+// Naming says how shares are called in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces
+// keep all policies of one client key in one slot of a Cluster.
+type Naming struct {
+	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
+	Prefix string
+
+	// Secret, where not empty, hides client keys: they appear as the first sixteen bytes or more
+	// of their HMAC-SHA256 only.
+	Secret string
+}
+
+// naming writes key names. It belongs to one goroutine at a time.
+type naming struct {
+	head string
+	mac  hash.Hash
+	sum  []byte
+}
+
+// hiddenMark begins the client keys that are hashes. No encoded key contains it, because '%' is
+// always followed by two hexadecimal digits there.
+const hiddenMark = "%~"
+
+func (n Naming) start() *naming {
+	head := n.Prefix + ":{"
+	if n.Prefix == "" {
+		head = "{"
+	}
+	w := &naming{head: head}
+	if n.Secret != "" {
+		w.mac = hmac.New(sha256.New, []byte(n.Secret))
+	}
+	return w
+}
+
+// append appends the name of a share.
+func (n *naming) append(dst []byte, p *Policy, key string) []byte {
+	dst = append(dst, n.head...)
+	dst = n.appendClient(dst, key)
+	dst = append(dst, "}:"...)
+	return append(dst, p.id...)
+}
+
+// appendClient appends what stands between the braces, which is never empty: a Cluster ignores
+// empty braces.
+func (n *naming) appendClient(dst []byte, key string) []byte {
+	switch {
+	case n.mac != nil:
+		n.mac.Reset()
+		n.mac.Write([]byte(key))
+		n.sum = n.mac.Sum(n.sum[:0])
+		return hex.AppendEncode(append(dst, hiddenMark...), n.sum)
+	case key == "":
+		return append(dst, '%')
+	}
+	return append(dst, key...)
+}
+
+// slotOf is the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
+// modulo 16384, as the Redis Cluster specification has it.
+func (n *naming) slotOf(key string) uint16 {
+	n.sum = n.sum[:0]
+	client := n.appendClient(nil, key)
+	if end := strings.IndexByte(string(client), '}'); end > 0 {
+		client = client[:end]
+	}
+	crc := uint16(0)
+	for _, b := range client {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % 16384
+}

@@ -1,0 +1,199 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Settings says what a policy allows.
+type Settings struct {
+	// Name is the policy's identity, [A-Za-z0-9_-]{1,64}.
+	Name string
+
+	// Algorithm is one of [Algorithms].
+	Algorithm string
+
+	// Limit is the units allowed per window, from 1.
+	Limit int64
+
+	// Window is the window's length, whole microseconds, from 1ms.
+	Window time.Duration
+
+	// Burst is the capacity of a bucket in units, from 1; 0 means the limit. The window
+	// algorithms have none.
+	Burst int64
+
+	// MaxDelay makes a leaky bucket a queue: a request that has to wait this long or less passes
+	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
+	MaxDelay *time.Duration
+}
+
+// Policy is a rule that stores decide by: valid settings and the numbers made of them once. It is
+// never changed and may be shared by any number of requests and configurations.
+type Policy struct {
+	settings  Settings
+	algorithm *algorithm
+	terms     terms
+	id        string
+	wireTerms []any                 // as batch.lua reads them
+	table     atomic.Pointer[table] // where a Memory keeps the shares; looked up once
+}
+
+// terms are a policy's numbers as the formulas take them; times count in ticks.
+type terms struct {
+	limit    int64 // units per window
+	window   int64
+	capacity int64 // limit, or the burst of a bucket
+	maxDelay int64 // -1: no queue
+	tick     int64 // microseconds
+}
+
+// MinWindow is the shortest window.
+const MinWindow = time.Millisecond
+
+// precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
+const precision = 1 << 53
+
+// NewPolicy checks the settings and makes a policy of them. Its errors name the option that is
+// wrong and what would be right.
+func NewPolicy(s Settings) (*Policy, error) {
+	a := algorithmNamed(s.Algorithm)
+	switch {
+	case !validName(s.Name):
+		return nil, fmt.Errorf("name %q: use 1 to 64 letters, digits, '_' and '-'", s.Name)
+	case a == nil:
+		return nil, fmt.Errorf("algorithm %q: use one of %v", s.Algorithm, Algorithms())
+	case s.Limit < 1:
+		return nil, fmt.Errorf("limit %d: use a whole number from 1", s.Limit)
+	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
+		return nil, fmt.Errorf("window %v: use a duration from %v, in whole microseconds", s.Window, MinWindow)
+	case s.Burst < 0:
+		return nil, fmt.Errorf("burst %d: use a whole number from 1", s.Burst)
+	case s.Burst > 0 && !a.bursts:
+		return nil, fmt.Errorf("burst: %s has none; only token_bucket, leaky_bucket and gcra do", a.name)
+	case s.MaxDelay != nil && !a.queues:
+		return nil, fmt.Errorf("max_delay: %s has none; only leaky_bucket holds requests", a.name)
+	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
+		return nil, fmt.Errorf("max_delay %v: use a duration from 0, in whole microseconds", *s.MaxDelay)
+	}
+	t, err := newTerms(s, a)
+	if err != nil {
+		return nil, err
+	}
+	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
+	return &Policy{settings: s, algorithm: a, terms: t, id: id, wireTerms: wireTerms(a, t)}, nil
+}
+
+// Settings returns what the policy was made of.
+func (p *Policy) Settings() Settings { return p.settings }
+
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.settings.Name }
+
+// Capacity is the most units that a share can have: the limit, for buckets the burst.
+func (p *Policy) Capacity() int64 { return p.terms.capacity }
+
+// ID names the shares that the policy counts in: its name and a short code of algorithm, window
+// and tick. Policies that differ in limit or burst alone go on with the same shares.
+func (p *Policy) ID() string { return p.id }
+
+// Equal tells whether two settings allow the same.
+func (s Settings) Equal(other Settings) bool {
+	sameDelay := s.MaxDelay == other.MaxDelay ||
+		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
+	s.MaxDelay, other.MaxDelay = nil, nil
+	return sameDelay && s == other
+}
+
+// String writes the settings the way a Caddyfile does.
+func (s Settings) String() string {
+	text := fmt.Sprintf("limit %d, window %v, algorithm %s", s.Limit, s.Window, s.Algorithm)
+	if s.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", s.Burst)
+	}
+	if s.MaxDelay != nil {
+		text += fmt.Sprintf(", max_delay %v", *s.MaxDelay)
+	}
+	return text
+}
+
+// newTerms converts the settings to ticks: microseconds if the formulas stay exact with them, else
+// milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
+// intermediate value is a whole number that a double holds.
+func newTerms(s Settings, a *algorithm) (terms, error) {
+	t := terms{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1}
+	if s.Burst > 0 {
+		t.capacity = s.Burst
+	}
+	most := max(t.limit, t.capacity)
+	if a.maxLimit > 0 && most > a.maxLimit {
+		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
+	}
+	micros := s.Window.Microseconds()
+	if !exact(most, micros) {
+		t.tick = 1000
+	}
+	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
+		return t, fmt.Errorf("limit %d in window %v: numbers this large are counted in milliseconds; use durations in whole milliseconds", most, s.Window)
+	}
+	t.window = micros / t.tick
+	if !exact(most, t.window) {
+		return t, fmt.Errorf("limit %d in window %v: 2 * limit * window in milliseconds must be below 2^53; use a smaller limit or window", most, s.Window)
+	}
+	if s.MaxDelay != nil {
+		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
+	}
+	if longest := cd(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
+		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst")
+	}
+	if t.maxDelay > precision/2/t.tick {
+		return t, errors.New("max_delay: must be below 2^52 microseconds (142 years)")
+	}
+	return t, nil
+}
+
+// exact tells whether 2 * units * ticks < 2^53.
+func exact(units, ticks int64) bool {
+	high, low := bits.Mul64(uint64(units), uint64(ticks))
+	return high == 0 && low < precision/2
+}
+
+// smallerFraction tells whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.
+func smallerFraction(a, b, c, d int64) bool {
+	high1, low1 := bits.Mul64(uint64(a), uint64(d))
+	high2, low2 := bits.Mul64(uint64(c), uint64(b))
+	return high1 < high2 || (high1 == high2 && low1 < low2)
+}
+
+func validName(name string) bool {
+	for _, r := range []byte(name) {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return len(name) >= 1 && len(name) <= 64
+}
+
+// windowCode writes a window in its largest whole unit, with the tick where it is not 1 µs.
+func windowCode(window time.Duration, tick int64) string {
+	units := []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
+	code := strconv.FormatInt(window.Microseconds(), 10) + "us"
+	for _, unit := range units {
+		if window%unit.length == 0 {
+			code = strconv.FormatInt(int64(window/unit.length), 10) + unit.name
+			break
+		}
+	}
+	if tick != 1 {
+		code += "-ms"
+	}
+	return code
+}

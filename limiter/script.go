@@ -1,0 +1,67 @@
+package limiter
+
+import (
+	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by SHA-1; nothing is protected by it
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
+)
+
+// kernelSet is a set of script fragments, a bit for each in the order of kernelNames.
+type kernelSet uint
+
+// kernelNames are the fragments of the registry, each once.
+var kernelNames = func() []string {
+	var names []string
+	for i := range registry {
+		if !slices.Contains(names, registry[i].script) {
+			names = append(names, registry[i].script)
+		}
+	}
+	return names
+}()
+
+func kernelSetOf(a *algorithm) kernelSet {
+	return 1 << slices.Index(kernelNames, a.script)
+}
+
+// script is a text that Redis knows by its SHA-1.
+type script struct{ text, sha string }
+
+// scriptSet puts together the script for each set of kernels, once.
+type scriptSet struct {
+	clock string // a fragment instead of Redis's own clock, for tests
+	mu    sync.RWMutex
+	built map[kernelSet]*script
+}
+
+func (s *scriptSet) get(kernels kernelSet) (*script, error) {
+	s.mu.RLock()
+	built := s.built[kernels]
+	s.mu.RUnlock()
+	if built != nil {
+		return built, nil
+	}
+	var names []string
+	for i, name := range kernelNames {
+		if kernels&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	text, err := scripts.Build(s.clock, names...)
+	if err != nil {
+		return nil, fmt.Errorf("building a script: %w", err)
+	}
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
+	built = &script{text: text, sha: hex.EncodeToString(sum[:])}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.built == nil {
+		s.built = map[kernelSet]*script{}
+	}
+	s.built[kernels] = built
+	return built, nil
+}

@@ -1,0 +1,68 @@
+package limiter
+
+// slidingWindowCounter estimates a sliding window from two aligned ones: the units of the previous
+// window count by the part of it that the sliding window still covers, rounded down, so that with
+// a limit of 1 the next request passes one tick after a window. Cloudflare measured that such an
+// estimate judges 0.003 % of real requests wrongly. Lua twin: scripts/sliding_window_counter.lua.
+//
+// The share: a is the window's index, b the units in it, c the units of the window before.
+type slidingWindowCounter struct{}
+
+// rolled returns the share as it stands now. A window that begins more than one window ahead of
+// now was written by a broken clock and counts as none.
+func (slidingWindowCounter) rolled(s *share, now int64, t *terms) (index, count, previous int64) {
+	index = now / t.window
+	switch s.a {
+	case index, index + 1:
+		return s.a, s.b, s.c
+	case index - 1:
+		return index, 0, s.b
+	}
+	return index, 0, 0
+}
+
+func (k slidingWindowCounter) decide(s *share, now int64, t *terms, weight int64) verdict {
+	index, count, previous := k.rolled(s, now, t)
+	skew := max(0, index*t.window-now)
+	left := t.window - (now + skew - index*t.window)
+	covered := previous * left / t.window
+	v := verdict{a: index, c: previous}
+	switch {
+	case weight == 0 || count+covered+weight <= t.limit:
+		count += weight
+	case count+weight <= t.limit:
+		v.wait = skew + left - cd((t.limit-count-weight+1)*t.window, previous) + 1
+	default: // the previous window alone will not make room: one roll later this one is it
+		v.wait = skew + left + t.window - cd((t.limit-weight+1)*t.window, count) + 1
+	}
+	v.b = count
+	v.remaining = max(0, t.limit-count-covered)
+	switch {
+	case count > 0:
+		v.reset = skew + t.window + left
+	case previous > 0:
+		v.reset = skew + left
+	}
+	return v
+}
+
+func (slidingWindowCounter) take(s *share, _ *terms, _ int64, v verdict) {
+	s.a, s.b, s.c = v.a, v.b, v.c
+}
+
+// giveBack subtracts the weight from the current or the previous window, whichever the receipt
+// names. The receipt is the window's index.
+func (k slidingWindowCounter) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+	index, count, previous := k.rolled(s, now, t)
+	switch r.first {
+	case index:
+		count = max(0, count-weight)
+	case index - 1:
+		previous = max(0, previous-weight)
+	default:
+		return
+	}
+	s.a, s.b, s.c = index, count, previous
+}
+
+func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }

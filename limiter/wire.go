@@ -1,0 +1,232 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// operation is what a batch does with a group of requests; the words are those of batch.lua.
+type operation string
+
+const (
+	opTake     operation = "take"      // charge if all checks pass
+	opLook     operation = "look"      // decide, charge nothing
+	opReserve  operation = "reserve"   // take, and answer with receipts
+	opGiveBack operation = "give_back" // undo reserves
+)
+
+// answerSize is the length in bytes of the answer to one check: wait, remaining, reset and delay,
+// and the two numbers of a receipt for a reserve, each as a little-endian double.
+func (o operation) answerSize() int {
+	if o == opReserve {
+		return 6 * 8
+	}
+	return 4 * 8
+}
+
+// message is a batch on its way to Redis and back: which script, which keys and arguments, and
+// whose answer stands where. Its memory is reused; the zero value is ready.
+type message struct {
+	groups   []group
+	policies []*Policy
+	order    []*call // the calls in the order of the keys
+	names    []keyName
+	arena    []byte // what the names are made of
+	args     []any
+	kernels  kernelSet
+}
+
+// group is the calls of one shape: same operation, same policies, same weights.
+type group struct {
+	calls []*call
+}
+
+// keyName is a Redis key, which go-redis takes from it without a copy on the heap.
+type keyName struct{ bytes []byte }
+
+// MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
+func (k *keyName) MarshalBinary() ([]byte, error) { return k.bytes, nil }
+
+// commandArgs is how many arguments of EVALSHA come before the keys: itself, script, number of keys.
+const commandArgs = 3
+
+// write makes the arguments of one EVALSHA, whose script text or hash is still to be set at index
+// 0 and 1, of calls.
+func (m *message) write(calls []*call, naming *naming) {
+	m.group(calls)
+	m.writeKeys(naming)
+	m.writePolicies()
+	for i := range m.groups {
+		m.writeGroup(m.groups[i].calls)
+	}
+}
+
+// group sorts the calls by shape, keeping their order within each.
+func (m *message) group(calls []*call) {
+	for i := range m.groups {
+		m.groups[i].calls = m.groups[i].calls[:0]
+	}
+	m.groups = m.groups[:0]
+next:
+	for _, c := range calls {
+		for i := range m.groups {
+			if c.sameShape(m.groups[i].calls[0]) {
+				m.groups[i].calls = append(m.groups[i].calls, c)
+				continue next
+			}
+		}
+		if len(m.groups) < cap(m.groups) {
+			m.groups = m.groups[:len(m.groups)+1]
+		} else {
+			m.groups = append(m.groups, group{})
+		}
+		last := &m.groups[len(m.groups)-1]
+		last.calls = append(last.calls[:0], c)
+	}
+}
+
+// writeKeys names every check's share, in the order that the answers will have.
+func (m *message) writeKeys(naming *naming) {
+	m.order, m.names, m.arena, m.policies, m.kernels = m.order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
+	for i := range m.groups {
+		m.order = append(m.order, m.groups[i].calls...)
+	}
+	for _, c := range m.order {
+		for i := range c.checks {
+			start := len(m.arena)
+			m.arena = naming.append(m.arena, c.checks[i].Policy, c.checks[i].Key)
+			m.names = append(m.names, keyName{m.arena[start:len(m.arena):len(m.arena)]})
+		}
+	}
+	m.args = append(m.args[:0], nil, nil, int64(len(m.names)))
+	for i := range m.names {
+		m.args = append(m.args, &m.names[i])
+	}
+}
+
+// writePolicies sends the terms of each policy once.
+func (m *message) writePolicies() {
+	for i := range m.groups {
+		for j := range m.groups[i].calls[0].checks {
+			p := m.groups[i].calls[0].checks[j].Policy
+			if m.policyNumber(p) == 0 {
+				m.policies = append(m.policies, p)
+				m.kernels |= kernelSetOf(p.algorithm)
+			}
+		}
+	}
+	m.args = append(m.args, len(m.policies))
+	for _, p := range m.policies {
+		m.args = append(m.args, p.wireTerms...)
+	}
+}
+
+// policyNumber is the policy's place in the message, from 1; 0 where it has none.
+func (m *message) policyNumber(p *Policy) int {
+	for i := range m.policies {
+		if m.policies[i] == p {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func (m *message) writeGroup(calls []*call) {
+	shape := calls[0]
+	m.args = append(m.args, string(shape.op), len(calls), len(shape.checks))
+	for i := range shape.checks {
+		m.args = append(m.args, m.policyNumber(shape.checks[i].Policy), shape.checks[i].Weight)
+	}
+	if shape.op != opGiveBack {
+		return
+	}
+	for _, c := range calls {
+		for _, r := range c.receipts {
+			m.args = append(m.args, r.first, r.second)
+		}
+	}
+}
+
+// wireTerms writes the terms of a policy the way batch.lua reads them.
+func wireTerms(a *algorithm, t terms) []any {
+	return []any{a.script, t.limit, t.window, t.capacity, t.maxDelay, t.tick}
+}
+
+var errReply = errors.New("unexpected answer of the script")
+
+// read hands the answer of the script to the calls: each gets its results or its own error.
+func (m *message) read(reply any) error {
+	text, failures, err := splitReply(reply)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for _, c := range m.order {
+		size += len(c.checks) * c.op.answerSize()
+	}
+	if len(text) != size {
+		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
+	}
+	key := int64(1)
+	for _, c := range m.order {
+		if len(failures) >= 2 && failures[0] == key {
+			c.err = undecided(redisError(failures[1]))
+			failures = failures[2:]
+		} else {
+			c.err = c.readAnswers(text)
+		}
+		text = text[len(c.checks)*c.op.answerSize():]
+		key += int64(len(c.checks))
+	}
+	return nil
+}
+
+// splitReply takes apart the string of answers and the list of failures.
+func splitReply(reply any) (answers string, failures []any, err error) {
+	switch reply := reply.(type) {
+	case string:
+		return reply, nil, nil
+	case []any:
+		if len(reply) > 0 {
+			if answers, ok := reply[0].(string); ok {
+				return answers, reply[1:], nil
+			}
+		}
+	}
+	return "", nil, fmt.Errorf("%w: a %T", errReply, reply)
+}
+
+// readAnswers fills in the results of a call's checks.
+func (c *call) readAnswers(text string) error {
+	for i := range c.checks {
+		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
+		capacity := float64(c.checks[i].Policy.terms.capacity)
+		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
+			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) {
+			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errReply, wait, remaining, reset, delay))
+		}
+		c.checks[i].Result = Result{
+			Remaining:  int64(remaining),
+			RetryAfter: duration(int64(wait)),
+			ResetAfter: time.Duration(reset) * time.Microsecond,
+			Delay:      time.Duration(delay) * time.Microsecond,
+		}
+		if c.op == opReserve {
+			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
+		}
+		text = text[c.op.answerSize():]
+	}
+	return nil
+}
+
+// double reads the i-th little-endian double of text.
+func double(text string, i int) float64 {
+	text = text[8*i : 8*i+8]
+	var raw uint64
+	for j := 7; j >= 0; j-- {
+		raw = raw<<8 | uint64(text[j])
+	}
+	return math.Float64frombits(raw)
+}

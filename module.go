@@ -1,0 +1,161 @@
+// Package redisratelimit limits how many requests a client may send to a Caddy site, with counts
+// that any number of Caddy nodes share through Redis.
+//
+// It registers the HTTP handler http.handlers.redis_ratelimit, the app redis_ratelimit that holds
+// what all handlers share, and the Caddyfile directive and global option of the same name. The
+// decisions themselves are made by the package limiter.
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func init() {
+	caddy.RegisterModule(Handler{})
+}
+
+// Handler limits the requests that pass through it. A request is charged to every policy, or, if
+// one of them denies it, to none.
+//
+// Policies are shared by name: handlers, sites and Caddy nodes that use one name share one count
+// per client key.
+type Handler struct {
+	// The policies that a request must pass. At least one.
+	Policies []*Policy `json:"policies,omitempty"`
+
+	// What happens to a request when Redis cannot decide: `local` decides by the same policies in
+	// this process, `open` lets it through, `closed` answers 503. Default: that of the app.
+	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
+
+	// The status of a denial, from 400 to 599. Default: 429.
+	Status int `json:"status,omitempty"`
+
+	// How many leading bits of an IPv4 address count, from 0 to 32, where `{http.vars.client_ip}`
+	// or `{http.request.remote.host}` stands in a key. Default: 32.
+	IPv4Prefix *int `json:"ipv4_prefix,omitempty"`
+
+	// The same for IPv6, from 0 to 128. Default: 64, because a single client commonly has a whole
+	// /64 of addresses.
+	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
+
+	// What is done when a placeholder of a key is empty: `client_ip` takes the client's address
+	// instead (in a share of its own kind, so that no header value can name it), `skip` leaves the
+	// policy out, `reject` answers 400. Default: `client_ip`.
+	OnEmptyKey string `json:"on_empty_key,omitempty"`
+
+	app    *App
+	rules  []rule
+	logger *zap.Logger
+}
+
+// The values of on_empty_key.
+const (
+	emptyKeyClientIP = "client_ip"
+	emptyKeySkip     = "skip"
+	emptyKeyReject   = "reject"
+)
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.redis_ratelimit",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision makes the rules that requests are decided by.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.logger = ctx.Logger()
+	h.setDefaults()
+	if err := h.check(); err != nil {
+		return err
+	}
+	module, err := ctx.App(appName)
+	if err != nil {
+		return fmt.Errorf("getting the %s app: %w", appName, err)
+	}
+	app, ok := module.(*App)
+	if !ok {
+		return fmt.Errorf("the %s app is a %T", appName, module)
+	}
+	h.app = app
+	if h.FailMode == "" {
+		h.FailMode = app.FailMode
+	}
+	prefixes := h.prefixes()
+	for _, p := range h.Policies {
+		policy, err := app.policy(p.settings(), prefixes)
+		if err != nil {
+			return err
+		}
+		key, err := parseKey(p.Key, prefixes)
+		if err != nil {
+			return fmt.Errorf("policy %q: %w", p.Name, err)
+		}
+		h.rules = append(h.rules, rule{policy: policy, key: key, weight: p.Weight})
+	}
+	return nil
+}
+
+// setDefaults fills in what was left out, except the fail mode, which the app knows.
+func (h *Handler) setDefaults() {
+	for _, p := range h.Policies {
+		p.setDefaults()
+	}
+	if h.Status == 0 {
+		h.Status = http.StatusTooManyRequests
+	}
+	if h.OnEmptyKey == "" {
+		h.OnEmptyKey = emptyKeyClientIP
+	}
+	if h.IPv4Prefix == nil {
+		h.IPv4Prefix = new(32)
+	}
+	if h.IPv6Prefix == nil {
+		h.IPv6Prefix = new(64)
+	}
+}
+
+// check refuses values that no request could be served with. Defaults must be set.
+func (h *Handler) check() error {
+	if len(h.Policies) == 0 {
+		return errors.New("policies: name at least one, with a limit and a window")
+	}
+	for _, p := range h.Policies {
+		if err := p.check(h.prefixes()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
+		return fmt.Errorf("fail_mode %q: use local, open or closed", h.FailMode)
+	case h.Status < 400 || h.Status > 599:
+		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
+	case *h.IPv4Prefix < 0 || *h.IPv4Prefix > 32:
+		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *h.IPv4Prefix)
+	case *h.IPv6Prefix < 0 || *h.IPv6Prefix > 128:
+		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *h.IPv6Prefix)
+	case !slices.Contains([]string{emptyKeyClientIP, emptyKeySkip, emptyKeyReject}, h.OnEmptyKey):
+		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", h.OnEmptyKey)
+	}
+	return nil
+}
+
+func (h *Handler) prefixes() prefixes {
+	return prefixes{ipv4: *h.IPv4Prefix, ipv6: *h.IPv6Prefix}
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

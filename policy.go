@@ -1,0 +1,129 @@
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Policy is a named limit. Its name is its identity: wherever a configuration uses the name, the
+// limit, window, algorithm, burst and address prefixes must be the same, and the counts are shared.
+type Policy struct {
+	// The policy's name: 1 to 64 letters, digits, `_` and `-`. Default: `default`.
+	Name string `json:"name,omitempty"`
+
+	// Whose share a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
+	Key string `json:"key,omitempty"`
+
+	// How many units a client may use per window, from 1. Required.
+	Limit int64 `json:"limit,omitempty"`
+
+	// The length of the window, from 1ms, in whole microseconds. Required.
+	Window caddy.Duration `json:"window,omitempty"`
+
+	// How units are counted: `sliding_window_counter`, `sliding_window_log`, `fixed_window`,
+	// `token_bucket`, `leaky_bucket` or `gcra`. Default: `sliding_window_counter`.
+	Algorithm string `json:"algorithm,omitempty"`
+
+	// The capacity of a bucket, from 1: how many units may come at once. Only with `token_bucket`,
+	// `leaky_bucket` and `gcra`. Default: the limit.
+	Burst int64 `json:"burst,omitempty"`
+
+	// How many units one request takes, from 1. It belongs to this handler and not to the policy,
+	// so that a costly path may weigh more in the same budget. Default: 1.
+	Weight int64 `json:"weight,omitempty"`
+}
+
+const (
+	defaultPolicy = "default"
+	defaultKey    = "{http.vars.client_ip}"
+)
+
+func (p *Policy) setDefaults() {
+	if p.Name == "" {
+		p.Name = defaultPolicy
+	}
+	if p.Key == "" {
+		p.Key = defaultKey
+	}
+	if p.Algorithm == "" {
+		p.Algorithm = limiter.DefaultAlgorithm
+	}
+	if p.Weight == 0 {
+		p.Weight = 1
+	}
+}
+
+// check refuses a policy that cannot work. Defaults must be set.
+func (p *Policy) check(prefixes prefixes) error {
+	var err error
+	switch {
+	case p.Limit == 0:
+		err = errors.New("limit: missing; say how many units per window, from 1")
+	case p.Window == 0:
+		err = errors.New("window: missing or zero; use a duration from 1ms such as 1m")
+	case p.Weight < 0:
+		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
+	default:
+		_, err = limiter.NewPolicy(p.settings())
+	}
+	if err == nil {
+		_, err = parseKey(p.Key, prefixes)
+	}
+	if err != nil {
+		return fmt.Errorf("policy %q: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (p *Policy) settings() limiter.Settings {
+	return limiter.Settings{
+		Name: p.Name, Algorithm: p.Algorithm,
+		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
+	}
+}
+
+// rule is a policy as one handler applies it.
+type rule struct {
+	policy *limiter.Policy
+	key    keyTemplate
+	weight int64
+}
+
+// prefixes says how many leading bits of a client's address tell clients apart.
+type prefixes struct{ ipv4, ipv6 int }
+
+// claimedPolicies holds the policies of one configuration by name.
+type claimedPolicies map[string]claimedPolicy
+
+type claimedPolicy struct {
+	policy   *limiter.Policy
+	prefixes prefixes
+}
+
+// claim returns the one policy of that name. Claiming a name with other settings is an error that
+// shows both.
+func (c claimedPolicies) claim(s limiter.Settings, prefixes prefixes) (*limiter.Policy, error) {
+	known, found := c[s.Name]
+	if !found {
+		policy, err := limiter.NewPolicy(s)
+		if err != nil {
+			return nil, fmt.Errorf("policy %q: %w", s.Name, err)
+		}
+		known = claimedPolicy{policy: policy, prefixes: prefixes}
+		c[s.Name] = known
+	}
+	if !known.policy.Settings().Equal(s) || known.prefixes != prefixes {
+		return nil, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
+			s.Name, describe(known.policy.Settings(), known.prefixes), describe(s, prefixes))
+	}
+	return known.policy, nil
+}
+
+func describe(s limiter.Settings, prefixes prefixes) string {
+	return fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, prefixes.ipv4, prefixes.ipv6)
+}

@@ -1,0 +1,241 @@
+package redisratelimit
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Redis says how to reach Redis: by `url`, or by `addresses` and the fields after it. Text values
+// take placeholders such as `{env.REDIS_PASSWORD}` and `{file./run/secrets/redis}`, which are
+// resolved when the configuration is loaded and appear nowhere else.
+type Redis struct {
+	// `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for TLS, or
+	// `unix://[user[:password]@]/path/to/socket[?db=n]`. Placeholders in user and password stand
+	// for themselves and need no percent-encoding.
+	URL string `json:"url,omitempty"`
+
+	// `host:port`, or the path of a unix socket. One with mode `standalone`; with `sentinel` the
+	// sentinels, with `cluster` some of the nodes.
+	Addresses []string `json:"addresses,omitempty"`
+
+	// `standalone`, `sentinel` or `cluster`. Default: `standalone`.
+	Mode limiter.Mode `json:"mode,omitempty"`
+
+	// The name of the master that the sentinels watch. Required with mode `sentinel`.
+	Master string `json:"master,omitempty"`
+
+	// The ACL user. Default: Redis's default user.
+	Username string `json:"username,omitempty"`
+
+	// The user's password. Default: none.
+	Password string `json:"password,omitempty"`
+
+	// The user at the sentinels. Default: their default user.
+	SentinelUsername string `json:"sentinel_username,omitempty"`
+
+	// The password at the sentinels. Default: none.
+	SentinelPassword string `json:"sentinel_password,omitempty"`
+
+	// The database's number. Default: 0, which is the only one of a cluster.
+	DB int `json:"db,omitempty"`
+
+	// Turns TLS on. Default: off, except with a `rediss://` URL.
+	TLS *RedisTLS `json:"tls,omitempty"`
+
+	// The most connections per node. Default: 10 for each CPU, at least 20.
+	PoolSize int `json:"pool_size,omitempty"`
+}
+
+// RedisTLS says how to trust Redis and how to be trusted by it.
+type RedisTLS struct {
+	// The PEM file of the authorities that sign Redis's certificate. Default: the system's.
+	CA string `json:"ca,omitempty"`
+
+	// The PEM file of this client's certificate, for mutual TLS. Goes with `key`. Default: none.
+	Cert string `json:"cert,omitempty"`
+
+	// The PEM file of the certificate's key.
+	Key string `json:"key,omitempty"`
+
+	// The name that Redis's certificate must have. Default: the host of the address.
+	ServerName string `json:"server_name,omitempty"`
+}
+
+// resolve makes the final options of what is configured: placeholders replaced, files read.
+func (a *App) resolve() (redisOptions, error) {
+	client, err := a.Redis.clientOptions()
+	if err != nil {
+		return redisOptions{}, err
+	}
+	client.Timeout = time.Duration(a.Timeout)
+	secret, err := resolveText("hash_keys", a.HashKeys)
+	if err != nil {
+		return redisOptions{}, err
+	}
+	options := redisOptions{Client: client, Naming: limiter.Naming{Prefix: *a.KeyPrefix, Secret: secret}}
+	if a.Redis.TLS != nil {
+		config, digest, err := a.Redis.TLS.config()
+		if err != nil {
+			return redisOptions{}, fmt.Errorf("tls: %w", err)
+		}
+		options.Client.TLS, options.TLS = config, digest
+	} else if client.TLS != nil {
+		options.TLS = "system"
+	}
+	return options, nil
+}
+
+// check refuses what cannot work whatever the placeholders hold.
+func (r *Redis) check() error {
+	o := limiter.ClientOptions{
+		Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize, Timeout: defaultTimeout,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
+	}
+	for _, address := range r.Addresses {
+		if strings.Contains(address, "{") {
+			address = "placeholder:1"
+		}
+		o.Addresses = append(o.Addresses, address)
+	}
+	if r.URL != "" {
+		if strings.Contains(r.URL, "{") {
+			return nil
+		}
+		fromURL, err := limiter.ParseURL(r.URL)
+		if err != nil {
+			return err
+		}
+		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, defaultTimeout
+		o = fromURL
+	}
+	return o.Validate()
+}
+
+func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
+	if r.URL != "" {
+		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" ||
+			r.SentinelUsername != "" || r.SentinelPassword != "" || r.DB != 0 {
+			return limiter.ClientOptions{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
+		}
+		text, err := resolveURL(r.URL)
+		if err != nil {
+			return limiter.ClientOptions{}, err
+		}
+		o, err := limiter.ParseURL(text)
+		o.PoolSize = r.PoolSize
+		return o, err
+	}
+	o := limiter.ClientOptions{Mode: r.Mode, DB: r.DB, PoolSize: r.PoolSize}
+	fields := []struct {
+		name string
+		from string
+		to   *string
+	}{
+		{"master", r.Master, &o.Master},
+		{"username", r.Username, &o.Username},
+		{"password", r.Password, &o.Password},
+		{"sentinel_username", r.SentinelUsername, &o.SentinelUsername},
+		{"sentinel_password", r.SentinelPassword, &o.SentinelPassword},
+	}
+	for _, f := range fields {
+		value, err := resolveText(f.name, f.from)
+		if err != nil {
+			return o, err
+		}
+		*f.to = value
+	}
+	for _, address := range r.Addresses {
+		value, err := resolveText("address", address)
+		if err != nil {
+			return o, err
+		}
+		o.Addresses = append(o.Addresses, value)
+	}
+	return o, nil
+}
+
+// resolveText replaces placeholders. An unknown or empty one is an error, which names it but no
+// value.
+func resolveText(option, text string) (string, error) {
+	value, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", option, err)
+	}
+	return value, nil
+}
+
+// resolveURL replaces placeholders. Those in the user and password may have any characters.
+func resolveURL(text string) (string, error) {
+	at := strings.LastIndexByte(text, '@')
+	credentials, rest := text[:at+1], text[at+1:]
+	if err := checkEmpty(credentials); err != nil {
+		return "", err
+	}
+	credentials, err := caddy.NewReplacer().ReplaceFunc(credentials, func(_ string, value any) (any, error) {
+		return strings.ReplaceAll(url.QueryEscape(caddy.ToString(value)), "+", "%20"), nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("url: %w", err)
+	}
+	rest, err = resolveText("url", rest)
+	return credentials + rest, err
+}
+
+// checkEmpty refuses placeholders that are unknown or empty.
+func checkEmpty(text string) error {
+	_, err := resolveText("url", text)
+	return err
+}
+
+// config reads the files. The digest changes whenever one of them does, so that a reload with
+// renewed certificates makes a new client.
+func (t *RedisTLS) config() (config *tls.Config, digest string, err error) {
+	config = &tls.Config{MinVersion: tls.VersionTLS12}
+	names := [4]string{t.CA, t.Cert, t.Key, t.ServerName}
+	for i, option := range []string{"ca", "cert", "key", "server_name"} {
+		if names[i], err = resolveText(option, names[i]); err != nil {
+			return nil, "", err
+		}
+	}
+	ca, cert, key := names[0], names[1], names[2]
+	config.ServerName = names[3]
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q", names)
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, "", fmt.Errorf("ca: %w", err)
+		}
+		hash.Write(pem)
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, "", fmt.Errorf("ca: %s holds no certificate in PEM form", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, "", errors.New("cert and key go together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, "", fmt.Errorf("cert, key: %w", err)
+		}
+		for _, der := range pair.Certificate {
+			hash.Write(der)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, hex.EncodeToString(hash.Sum(nil)), nil
+}

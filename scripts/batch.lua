@@ -1,0 +1,149 @@
+-- batch.lua: decides a batch of independent requests in one run, last fragment of every script.
+-- A request's checks are all decided first and charged only if all of them pass; requests follow
+-- one another in order, so the same key may stand in a batch many times.
+-- Go twin: limiter/wire.go writes the arguments and reads the answer.
+-- KEYS: one share per check, group by group, request by request.
+-- ARGV: number of policies; per policy: kernel, limit, window, capacity, max_delay (-1: none), tick
+--       (microseconds; the times before it count in ticks); then groups of requests of one shape
+--       until the end: operation (take, look, reserve, give_back), number of requests, checks per
+--       request, per check: policy (from 1), weight; for give_back, per request and check: the
+--       two numbers of its receipt. A look charges nothing; a reserve is a take with a receipt.
+-- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
+--       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
+--       delay (times in microseconds), and for a reserve the two numbers of the receipt. Where
+--       requests failed, an array: that string, then per failure its first key's number and the
+--       error.
+-- Example: KEYS {k}, ARGV {1, fixed_window, 10, 2000000, 10, -1, 1, take, 1, 1, 1, 1}
+--       -> 0, 9, 2000000, 0 as doubles.
+local argument = 0
+
+local function next_number()
+  argument = argument + 1
+  return tonumber(ARGV[argument])
+end
+
+local function next_word()
+  argument = argument + 1
+  return ARGV[argument]
+end
+
+local policies = {}
+for i = 1, next_number() do
+  local policy = {
+    kernel = kernels[next_word()],
+    limit = next_number(),
+    window = next_number(),
+    capacity = next_number(),
+    max_delay = next_number(),
+    tick = next_number(),
+  }
+  policy.now = floor(now_us / policy.tick)
+  policy.offset = now_us % policy.tick
+  policy.index = floor(policy.now / policy.window)
+  policy.volume = policy.capacity * policy.window
+  policy.full = cd(policy.volume, policy.limit)
+  policies[i] = policy
+end
+
+local answers, failures = {}, {}
+local done = 0   -- keys of the requests before the one at hand
+local operation, checks, shape_policies, shape_weights
+
+local function microseconds(policy, ticks)
+  if ticks <= 0 then
+    return ticks
+  end
+  return ticks * policy.tick - policy.offset
+end
+
+-- Decides check i of the request at hand: wait, remaining, reset, delay and its next state.
+local function decide(i)
+  local policy, weight = shape_policies[i], shape_weights[i]
+  if weight > policy.capacity then
+    local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0)
+    return -1, remaining, reset, 0
+  end
+  return policy.kernel.decide(policy, KEYS[done + i], weight)
+end
+
+local function answer(i, wait, remaining, reset, delay, first, second)
+  local policy = shape_policies[i]
+  wait, reset = microseconds(policy, wait), microseconds(policy, reset)
+  delay = microseconds(policy, delay)
+  if operation == 'reserve' then
+    answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
+  else
+    answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
+  end
+end
+
+-- Ends check i: charges it if its request passes, else answers with the share as it is.
+local function settle(i, passes, wait, remaining, reset, delay, x, y, z)
+  local policy, weight = shape_policies[i], shape_weights[i]
+  if weight == 0 or wait ~= 0 then
+    answer(i, wait, remaining, reset, 0)
+  elseif passes then
+    policy.kernel.take(policy, KEYS[done + i], reset, x, y, z)
+    answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
+  else
+    local _, left, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
+    answer(i, wait, left, ends, operation == 'look' and delay or 0)
+  end
+end
+
+local function settle_one(wait, ...)
+  settle(1, operation ~= 'look' and wait == 0, wait, ...)
+end
+
+local function request()
+  if checks == 1 then   -- the common case, without a table for what was decided
+    return settle_one(decide(1))
+  end
+  local decided, passes = {}, operation ~= 'look'
+  for i = 1, checks do
+    decided[i] = {decide(i)}
+    passes = passes and decided[i][1] == 0
+  end
+  for i = 1, checks do
+    settle(i, passes, unpack(decided[i], 1, 7))
+  end
+end
+
+local function give_back()
+  for i = 1, checks do
+    local policy, first, second = shape_policies[i], next_number(), next_number()
+    answer(i, 0, 0, 0, 0)
+    policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], first, second)
+  end
+end
+
+-- Runs one request so that its error spoils this request alone.
+local function guarded(run)
+  local after = operation == 'give_back' and argument + 2 * checks or argument
+  local ok, problem = pcall(run)
+  if not ok then
+    failures[#failures + 1] = done + 1
+    failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
+    for i = 1, checks do
+      answer(i, -2, 0, 0, 0)
+    end
+  end
+  argument, done = after, done + checks
+end
+
+while argument < #ARGV do
+  operation = next_word()
+  local requests = next_number()
+  checks, shape_policies, shape_weights = next_number(), {}, {}
+  for i = 1, checks do
+    shape_policies[i], shape_weights[i] = policies[next_number()], next_number()
+  end
+  for _ = 1, requests do
+    guarded(operation == 'give_back' and give_back or request)
+  end
+end
+
+if #failures == 0 then
+  return table.concat(answers)
+end
+return {table.concat(answers), unpack(failures)}

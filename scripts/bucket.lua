@@ -1,0 +1,78 @@
+-- bucket.lua: one draining level behind token_bucket, gcra and leaky_bucket. The debt d drains at
+-- `limit` units per window and may rise to the capacity; the three names describe this one rule.
+-- Go twin: limiter/bucket.go
+-- KEYS: one share, a string of two doubles: debt d in 1/window units, tick t it was stored at.
+-- ARGV: none of its own; batch.lua hands over the policy (times in ticks; max_delay -1: no queue)
+-- and the weight. decide returns wait, remaining, reset (ticks), delay, and the state of a take.
+-- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
+
+-- The debt at tick te that is left at tick `at` of a debt that was d.
+local function drained(d, te, at, limit)
+  local elapsed = at - te
+  if elapsed >= cd(d, limit) then
+    return 0
+  end
+  return d - elapsed * limit
+end
+
+-- The stored debt as it stands now, and the instant it stands for.
+local function drained_bucket(policy, key)
+  local now = policy.now
+  local state = call('GET', key)
+  if state then
+    local d, t = unpack_state('<dd', state)
+    if t - now <= policy.full then
+      local te = max(now, t)
+      return drained(d, t, te, policy.limit), te
+    end
+  end
+  return 0, now
+end
+
+kernels.bucket = {
+  decide = function(policy, key, weight)
+    local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
+    local d, te = drained_bucket(policy, key)
+    local skew = te - policy.now
+    local queued = max_delay >= 0
+    local delay = queued and cd(d, limit) or 0
+    local over = d + weight * window - policy.volume
+    local wait = 0
+    if weight == 0 or (over <= 0 and (not queued or delay <= max_delay)) then
+      d = d + weight * window
+    else
+      wait = skew + cd(over, limit)
+      if queued then
+        wait = max(wait, skew + delay - max_delay)
+      end
+    end
+    if weight == 0 or wait > 0 then
+      delay = 0
+    end
+    local drains = cd(d, limit)
+    local remaining = max(0, floor((policy.volume - d) / window))
+    if queued and drains > max_delay then
+      remaining = 0
+    end
+    return wait, remaining, d > 0 and skew + drains or 0, delay, d, te
+  end,
+
+  take = function(policy, key, reset, d, te)
+    call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, reset))
+  end,
+
+  receipt = function(d, te)
+    return te, d
+  end,
+
+  give_back = function(policy, key, weight, taken_at, debt)
+    local d, te = drained_bucket(policy, key)
+    if d == 0 then
+      return
+    end
+    local undrained = drained(debt, taken_at, max(te, taken_at), policy.limit)
+    d = max(0, d - min(weight * policy.window, undrained))
+    local reset = te - policy.now + cd(d, policy.limit)
+    call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, max(1, reset)))
+  end,
+}

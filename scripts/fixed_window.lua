@@ -1,0 +1,46 @@
+-- fixed_window.lua: counts units in windows aligned to the Unix epoch.
+-- Go twin: limiter/fixed_window.go
+-- KEYS: one share, a string of two doubles: window index w, units c counted in it.
+-- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
+-- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
+-- Example: limit 10, window 2 s, a share with c = 10 at 1.5 s: weight 1 -> wait 0.5 s.
+
+-- The stored state as it stands now: window index, units in it, whether there is one.
+local function rolled_window(policy, key)
+  local state = call('GET', key)
+  if state then
+    local w, c = unpack_state('<dd', state)
+    if w >= policy.index and w <= policy.index + 1 then
+      return w, c, true
+    end
+  end
+  return policy.index, 0, false
+end
+
+kernels.fixed_window = {
+  decide = function(policy, key, weight)
+    local w, c = rolled_window(policy, key)
+    local wait, ends = 0, (w + 1) * policy.window - policy.now
+    if weight == 0 or c + weight <= policy.limit then
+      c = c + weight
+    else
+      wait = ends
+    end
+    return wait, max(0, policy.limit - c), c > 0 and ends or 0, 0, w, c
+  end,
+
+  take = function(policy, key, reset, w, c)
+    call('SET', key, pack('<dd', w, c), 'PX', ttl(policy, reset))
+  end,
+
+  receipt = function(w)
+    return w, 0
+  end,
+
+  give_back = function(policy, key, weight, taken_in)
+    local w, c, found = rolled_window(policy, key)
+    if found and w == taken_in then
+      call('SET', key, pack('<dd', w, max(0, c - weight)), 'KEEPTTL')
+    end
+  end,
+}

@@ -1,0 +1,64 @@
+-- sliding_window_counter.lua: estimates a sliding window from two aligned ones, the previous
+-- window counting by the part of it that the sliding window still covers.
+-- Go twin: limiter/sliding_window_counter.go
+-- KEYS: one share, a string of three doubles: window index w, units c in it, units p before it.
+-- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
+-- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
+-- Example: limit 50, window 60 s, p = 42, c = 18, 15 s into the window: 42*45/60 + 18 = 49.5,
+-- counted as 49, so weight 1 passes and nothing remains.
+
+-- The stored state as it stands now: window index, units in it and before it, whether it exists.
+local function rolled_counter(policy, key)
+  local index = policy.index
+  local state = call('GET', key)
+  if state then
+    local w, c, p = unpack_state('<ddd', state)
+    if w == index or w == index + 1 then
+      return w, c, p, true
+    elseif w == index - 1 then
+      return index, 0, c, true
+    end
+  end
+  return index, 0, 0, false
+end
+
+kernels.sliding_window_counter = {
+  decide = function(policy, key, weight)
+    local limit, window, now = policy.limit, policy.window, policy.now
+    local w, c, p = rolled_counter(policy, key)
+    local skew = max(0, w * window - now)
+    local left = window - (now + skew - w * window)
+    local share = p > 0 and floor(p * left / window) or 0
+    local wait = 0
+    if weight == 0 or c + share + weight <= limit then
+      c = c + weight
+    elseif c + weight <= limit then
+      wait = skew + left - cd((limit - c - weight + 1) * window, p) + 1
+    else
+      wait = skew + left + window - cd((limit - weight + 1) * window, c) + 1
+    end
+    local reset = c > 0 and skew + window + left or p > 0 and skew + left or 0
+    return wait, max(0, limit - c - share), reset, 0, w, c, p
+  end,
+
+  take = function(policy, key, reset, w, c, p)
+    call('SET', key, pack('<ddd', w, c, p), 'PX', ttl(policy, reset))
+  end,
+
+  receipt = function(w)
+    return w, 0
+  end,
+
+  give_back = function(policy, key, weight, taken_in)
+    local w, c, p, found = rolled_counter(policy, key)
+    if not found or (taken_in ~= w and taken_in ~= w - 1) then
+      return
+    end
+    if taken_in == w then
+      c = max(0, c - weight)
+    else
+      p = max(0, p - weight)
+    end
+    call('SET', key, pack('<ddd', w, c, p), 'KEEPTTL')
+  end,
+}

@@ -1,0 +1,123 @@
+package redisratelimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// stores is what outlives configurations, the only mutable state of the package: reloads, good
+// and failed, keep every count, and old and new share a client while both are there.
+var stores = caddy.NewUsagePool()
+
+// memoryKey is the pool's key of the one in-process store.
+const memoryKey = "memory"
+
+// sharedMemory is the in-process store of this process, with a guard that has nothing else.
+type sharedMemory struct {
+	store     *limiter.Memory
+	guard     *limiter.Guard
+	announced atomic.Bool // that the limits live here
+}
+
+// Destruct implements [caddy.Destructor].
+func (*sharedMemory) Destruct() error { return nil }
+
+func acquireMemory() (*sharedMemory, error) {
+	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
+		store := limiter.NewMemory(limiter.SystemClock)
+		return &sharedMemory{store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{})}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	memory, ok := value.(*sharedMemory)
+	if !ok {
+		return nil, fmt.Errorf("the store is a %T", value)
+	}
+	return memory, nil
+}
+
+func releaseMemory() error {
+	_, err := stores.Delete(memoryKey)
+	return err
+}
+
+// redisOptions is all that makes two shared stores the same. Its values are resolved and final.
+type redisOptions struct {
+	Client limiter.ClientOptions
+	TLS    string // a digest of the files and names that Client.TLS was made of
+	Naming limiter.Naming
+}
+
+// poolKey tells options apart without holding them: a digest, credentials included.
+func (o redisOptions) poolKey() (string, error) {
+	o.Client.TLS = nil
+	text, err := json.Marshal(o)
+	if err != nil {
+		return "", errors.New("options cannot be compared")
+	}
+	sum := sha256.Sum256(text)
+	return "redis:" + hex.EncodeToString(sum[:]), nil
+}
+
+// sharedRedis is a store on one Redis, behind a guard.
+type sharedRedis struct {
+	key   string
+	store *limiter.Redis
+	guard *limiter.Guard
+}
+
+// Destruct closes the client when no configuration uses it any more.
+func (s *sharedRedis) Destruct() error { return s.store.Close() }
+
+func (s *sharedRedis) release() error {
+	_, err := stores.Delete(s.key)
+	return err
+}
+
+func acquireRedis(o redisOptions, local limiter.Store) (*sharedRedis, error) {
+	key, err := o.poolKey()
+	if err != nil {
+		return nil, err
+	}
+	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
+		client, err := limiter.NewClient(o.Client)
+		if err != nil {
+			return nil, err
+		}
+		store := limiter.NewRedis(client, limiter.RedisOptions{Timeout: o.Client.Timeout, Naming: o.Naming})
+		return &sharedRedis{key: key, store: store, guard: limiter.NewGuard(store, local, outageLog())}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	remote, ok := value.(*sharedRedis)
+	if !ok {
+		return nil, fmt.Errorf("the store is a %T", value)
+	}
+	return remote, nil
+}
+
+// outageLog logs an outage of Redis once when it begins and once when it ends. The store outlives
+// the loggers of configurations, so the one of the moment is asked for.
+func outageLog() limiter.GuardOptions {
+	logger := func() *zap.Logger { return caddy.Log().Named(appName) }
+	return limiter.GuardOptions{
+		OnOutage: func(err error) {
+			logger().Warn("redis cannot decide; handlers do what their fail_mode says", zap.String("kind", limiter.Kind(err)), zap.Error(err))
+		},
+		OnRecovery: func(after time.Duration) {
+			logger().Info("redis decides again", zap.Duration("after", after))
+		},
+	}
+}
