@@ -150,8 +150,36 @@ func tracePolicies(t *testing.T) []*Policy {
 type trace struct {
 	random   *rand.Rand
 	policies []*Policy
+	changed  []*Policy // the same policies with another limit and burst, on the same shares
 	now      int64
 	waits    []int64 // waits lately answered, in microseconds
+	reserved []reservation
+}
+
+// reservation is a take that may be given back, with its receipts from each store.
+type reservation struct {
+	checks   []Check
+	receipts [][]receipt
+}
+
+// newTrace chooses four policies, for every other seed of one algorithm.
+func newTrace(t *testing.T, seed uint64) *trace {
+	t.Helper()
+	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
+	all := tracePolicies(t)
+	if only := Algorithms()[seed/2%uint64(len(registry))]; seed%2 == 1 {
+		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
+	}
+	for _, i := range tr.random.Perm(len(all))[:4] {
+		s := all[i].settings
+		tr.policies = append(tr.policies, all[i])
+		s.Limit = max(1, s.Limit/2)
+		if s.Burst > 0 {
+			s.Burst = max(1, s.Burst/3)
+		}
+		tr.changed = append(tr.changed, mustPolicy(t, s))
+	}
+	return tr
 }
 
 // step moves the clock: often not at all, often to an edge plus or minus a tick, now and then
@@ -175,8 +203,10 @@ func (tr *trace) step() {
 	case 8:
 		tr.now += tr.random.Int64N(2000)
 	case 9:
-		if tr.random.IntN(4) == 0 {
-			tr.now -= tr.random.Int64N(2*window + 1)
+		full := cd(p.terms.capacity*p.terms.window, p.terms.limit) * p.terms.tick
+		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.terms.tick}
+		if tr.random.IntN(3) == 0 {
+			tr.now -= back[tr.random.IntN(len(back))]
 		}
 	}
 	tr.now = max(tr.now, epoch-86_400_000_000)
@@ -187,6 +217,9 @@ func (tr *trace) request() []Check {
 	checks := make([]Check, 1+tr.random.IntN(3)*tr.random.IntN(2))
 	for i, at := range tr.random.Perm(len(tr.policies))[:len(checks)] {
 		p := tr.policies[at]
+		if tr.random.IntN(8) == 0 {
+			p = tr.changed[at]
+		}
 		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
 		checks[i] = Check{Policy: p, Key: fmt.Sprint("k", tr.random.IntN(2)), Weight: weights[tr.random.IntN(len(weights))]}
 	}
@@ -212,49 +245,84 @@ func (tr *trace) learn(checks []Check) {
 func TestStores_agree_on_random_traces(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	const seeds, steps = 24, 700
+	const seeds, steps = 48, 800
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			client.FlushAll(context.Background())
 			stores := []*testStore{memoryStore(), redisStore(t, server)}
-			all := tracePolicies(t)
-			tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
-			for _, i := range tr.random.Perm(len(all))[:4] {
-				tr.policies = append(tr.policies, all[i])
-			}
+			tr := newTrace(t, seed)
 			for range steps {
 				tr.step()
-				playBoth(t, tr, stores)
+				switch tr.random.IntN(6) {
+				case 0:
+					reserveBoth(t, tr, stores)
+				case 1:
+					giveBackBoth(tr, stores)
+				default:
+					playBoth(t, tr, stores)
+				}
 			}
 		})
 	}
 }
 
-// playBoth sends one request, or a reserve that is given back later, to all stores.
+// playBoth sends one request to all stores.
 func playBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
 	request := tr.request()
 	answers := make([][]Check, len(stores))
-	undo := tr.random.IntN(5) == 0 && !slices.ContainsFunc(request, func(c Check) bool {
-		return c.Weight == 0 || c.Policy.settings.MaxDelay != nil
-	})
-	later := tr.random.Int64N(request[0].Policy.settings.Window.Microseconds()*2 + 1)
 	for i, s := range stores {
 		s.set(tr.now)
 		answers[i] = slices.Clone(request)
-		if undo {
-			if receipts := s.reserve(answers[i]); receipts != nil {
-				s.set(tr.now + later)
-				s.giveBack(answers[i], receipts)
-			}
-		} else if _, err := s.Decide(context.Background(), answers[i]); err != nil {
+		if _, err := s.Decide(context.Background(), answers[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
+	compare(t, tr, stores, answers)
+}
+
+// reserveBoth makes a take that can be given back in all stores.
+func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
+	t.Helper()
+	r := reservation{checks: slices.DeleteFunc(tr.request(), func(c Check) bool {
+		return c.Weight == 0 || c.Policy.settings.MaxDelay != nil
+	})}
+	if len(r.checks) == 0 {
+		return
+	}
+	answers := make([][]Check, len(stores))
+	for i, s := range stores {
+		s.set(tr.now)
+		answers[i] = slices.Clone(r.checks)
+		r.receipts = append(r.receipts, s.reserve(answers[i]))
+	}
+	compare(t, tr, stores, answers)
+	if Allowed(answers[0]) {
+		tr.reserved = append(tr.reserved, r)
+	}
+}
+
+// giveBackBoth undoes one of the takes made so far in all stores.
+func giveBackBoth(tr *trace, stores []*testStore) {
+	if len(tr.reserved) == 0 {
+		return
+	}
+	at := tr.random.IntN(len(tr.reserved))
+	r := tr.reserved[at]
+	tr.reserved = slices.Delete(tr.reserved, at, at+1)
+	for i, s := range stores {
+		s.set(tr.now)
+		s.giveBack(r.checks, r.receipts[i])
+	}
+}
+
+// compare holds the answers of all stores equal.
+func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
+	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result {
-			t.Fatalf("at epoch%+d, undo %v, check %d of %v, weight %d of key %s:\n%s %+v\n%s %+v", tr.now-epoch, undo,
+			t.Fatalf("at epoch%+d, check %d of %v, weight %d of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
 				i, a.Policy.settings, a.Weight, a.Key, stores[0].name, a.Result, stores[1].name, b.Result)
 		}
 		checkInvariants(t, &a)

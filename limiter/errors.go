@@ -61,7 +61,7 @@ var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
 	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
-	{"WRONGPASS", "auth"}, {"NOPERM", "auth"},
+	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
 }
 
 // undecided wraps a cause with its kind.

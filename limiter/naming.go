@@ -1,11 +1,11 @@
 package limiter
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
-	"strings"
 )
 
 // Naming says how shares are called in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces
@@ -14,8 +14,7 @@ type Naming struct {
 	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
 	Prefix string
 
-	// Secret, where not empty, hides client keys: they appear as the first sixteen bytes or more
-	// of their HMAC-SHA256 only.
+	// Secret, where not empty, hides client keys: they appear as their HMAC-SHA256 only.
 	Secret string
 }
 
@@ -68,9 +67,8 @@ func (n *naming) appendClient(dst []byte, key string) []byte {
 // slotOf is the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as the Redis Cluster specification has it.
 func (n *naming) slotOf(key string) uint16 {
-	n.sum = n.sum[:0]
 	client := n.appendClient(nil, key)
-	if end := strings.IndexByte(string(client), '}'); end > 0 {
+	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]
 	}
 	crc := uint16(0)

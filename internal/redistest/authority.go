@@ -1,0 +1,107 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates for tests. Its files are in PEM form.
+type Authority struct {
+	CA string // the file of its own certificate
+
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes an authority that nobody trusts yet.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{dir: t.TempDir()}
+	template := a.template(t, "test authority")
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	a.key = newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.CA = a.write(t, "ca.pem", "CERTIFICATE", der)
+	return a
+}
+
+// Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns
+// its files.
+func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
+	t.Helper()
+	template := a.template(t, name)
+	template.DNSNames, template.IPAddresses = []string{name}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	pair := newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &pair.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", pkcs8)
+}
+
+// ServeTLS is what [Start] takes to make a server listen with TLS too, with a certificate of this
+// authority for "redis.test" and 127.0.0.1, and where. Clients need no certificate.
+func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
+	t.Helper()
+	address = FreeAddr(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := a.Issue(t, "redis.test")
+	return address, []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", a.CA, "--tls-auth-clients", "no"}
+}
+
+func (*Authority) template(t testing.TB, name string) *x509.Certificate {
+	t.Helper()
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+}
+
+func (a *Authority) write(t testing.TB, name, kind string, der []byte) string {
+	t.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}

@@ -1,0 +1,196 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// gate is a batcher whose batches wait until the test lets them go.
+type gate struct {
+	batcher
+	started chan int // the size of each batch as it starts
+	release chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
+	g.send = func(calls []*call) {
+		g.started <- len(calls)
+		<-g.release
+	}
+	return g
+}
+
+// ask enqueues a request in the background; done is called with do's error.
+func (g *gate) ask(ctx context.Context, timeout time.Duration, done func(error)) {
+	c := newCall(opTake, []Check{{Key: "k"}})
+	go func() {
+		err := g.do(ctx, c, timeout)
+		if err == nil {
+			c.recycle()
+		}
+		done(err)
+	}()
+}
+
+func (g *gate) waitForQueue(t *testing.T, n int) {
+	t.Helper()
+	redistest.WaitFor(t, "the queue is filled", func() error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.waiting) != n {
+			return fmt.Errorf("%d calls wait", len(g.waiting))
+		}
+		return nil
+	})
+}
+
+func TestBatcher_sends_what_arrives_meanwhile_together(t *testing.T) {
+	g := newGate()
+	var group sync.WaitGroup
+	ask := func() {
+		group.Add(1)
+		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
+	}
+	for range minLanes {
+		ask()
+		if n := <-g.started; n != 1 {
+			t.Errorf("a lone request travelled with %d", n)
+		}
+	}
+	for range maxBatch + 10 {
+		ask()
+	}
+	g.waitForQueue(t, maxBatch+10)
+	g.release <- struct{}{}
+	if n := <-g.started; n != maxBatch {
+		t.Errorf("the next batch has %d requests, want %d", n, maxBatch)
+	}
+	for range 10 {
+		g.release <- struct{}{}
+	}
+	group.Wait()
+}
+
+func TestBatcher_drops_requests_whose_clients_left(t *testing.T) {
+	before := runtime.NumGoroutine()
+	g := newGate()
+	ctx, cancel := context.WithCancel(context.Background())
+	errs := make(chan error, 100)
+	for range minLanes {
+		g.ask(context.Background(), time.Minute, func(err error) { errs <- err })
+		<-g.started
+	}
+	for range 20 {
+		g.ask(ctx, time.Minute, func(err error) { errs <- err })
+	}
+	for range 20 {
+		g.ask(context.Background(), time.Millisecond, func(err error) { errs <- err })
+	}
+	redistest.WaitFor(t, "the requests time out", func() error {
+		if len(errs) < 20 {
+			return fmt.Errorf("%d of them", len(errs))
+		}
+		return nil
+	})
+	cancel()
+	kinds := map[error]int{}
+	for range 40 {
+		kinds[<-errs]++
+	}
+	if kinds[context.Canceled] != 20 || kinds[errTimeout] != 20 {
+		t.Errorf("errors %v", kinds)
+	}
+	close(g.release)
+	for range minLanes {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	redistest.WaitFor(t, "all goroutines are gone", func() error {
+		if n := runtime.NumGoroutine(); n > before {
+			return fmt.Errorf("%d goroutines, %d before", n, before)
+		}
+		return nil
+	})
+	if len(g.started) != 0 {
+		t.Errorf("%d requests were sent that nobody waited for", len(g.started))
+	}
+}
+
+func TestBatcher_refuses_more_than_it_can_hold(t *testing.T) {
+	g := newGate()
+	var group sync.WaitGroup
+	for range minLanes {
+		group.Add(1)
+		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
+		<-g.started
+	}
+	for range maxQueue {
+		if err := g.enqueue(newCall(opTake, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.enqueue(newCall(opTake, nil)); Kind(err) != "overload" {
+		t.Errorf("error %v", err)
+	}
+	close(g.release)
+	group.Wait()
+}
+
+func TestBatcher_has_more_batches_in_flight_on_long_links(t *testing.T) {
+	var b batcher
+	for trip, want := range map[time.Duration]int{
+		50 * time.Microsecond: minLanes, 5 * time.Millisecond: minLanes + 5, 40 * time.Millisecond: maxLanes,
+	} {
+		b.roundTrip.Store(int64(trip))
+		if got := b.allowedLanes(); got != want {
+			t.Errorf("%v: %d lanes, want %d", trip, got, want)
+		}
+	}
+	b.roundTrip.Store(0)
+	b.observe(time.Millisecond)
+	b.observe(20 * time.Millisecond)
+	if got := time.Duration(b.roundTrip.Load()); got < time.Millisecond || got > 2*time.Millisecond {
+		t.Errorf("one slow batch makes the round trip %v", got)
+	}
+}
+
+func TestRead_refuses_answers_that_no_script_gives(t *testing.T) {
+	p := dayPolicy(t, "read", "gcra", 10)
+	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
+		m := &message{}
+		c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
+		m.write([]*call{c}, Naming{}.start())
+		m.settle(reply, nil)
+		if c.err == nil {
+			t.Errorf("%q was read as %+v", reply, c.checks[0].Result)
+		}
+	}
+}
+
+// FuzzRead feeds the reader with any bytes in place of a script's answer.
+func FuzzRead(f *testing.F) {
+	f.Add("", "")
+	f.Add(strings.Repeat("\x00", 32), "WRONGTYPE")
+	f.Add(strings.Repeat("\xff", 32), "")
+	f.Fuzz(func(t *testing.T, answers, problem string) {
+		p := dayPolicy(t, "fuzz", "gcra", 10)
+		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
+			m := &message{}
+			c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
+			m.write([]*call{c}, Naming{}.start())
+			m.settle(reply, nil)
+			if r := c.checks[0].Result; c.err == nil && (r.Remaining < 0 || r.Remaining > 10 || r.RetryAfter < Never || r.ResetAfter < 0 || r.Delay < 0) {
+				t.Errorf("impossible result %+v", r)
+			}
+		}
+	})
+}

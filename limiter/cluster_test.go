@@ -1,0 +1,126 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// openCluster is a store on a real Cluster of three masters.
+func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
+	t.Helper()
+	masters := redistest.StartCluster(t)
+	client, err := NewClient(ClientOptions{Mode: Cluster, Addresses: []string{masters[0].Addr}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, Naming: Naming{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	return r, masters
+}
+
+func TestCluster(t *testing.T) {
+	r, masters := openCluster(t)
+
+	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
+		p := dayPolicy(t, "spread", "sliding_window_counter", 7)
+		var allowed atomic.Int64
+		var group sync.WaitGroup
+		const clients, each = 40, 12
+		for i := range clients {
+			for range each {
+				group.Go(func() {
+					checks := []Check{{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1}}
+					if _, err := r.Decide(context.Background(), checks); err != nil {
+						t.Error(err)
+					} else if Allowed(checks) {
+						allowed.Add(1)
+					}
+				})
+			}
+		}
+		group.Wait()
+		if got := allowed.Load(); got != clients*7 {
+			t.Errorf("%d requests passed, want %d", got, clients*7)
+		}
+		for _, master := range masters {
+			if n := master.Client(t).DBSize(context.Background()).Val(); n == 0 {
+				t.Errorf("master %s has no key", master.Addr)
+			}
+		}
+	})
+
+	for _, algorithm := range Algorithms() {
+		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { acrossSlots(t, r, algorithm) })
+	}
+
+	t.Run("survives a script flush", func(t *testing.T) {
+		p := dayPolicy(t, "flush", "gcra", 100)
+		for i := range 10 {
+			for _, master := range masters {
+				master.Client(t).ScriptFlush(context.Background())
+			}
+			if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+				t.Errorf("request %d: %d remaining", i, got)
+			}
+		}
+	})
+}
+
+// acrossSlots lets two budgets of different clients, in different slots, race: the small one may
+// be used up, and what the large one lost must be what passed.
+func acrossSlots(t *testing.T, r *Redis, algorithm string) {
+	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
+	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
+	checks := func() []Check {
+		return []Check{{Policy: large, Key: "everybody", Weight: 2}, {Policy: small, Key: "somebody", Weight: 1}}
+	}
+	if r.sameSlot(checks()) {
+		t.Fatal("the keys must be in different slots")
+	}
+	var allowed atomic.Int64
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			for range 4 {
+				request := checks()
+				if _, err := r.Decide(context.Background(), request); err != nil {
+					t.Error(err)
+				} else if Allowed(request) {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := allowed.Load(); got > 30 || got < 15 {
+		t.Errorf("%d requests passed a limit of 30", got)
+	}
+	redistest.WaitFor(t, "lost races are given back", func() error {
+		left := decide(t, r, Check{Policy: large, Key: "everybody", Weight: 0})[0].Result.Remaining
+		if want := 1_000 - 2*allowed.Load(); left != want {
+			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
+		}
+		return nil
+	})
+}
+
+func TestSlotOf_is_that_of_redis(t *testing.T) {
+	_, masters := openCluster(t)
+	client := masters[0].Client(t)
+	for _, naming := range []Naming{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		p := dayPolicy(t, "slots", "gcra", 1)
+		n := naming.start()
+		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
+			want := client.ClusterKeySlot(context.Background(), string(n.append(nil, p, key))).Val()
+			if got := n.slotOf(key); int64(got) != want {
+				t.Errorf("%q: slot %d, Redis says %d", key, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// outages counts what a guard tells.
+type outages struct{ began, ended []string }
+
+func (o *outages) options() GuardOptions {
+	return GuardOptions{
+		OnOutage:   func(err error) { o.began = append(o.began, Kind(err)) },
+		OnRecovery: func(time.Duration) { o.ended = append(o.ended, "recovery") },
+	}
+}
+
+func TestGuard_takes_over_and_gives_back(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 100*time.Millisecond)
+	var told outages
+	g := NewGuard(r, NewMemory(SystemClock), told.options())
+	p := dayPolicy(t, "guarded", "gcra", 5)
+	ask := func(mode FailMode) (Source, Result, error) {
+		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
+		source, err := g.Decide(context.Background(), checks, mode)
+		return source, checks[0].Result, err
+	}
+	if source, result, err := ask(FailLocal); source != SourceRedis || result.Remaining != 4 || err != nil {
+		t.Fatalf("healthy: %s %+v %v", source, result, err)
+	}
+	server.Kill()
+	for i := range 8 {
+		source, result, err := ask(FailLocal)
+		if source != SourceFallback || err != nil || result.Passes() != (i < 5) {
+			t.Errorf("local, request %d: %s %+v %v", i, source, result, err)
+		}
+	}
+	for _, mode := range []FailMode{FailOpen, FailClosed} {
+		if _, _, err := ask(mode); !errors.Is(err, ErrUndecided) {
+			t.Errorf("%s: error %v", mode, err)
+		}
+	}
+	if failing, _ := g.Failing(); !failing || fmt.Sprint(told.began) != "[refused]" || len(told.ended) != 0 {
+		t.Errorf("failing %v, told %+v", failing, told)
+	}
+	server.Run(t)
+	redistest.WaitFor(t, "a probe succeeds", func() error {
+		if source, _, _ := ask(FailLocal); source != SourceRedis {
+			return fmt.Errorf("source %s", source)
+		}
+		return nil
+	})
+	if failing, _ := g.Failing(); failing || len(told.began) != 1 || len(told.ended) != 1 {
+		t.Errorf("failing %v, told %+v", failing, told)
+	}
+}
+
+func TestGuard_keeps_nobody_waiting_for_a_hung_redis(t *testing.T) {
+	server := redistest.Start(t)
+	const timeout = 50 * time.Millisecond
+	g := NewGuard(openRedis(t, server, timeout), NewMemory(SystemClock), GuardOptions{})
+	p := dayPolicy(t, "hung", "gcra", 1_000)
+	decideGuarded := func() time.Duration {
+		start := time.Now()
+		if _, err := g.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal); err != nil {
+			t.Error(err)
+		}
+		return time.Since(start)
+	}
+	decideGuarded()
+	server.Pause(t)
+	defer server.Resume(t)
+	for range failuresInARow {
+		decideGuarded()
+	}
+	slow := 0
+	for range 200 {
+		if decideGuarded() > timeout/2 {
+			slow++
+		}
+	}
+	if slow > 1 {
+		t.Errorf("%d of 200 requests waited; at most the probe of a second may", slow)
+	}
+}
+
+func TestGuard_passes_the_error_of_a_client_that_left(t *testing.T) {
+	server := redistest.Start(t)
+	var told outages
+	g := NewGuard(openRedis(t, server, 5*time.Second), NewMemory(SystemClock), told.options())
+	p := dayPolicy(t, "left", "gcra", 1_000)
+	server.Pause(t)
+	defer server.Resume(t)
+	for range 2 * failuresInARow {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		_, err := g.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUndecided) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if failing, _ := g.Failing(); failing || len(told.began) != 0 {
+		t.Errorf("clients that left opened the breaker: %+v", told)
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	timeout, refused := error(errTimeout), error(&UndecidedError{Kind: "refused", Err: errors.New("refused")})
+	now := time.Unix(1_000, 0)
+	opened, closed := 0, 0
+	b := &breaker{now: func() time.Time { return now }, onOpen: func(error) { opened++ }, onClose: func() { closed++ }}
+	expect := func(what string, allowed, probe bool) {
+		t.Helper()
+		if a, p := b.allow(); a != allowed || p != probe {
+			t.Fatalf("%s: allowed %v, probe %v", what, a, p)
+		}
+	}
+	for range failuresInARow - 1 {
+		b.failure(false, timeout)
+	}
+	b.success(false)
+	for range failuresInARow - 1 {
+		b.failure(false, timeout)
+	}
+	expect("closed after fewer failures in a row than it takes", true, false)
+	b.failure(false, timeout)
+	b.failure(false, timeout)
+	expect("open", false, false)
+	now = now.Add(probeInterval)
+	expect("the probe", true, true)
+	expect("no second probe", false, false)
+	b.failure(true, timeout)
+	expect("open after a failed probe", false, false)
+	now = now.Add(probeInterval)
+	expect("the next probe", true, true)
+	b.neither(true)
+	expect("a probe in place of one whose client left", true, true)
+	b.success(true)
+	expect("closed after a probe", true, false)
+	b.failure(false, refused)
+	expect("open after one certain failure", false, false)
+	if opened != 2 || closed != 1 {
+		t.Errorf("told of %d openings and %d closings", opened, closed)
+	}
+}
+
+func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
+	now := time.Unix(1_000, 0)
+	b := &breaker{now: func() time.Time { return now }, onOpen: func(error) {}, onClose: func() {}}
+	for i := 0; ; i++ {
+		if allowed, _ := b.allow(); !allowed {
+			if i < minSample {
+				t.Errorf("opened after %d requests", i)
+			}
+			return
+		}
+		if i > 2*minSample {
+			t.Fatal("never opened")
+		}
+		if i%2 == 0 {
+			b.failure(false, errTimeout)
+		} else {
+			b.success(false)
+		}
+	}
+}

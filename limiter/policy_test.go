@@ -1,0 +1,95 @@
+package limiter
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNewPolicy_says_what_is_wrong(t *testing.T) {
+	second := time.Second
+	negative := -time.Second
+	good := Settings{Name: "p", Algorithm: "leaky_bucket", Limit: 10, Window: time.Minute}
+	tests := []struct {
+		name  string
+		with  func(*Settings)
+		wants string // part of the error; empty: valid
+	}{
+		{"nothing wrong", func(*Settings) {}, ""},
+		{"no name", func(s *Settings) { s.Name = "" }, "name"},
+		{"a long name", func(s *Settings) { s.Name = strings.Repeat("x", 65) }, "name"},
+		{"a name with a colon", func(s *Settings) { s.Name = "a:b" }, "name"},
+		{"an unknown algorithm", func(s *Settings) { s.Algorithm = "magic" }, "use one of"},
+		{"limit 0", func(s *Settings) { s.Limit = 0 }, "limit"},
+		{"window 0", func(s *Settings) { s.Window = 0 }, "window"},
+		{"a window below 1ms", func(s *Settings) { s.Window = 999 * time.Microsecond }, "window"},
+		{"a window in nanoseconds", func(s *Settings) { s.Window = time.Second + 1 }, "window"},
+		{"a negative burst", func(s *Settings) { s.Burst = -1 }, "burst"},
+		{"a burst on a window", func(s *Settings) { s.Algorithm, s.Burst = "fixed_window", 3 }, "only token_bucket"},
+		{"a queue", func(s *Settings) { s.MaxDelay = &second }, ""},
+		{"a queue on gcra", func(s *Settings) { s.Algorithm, s.MaxDelay = "gcra", &second }, "max_delay"},
+		{"a negative queue", func(s *Settings) { s.MaxDelay = &negative }, "max_delay"},
+		{"numbers for microseconds", func(s *Settings) { s.Limit, s.Window = 52_000, 24*time.Hour }, ""},
+		{"numbers for milliseconds", func(s *Settings) { s.Limit, s.Window = 53_000, 24*time.Hour }, ""},
+		{"numbers beyond milliseconds", func(s *Settings) { s.Limit, s.Window = 53_000_000, 24*time.Hour }, "2^53"},
+		{"numbers beyond 64 bits", func(s *Settings) { s.Limit = 1 << 62 }, "2^53"},
+		{"milliseconds and a window that has none", func(s *Settings) { s.Limit, s.Window = 1e9, 10*time.Second+time.Microsecond }, "whole milliseconds"},
+		{"a burst of centuries", func(s *Settings) { s.Limit, s.Window, s.Burst = 1, 24*time.Hour, 51_000_000 }, "142 years"},
+		{"a log beyond its running total", func(s *Settings) { s.Algorithm, s.Limit, s.Window = "sliding_window_log", 1<<39+1, time.Millisecond }, "counts up to"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := good
+			test.with(&s)
+			p, err := NewPolicy(s)
+			switch {
+			case test.wants == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.wants != "" && (err == nil || !strings.Contains(err.Error(), test.wants)):
+				t.Errorf("got policy %v, error %v; want an error about %q", p, err, test.wants)
+			}
+		})
+	}
+}
+
+func TestPolicy_ids_name_algorithm_window_and_tick(t *testing.T) {
+	tests := map[string]Settings{
+		"p:c1m":      {Name: "p", Algorithm: "sliding_window_counter", Limit: 5, Window: time.Minute},
+		"p:l90s":     {Name: "p", Algorithm: "sliding_window_log", Limit: 5, Window: 90 * time.Second},
+		"p:f1d":      {Name: "p", Algorithm: "fixed_window", Limit: 5, Window: 24 * time.Hour},
+		"p:t1500us":  {Name: "p", Algorithm: "token_bucket", Limit: 5, Window: 1500 * time.Microsecond},
+		"p:k250ms":   {Name: "p", Algorithm: "leaky_bucket", Limit: 5, Window: 250 * time.Millisecond},
+		"p:g1d-ms":   {Name: "p", Algorithm: "gcra", Limit: 100_000, Window: 24 * time.Hour},
+		"api_2:c36h": {Name: "api_2", Algorithm: "sliding_window_counter", Limit: 5, Window: 36 * time.Hour},
+	}
+	for want, settings := range tests {
+		if got := mustPolicy(t, settings).ID(); got != want {
+			t.Errorf("%v: got %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// TestRegistry_matches_the_scripts holds the registry against the files of scripts/.
+func TestRegistry_matches_the_scripts(t *testing.T) {
+	files, err := os.ReadDir("../scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		name, isLua := strings.CutSuffix(file.Name(), ".lua")
+		if isLua && !slices.Contains([]string{"clock", "prelude", "batch"}, name) {
+			found = append(found, name)
+		}
+	}
+	want := slices.Sorted(slices.Values(kernelNames))
+	if fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("scripts/ has %v, the registry %v", found, want)
+	}
+	if registry[0].name != DefaultAlgorithm {
+		t.Errorf("the registry begins with %s, not with the default", registry[0].name)
+	}
+}

@@ -1,0 +1,229 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// This file holds the store to what its answers promise, with the in-process store, which the
+// conformance suite holds equal to Redis.
+
+// play decides one check in process.
+func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result {
+	t.Helper()
+	s.set(now)
+	checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+	if _, err := s.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks[0].Result
+}
+
+// copyOf makes a store that stands where the given one does.
+func copyOf(s *testStore, p *Policy) *testStore {
+	twin := memoryStore()
+	original, ok := s.Store.(*Memory)
+	if !ok {
+		panic("only the in-process store can be copied")
+	}
+	stored := original.tables[p.id].shardOf("k").shares["k"]
+	if stored.log != nil {
+		stored.log = &unitLog{entries: append([]logEntry(nil), stored.log.entries...)}
+	}
+	twin.Store.(*Memory).tableOf(p).shardOf("k").shares["k"] = stored
+	return twin
+}
+
+func TestRetryAfter_is_exact_to_the_tick(t *testing.T) {
+	denials := 0
+	for seed := range uint64(60) {
+		for _, p := range tracePolicies(t) {
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 2)), policies: []*Policy{p}, now: epoch}
+			s := memoryStore()
+			for range 60 {
+				tr.step()
+				weight := 1 + tr.random.Int64N(p.Capacity())
+				r := play(t, s, tr.now, p, weight)
+				tr.learn([]Check{{Result: r}})
+				if r.Passes() {
+					continue
+				}
+				denials++
+				// Counted in milliseconds, the clock's fraction is gone: nothing earlier can be told.
+				at, tick := tr.now+r.RetryAfter.Microseconds(), p.terms.tick
+				if early := play(t, copyOf(s, p), at-tick, p, weight); at-tick > tr.now && early.Passes() {
+					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
+				}
+				if then := play(t, copyOf(s, p), at, p, weight); !then.Passes() {
+					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.settings, r.RetryAfter, then.RetryAfter)
+				}
+			}
+		}
+	}
+	if denials < 10_000 {
+		t.Fatalf("only %d denials were checked", denials)
+	}
+}
+
+func TestRemaining_is_what_would_pass(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, p := range tracePolicies(t) {
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*Policy{p}, now: epoch}
+			s := memoryStore()
+			for range 60 {
+				tr.step()
+				r := play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()))
+				tr.learn([]Check{{Result: r}})
+				if r.Remaining > 0 && !play(t, copyOf(s, p), tr.now, p, r.Remaining).Passes() {
+					t.Fatalf("%v: %d units remain, but they do not pass", p.settings, r.Remaining)
+				}
+				if play(t, copyOf(s, p), tr.now, p, r.Remaining+1).Passes() {
+					t.Fatalf("%v: %d units remain, but one more passes", p.settings, r.Remaining)
+				}
+			}
+		}
+	}
+}
+
+func TestResetAfter_is_when_the_share_is_as_good_as_new(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, p := range tracePolicies(t) {
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*Policy{p}, now: epoch}
+			s := memoryStore()
+			for range 40 {
+				tr.step()
+				r := play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()))
+				tr.learn([]Check{{Result: r}})
+				at := tr.now + r.ResetAfter.Microseconds()
+				if then := play(t, copyOf(s, p), at, p, 0); then.Remaining != p.Capacity() || then.ResetAfter != 0 {
+					t.Fatalf("%v: resets after %v, but then %+v", p.settings, r.ResetAfter, then)
+				}
+			}
+		}
+	}
+}
+
+// TestClocks_that_run_backwards_refill_nothing moves the clock back by less than a window (for a
+// bucket: than it takes to drain) after a share is spent. More counts as a broken clock.
+func TestClocks_that_run_backwards_refill_nothing(t *testing.T) {
+	for _, p := range tracePolicies(t) {
+		window := p.settings.Window.Microseconds()
+		if p.algorithm.bursts {
+			window = cd(p.terms.capacity*p.terms.window, p.terms.limit) * p.terms.tick
+		}
+		for _, back := range []int64{p.terms.tick, window / 3, window / 3 * 2} {
+			s := memoryStore()
+			for play(t, s, epoch+window, p, 1).Passes() {
+				continue
+			}
+			if r := play(t, s, epoch+window-back, p, 1); r.Passes() {
+				t.Errorf("%v: passes again after the clock went back by %d µs", p.settings, back)
+			}
+		}
+	}
+}
+
+func TestChanged_settings_apply_to_live_counts(t *testing.T) {
+	server := redistest.Start(t)
+	for _, algorithm := range Algorithms() {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			t.Run(algorithm+"/"+s.name, func(t *testing.T) {
+				settings := Settings{Name: "live-" + algorithm, Algorithm: algorithm, Limit: 5, Window: time.Minute}
+				for range 5 {
+					play(t, s, epoch, mustPolicy(t, settings), 1)
+				}
+				settings.Limit = 3
+				if r := play(t, s, epoch, mustPolicy(t, settings), 1); r.Passes() || r.Remaining != 0 {
+					t.Errorf("lowered limit: %+v", r)
+				}
+				settings.Limit = 8
+				if r := play(t, s, epoch, mustPolicy(t, settings), 1); !r.Passes() {
+					t.Errorf("raised limit: %+v", r)
+				}
+				settings.Window = time.Hour
+				if r := play(t, s, epoch, mustPolicy(t, settings), 1); !r.Passes() || r.Remaining != 7 {
+					t.Errorf("changed window starts anew: %+v", r)
+				}
+			})
+		}
+	}
+}
+
+func TestShares_of_clients_and_policies_are_apart(t *testing.T) {
+	server := redistest.Start(t)
+	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+		s.set(epoch)
+		p := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 1, Window: time.Hour})
+		other := mustPolicy(t, Settings{Name: "two", Algorithm: "fixed_window", Limit: 1, Window: time.Hour})
+		for i, c := range []Check{{Policy: p, Key: "a"}, {Policy: p, Key: "b"}, {Policy: p}, {Policy: other, Key: "a"}, {Policy: p, Key: "a\x00\n"}} {
+			for again := range 2 {
+				c.Weight = 1
+				checks := []Check{c}
+				if _, err := s.Decide(context.Background(), checks); err != nil {
+					t.Fatal(err)
+				}
+				if passes := checks[0].Result.Passes(); passes != (again == 0) {
+					t.Errorf("%s, share %d, request %d: passes is %v", s.name, i, again, passes)
+				}
+			}
+		}
+	}
+}
+
+func TestDenied_requests_are_charged_nowhere(t *testing.T) {
+	server := redistest.Start(t)
+	for _, algorithm := range Algorithms() {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			s.set(epoch)
+			small := mustPolicy(t, Settings{Name: "small-" + algorithm, Algorithm: algorithm, Limit: 1, Window: time.Hour})
+			large := mustPolicy(t, Settings{Name: "large-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+			var last []Check
+			for range 5 {
+				last = []Check{{Policy: large, Key: "k", Weight: 1}, {Policy: small, Key: "k", Weight: 1}}
+				if _, err := s.Decide(context.Background(), last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := last[0].Result; got.Remaining != 9 || !got.Passes() {
+				t.Errorf("%s/%s: the large policy was charged by denied requests: %+v", s.name, algorithm, got)
+			}
+			if last[1].Result.Passes() || Binding(last) != 1 {
+				t.Errorf("%s/%s: the small policy must bind: %+v", s.name, algorithm, last[1].Result)
+			}
+		}
+	}
+}
+
+func TestBinding_names_the_policy_that_matters(t *testing.T) {
+	p := func(limit int64) *Policy {
+		return mustPolicy(t, Settings{Name: fmt.Sprint("p", limit), Algorithm: "gcra", Limit: limit, Window: time.Minute})
+	}
+	check := func(limit, remaining int64, retry time.Duration) Check {
+		return Check{Policy: p(limit), Result: Result{Remaining: remaining, RetryAfter: retry}}
+	}
+	tests := []struct {
+		name   string
+		checks []Check
+		want   int
+	}{
+		{"nothing", nil, -1},
+		{"the smaller part of its capacity", []Check{check(100, 50, 0), check(10, 4, 0)}, 1},
+		{"the first of equals", []Check{check(100, 50, 0), check(10, 5, 0)}, 0},
+		{"a denial before any allowance", []Check{check(10, 0, 0), check(10, 3, time.Second)}, 1},
+		{"the longest wait", []Check{check(10, 0, time.Second), check(10, 0, time.Minute)}, 1},
+		{"never before any wait", []Check{check(10, 0, time.Minute), check(10, 9, Never)}, 1},
+		{"the first of nevers", []Check{check(10, 0, Never), check(10, 9, Never)}, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Binding(test.checks); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,296 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// openRedis is a store on a real Redis and its own clock.
+func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *Redis {
+	t.Helper()
+	return newTestRedis(t, server, RedisOptions{Timeout: timeout, Naming: Naming{Prefix: "rl"}})
+}
+
+// decide sends one request and returns its checks.
+func decide(t testing.TB, s Store, checks ...Check) []Check {
+	t.Helper()
+	if _, err := s.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks
+}
+
+// dayPolicy drains so slowly that nothing comes back during a test.
+func dayPolicy(t testing.TB, name, algorithm string, limit int64) *Policy {
+	t.Helper()
+	return mustPolicy(t, Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
+}
+
+func TestConcurrent_requests_never_exceed_the_limit(t *testing.T) {
+	server := redistest.Start(t)
+	const goroutines, each, limit, weight = 64, 20, 101, 3
+	for _, algorithm := range Algorithms() {
+		stores := map[string][]Store{
+			"memory": {NewMemory(SystemClock)},
+			"redis":  {openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second)},
+		}
+		for name, nodes := range stores {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				p := dayPolicy(t, "busy-"+algorithm, algorithm, limit)
+				var allowed atomic.Int64
+				var group sync.WaitGroup
+				for i := range goroutines {
+					group.Go(func() {
+						for range each {
+							checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+							if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
+								t.Error(err)
+							}
+							if Allowed(checks) {
+								allowed.Add(1)
+							}
+						}
+					})
+				}
+				group.Wait()
+				if got := allowed.Load(); got != limit/weight {
+					t.Errorf("%d requests of weight %d passed, want %d", got, weight, limit/weight)
+				}
+			})
+		}
+	}
+}
+
+// sendBatch decides calls in one batch, past the queue.
+func sendBatch(r *Redis, requests [][]Check) []*call {
+	calls := make([]*call, len(requests))
+	for i, checks := range requests {
+		calls[i] = newCall(opTake, checks)
+	}
+	r.send(calls)
+	return calls
+}
+
+func TestBatch_decides_each_request_as_if_alone(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 10*time.Second)
+	for _, size := range []int{1, 2, 128} {
+		for _, algorithm := range Algorithms() {
+			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
+			limit := int64(size/2 + 1)
+			p := dayPolicy(t, name, algorithm, limit)
+			var requests [][]Check
+			for range size {
+				requests = append(requests, []Check{{Policy: p, Key: "same", Weight: 1}})
+			}
+			for i, c := range sendBatch(r, requests) {
+				want := max(0, limit-1-int64(i))
+				if c.err != nil || c.checks[0].Result.Passes() != (int64(i) < limit) || c.checks[0].Result.Remaining != want {
+					t.Errorf("%s, request %d: %+v, error %v; want %d remaining", name, i, c.checks[0].Result, c.err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestBatch_of_many_shapes_keeps_answers_apart(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 10*time.Second)
+	var requests [][]Check
+	for i := range 128 {
+		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), Algorithms()[i%6], int64(100+i%7))
+		checks := []Check{{Policy: p, Key: fmt.Sprint("client-", i), Weight: int64(1 + i%3)}}
+		if i%4 == 0 {
+			checks = append(checks, Check{Policy: dayPolicy(t, "second", "gcra", 50), Key: fmt.Sprint("client-", i), Weight: 2})
+		}
+		requests = append(requests, checks)
+	}
+	for i, c := range sendBatch(r, requests) {
+		if c.err != nil {
+			t.Fatal(c.err)
+		}
+		for j := range c.checks {
+			if want := c.checks[j].Policy.Capacity() - c.checks[j].Weight; c.checks[j].Result.Remaining != want {
+				t.Errorf("request %d, check %d: %d remaining, want %d", i, j, c.checks[j].Result.Remaining, want)
+			}
+		}
+	}
+}
+
+func TestBatch_survives_a_key_of_a_wrong_type(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	r := openRedis(t, server, 10*time.Second)
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "typed-"+algorithm, algorithm, 10)
+		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
+		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
+		client.RPush(ctx, "rl:{list}:"+p.ID(), "xyz")
+		requests := [][]Check{{{Policy: p, Key: "good", Weight: 1}}, {{Policy: p, Key: "hash", Weight: 1}},
+			{{Policy: p, Key: "short", Weight: 1}}, {{Policy: p, Key: "list", Weight: 1}}, {{Policy: p, Key: "good", Weight: 1}}}
+		calls := sendBatch(r, requests)
+		for _, i := range []int{0, 4} {
+			if c := calls[i]; c.err != nil || c.checks[0].Result.Remaining != int64(9-i/4) {
+				t.Errorf("%s, good request %d: %+v, error %v", algorithm, i, c.checks[0].Result, c.err)
+			}
+		}
+		for _, i := range []int{1, 2, 3} {
+			if c := calls[i]; !errors.Is(c.err, ErrUndecided) || strings.Contains(c.err.Error(), "typed") {
+				t.Errorf("%s, bad request %d: error %v; want one that names no key", algorithm, i, c.err)
+			}
+		}
+	}
+}
+
+func TestEvery_key_lives_as_long_as_its_share(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	r := openRedis(t, server, 10*time.Second)
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
+		result := decide(t, r, Check{Policy: p, Key: "k", Weight: 40})[0].Result
+		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
+		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
+			t.Errorf("%s: the key lives %v, the share %v", algorithm, ttl, result.ResetAfter)
+		}
+		looked := decide(t, r, Check{Policy: p, Key: "nobody", Weight: 0})[0].Result
+		if n := client.Exists(ctx, "rl:{nobody}:"+p.ID()).Val(); n != 0 || looked.Remaining != 100 {
+			t.Errorf("%s: a look left %d keys, %+v", algorithm, n, looked)
+		}
+	}
+}
+
+func TestScript_flush_is_invisible(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	p := dayPolicy(t, "flush", "gcra", 100)
+	for i := range 30 {
+		if i%3 == 0 {
+			client.ScriptFlush(context.Background())
+		}
+		if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+			t.Fatalf("request %d: %d remaining", i, got)
+		}
+	}
+}
+
+func TestRequests_wait_no_longer_than_the_timeout(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 50*time.Millisecond)
+	p := dayPolicy(t, "hung", "gcra", 1_000)
+	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	server.Pause(t)
+	defer server.Resume(t)
+	var group sync.WaitGroup
+	for range 64 {
+		group.Go(func() {
+			for range 3 {
+				start := time.Now()
+				_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}})
+				if took := time.Since(start); took > 150*time.Millisecond {
+					t.Errorf("waited %v", took)
+				}
+				if Kind(err) != "timeout" {
+					t.Errorf("error %v of kind %s", err, Kind(err))
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestClients_that_leave_are_no_failure_of_redis(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 5*time.Second)
+	p := dayPolicy(t, "gone", "gcra", 1_000)
+	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	server.Pause(t)
+	defer server.Resume(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	start := time.Now()
+	_, err := r.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUndecided) || time.Since(start) > time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
+func TestFailures_have_their_kind(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	client := server.Client(t)
+	ctx := context.Background()
+	p := dayPolicy(t, "kinds", "gcra", 1_000)
+	check := func(kind string) {
+		t.Helper()
+		r := openRedis(t, server, time.Second)
+		_, err := r.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}})
+		if Kind(err) != kind || !errors.Is(err, ErrUndecided) {
+			t.Errorf("got %v of kind %s, want %s", err, Kind(err), kind)
+		}
+	}
+	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
+		continue
+	}
+	check("oom")
+	client.FlushAll(ctx)
+	client.ConfigSet(ctx, "maxmemory", "0")
+	client.SlaveOf(ctx, "127.0.0.1", "1")
+	check("readonly")
+	client.ConfigSet(ctx, "replica-serve-stale-data", "no")
+	check("masterdown")
+	client.SlaveOf(ctx, "NO", "ONE")
+	client.ConfigSet(ctx, "requirepass", "secret")
+	check("auth")
+	server.Kill()
+	check("refused")
+}
+
+func TestClosed_store_does_not_decide(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, time.Second)
+	p := dayPolicy(t, "closed", "gcra", 1_000)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}); !errors.Is(err, ErrUndecided) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestLost_replies_count_once cuts the connection behind every request, after Redis has executed
+// it and before its reply arrives.
+func TestLost_replies_count_once(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	client, err := NewClient(ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, Naming: Naming{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	p := dayPolicy(t, "lost", "fixed_window", 1_000)
+	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	const lost = 20
+	for range lost {
+		decide(t, r, Check{Policy: p, Key: "k", Weight: 0}) // opens a connection
+		proxy.CutNextReply()
+		_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}})
+		if !errors.Is(err, ErrUndecided) || Kind(err) != "connection" {
+			t.Fatalf("a request without a reply was decided: %v", err)
+		}
+	}
+	if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 0})[0].Result.Remaining; got != 1_000-1-lost {
+		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
+	}
+}
