@@ -41,6 +41,10 @@ type App struct {
 	// resolved when the configuration is loaded. Default: none, clients' keys are readable.
 	HashKeys string `json:"hash_keys,omitempty"`
 
+	// How long a client that Redis denied is refused without asking again; never longer than Redis
+	// would refuse it. From 0, which asks always, to 1s. Default: 1s.
+	DenyCache *caddy.Duration `json:"deny_cache,omitempty"`
+
 	guard   *limiter.Guard
 	claimed claimedPolicies
 	memory  *sharedMemory
@@ -99,6 +103,9 @@ func (a *App) setDefaults() {
 	if a.KeyPrefix == nil {
 		a.KeyPrefix = new(defaultKeyPrefix)
 	}
+	if a.DenyCache == nil {
+		a.DenyCache = new(caddy.Duration(limiter.MaxDenyAge))
+	}
 }
 
 func (a *App) check() error {
@@ -107,6 +114,8 @@ func (a *App) check() error {
 		return errors.New("timeout: use a duration above 0 such as 100ms")
 	case !slices.Contains(limiter.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", a.FailMode)
+	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
+		return fmt.Errorf("deny_cache %v: use off, or a duration of at most %v", time.Duration(*a.DenyCache), limiter.MaxDenyAge)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
 		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", *a.KeyPrefix)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -41,6 +42,7 @@ func init() {
 //		fail_mode  local|open|closed
 //		key_prefix <prefix>
 //		hash_keys  <secret>
+//		deny_cache off|<duration>
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -101,8 +103,13 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		if value == "" {
 			err = d.Err("hash_keys: empty; use a secret such as {env.RATELIMIT_SECRET}, or leave it out")
 		}
+	case "deny_cache":
+		app.DenyCache = new(caddy.Duration)
+		if value != "off" {
+			*app.DenyCache, err = parseDuration(d, option, value)
+		}
 	default:
-		return unknownOption(d, option, []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys"})
+		return unknownOption(d, option, []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache"})
 	}
 	return err
 }

@@ -39,6 +39,7 @@ const (
 	maxKeyLength = 128
 	hashedMark   = "%~"   // a key that was too long: its SHA-256 follows
 	addressMark  = "%ip:" // the address of a client whose key was empty follows
+	borderMark   = "%+"   // stands between placeholders that no literal separates
 )
 
 // parseKey reads a key's text. Braces that are no placeholder are escaped by a backslash, as
@@ -66,6 +67,9 @@ func parseKey(text string, prefixes prefixes) (keyTemplate, error) {
 				return t, fmt.Errorf("key %q: a brace is not closed; write \\{ for a brace that is no placeholder", text)
 			}
 			flush()
+			if last := len(t.parts) - 1; last >= 0 && t.parts[last].placeholder != "" {
+				t.parts = append(t.parts, keyPart{literal: borderMark})
+			}
 			name := text[i+1 : i+end]
 			if err := checkPlaceholder(name); err != nil {
 				return t, err

@@ -84,7 +84,11 @@ func (a *App) resolve() (redisOptions, error) {
 	if err != nil {
 		return redisOptions{}, err
 	}
-	options := redisOptions{Client: client, Naming: limiter.Naming{Prefix: *a.KeyPrefix, Secret: secret}}
+	options := redisOptions{
+		Client:  client,
+		Naming:  limiter.Naming{Prefix: *a.KeyPrefix, Secret: secret},
+		DenyAge: time.Duration(*a.DenyCache),
+	}
 	if a.Redis.TLS != nil {
 		config, digest, err := a.Redis.TLS.config()
 		if err != nil {

@@ -57,6 +57,8 @@ type redisOptions struct {
 	Client limiter.ClientOptions
 	TLS    string // a digest of the files and names that Client.TLS was made of
 	Naming limiter.Naming
+
+	DenyAge time.Duration
 }
 
 // poolKey tells options apart without holding them: a digest, credentials included.
@@ -85,7 +87,7 @@ func (s *sharedRedis) release() error {
 	return err
 }
 
-func acquireRedis(o redisOptions, local limiter.Store) (*sharedRedis, error) {
+func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 	key, err := o.poolKey()
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func acquireRedis(o redisOptions, local limiter.Store) (*sharedRedis, error) {
 			return nil, err
 		}
 		store := limiter.NewRedis(client, limiter.RedisOptions{Timeout: o.Client.Timeout, Naming: o.Naming})
-		return &sharedRedis{key: key, store: store, guard: limiter.NewGuard(store, local, outageLog())}, nil
+		return &sharedRedis{key: key, store: store, guard: limiter.NewGuard(store, local, guardOptions(o))}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -108,11 +110,12 @@ func acquireRedis(o redisOptions, local limiter.Store) (*sharedRedis, error) {
 	return remote, nil
 }
 
-// outageLog logs an outage of Redis once when it begins and once when it ends. The store outlives
+// guardOptions log an outage of Redis once when it begins and once when it ends. The store outlives
 // the loggers of configurations, so the one of the moment is asked for.
-func outageLog() limiter.GuardOptions {
+func guardOptions(o redisOptions) limiter.GuardOptions {
 	logger := func() *zap.Logger { return caddy.Log().Named(appName) }
 	return limiter.GuardOptions{
+		DenyAge: o.DenyAge,
 		OnOutage: func(err error) {
 			logger().Warn("redis cannot decide; handlers do what their fail_mode says", zap.String("kind", limiter.Kind(err)), zap.Error(err))
 		},

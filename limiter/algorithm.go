@@ -50,16 +50,17 @@ func algorithmNamed(name string) *algorithm {
 type kernel interface {
 	// decide tells what a request of this weight would get, and writes nothing. The weight is at
 	// most the capacity.
-	decide(s *share, now int64, t *terms, weight int64) verdict
+	decide(s share, now int64, t *terms, weight int64) verdict
 
-	// take writes to the share what a passing verdict found.
-	take(s *share, t *terms, weight int64, v verdict)
+	// take returns the share after what a passing verdict found.
+	take(s share, t *terms, v verdict) share
 
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt
 
-	// giveBack undoes a take as far as it has not drained by itself. A receipt is good for once.
-	giveBack(s *share, now int64, t *terms, weight int64, r receipt)
+	// giveBack returns the share without a take, as far as that has not drained by itself. A receipt
+	// is good for once.
+	giveBack(s share, now int64, t *terms, weight int64, r receipt) share
 }
 
 // share is the state of one key in one policy. What the numbers mean is the kernel's business; all

@@ -20,7 +20,7 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 // drained returns the debt as it stands now, and the instant it stands for, which is later than
 // now where the clock ran backwards. A share stored further ahead than a full bucket takes to
 // drain was written by a broken clock and counts as none.
-func (bucket) drained(s *share, now int64, t *terms) (debt, at int64) {
+func (bucket) drained(s share, now int64, t *terms) (debt, at int64) {
 	if s.b-now > cd(t.capacity*t.window, t.limit) {
 		return 0, now
 	}
@@ -28,7 +28,7 @@ func (bucket) drained(s *share, now int64, t *terms) (debt, at int64) {
 	return drainedDebt(s.a, at-s.b, t.limit), at
 }
 
-func (k bucket) decide(s *share, now int64, t *terms, weight int64) verdict {
+func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
 	debt, at := k.drained(s, now, t)
 	skew := at - now
 	queued := t.maxDelay >= 0
@@ -61,17 +61,17 @@ func (k bucket) decide(s *share, now int64, t *terms, weight int64) verdict {
 	return v
 }
 
-func (bucket) take(s *share, _ *terms, _ int64, v verdict) { s.a, s.b = v.a, v.b }
+func (bucket) take(_ share, _ *terms, v verdict) share { return share{a: v.a, b: v.b} }
 
 // giveBack subtracts what of the take has not drained yet, so that it never hands out more than
 // was taken. The receipt is the tick of the take and the debt right after it.
-func (k bucket) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+func (k bucket) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	debt, at := k.drained(s, now, t)
 	if debt == 0 {
-		return
+		return s
 	}
 	undrained := drainedDebt(r.second, max(0, at-r.first), t.limit)
-	s.a, s.b = max(0, debt-min(weight*t.window, undrained)), at
+	return share{a: max(0, debt-min(weight*t.window, undrained)), b: at}
 }
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }

@@ -125,6 +125,9 @@ func validAddress(mode Mode, address string) error {
 		}
 		return nil
 	}
+	if strings.ContainsAny(address, "@/") { // a URL, which may have a password in it
+		return errors.New("address: use host:port, or the absolute path of a socket; a URL stands behind the word redis itself")
+	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: use host:port, or the absolute path of a socket", address)

@@ -40,7 +40,7 @@ func memoryStore() *testStore {
 		for i := range checks {
 			c := &checks[i]
 			stored := m.tableOf(c.Policy).shardOf(c.Key).shares[c.Key]
-			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(&stored.share, *now, c))
+			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(stored.share, *now, c))
 		}
 		m.decideMany(checks)
 		if !Allowed(checks) {
@@ -53,7 +53,7 @@ func memoryStore() *testStore {
 			c := &checks[i]
 			shard := m.tableOf(c.Policy).shardOf(c.Key)
 			stored := shard.shares[c.Key]
-			c.Policy.algorithm.kernel.giveBack(&stored.share, *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i])
+			stored.share = c.Policy.algorithm.kernel.giveBack(stored.share, *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i])
 			shard.shares[c.Key] = stored
 		}
 	}
@@ -322,8 +322,8 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result {
-			t.Fatalf("at epoch%+d, check %d of %v, weight %d of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
-				i, a.Policy.settings, a.Weight, a.Key, stores[0].name, a.Result, stores[1].name, b.Result)
+			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
+				i, len(answers[0]), a.Policy.settings, a.Weight, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
 		checkInvariants(t, &a)
 	}

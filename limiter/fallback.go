@@ -20,16 +20,21 @@ const (
 func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
 
 // Guard is a shared store with a local one behind it. It keeps requests from waiting for a shared
-// store that fails.
+// store that fails, and from asking what is known.
 type Guard struct {
-	shared  Store
-	local   Store
+	shared  *Redis // nil: the local store decides everything
+	local   *Memory
+	denied  *denyCache
 	breaker breaker
 }
 
-// GuardOptions are what a [Guard] tells the outside. The functions must not block; nil means that
-// nobody listens.
+// GuardOptions say how a [Guard] is to behave and whom it tells. The functions must not block; nil
+// means that nobody listens.
 type GuardOptions struct {
+	// DenyAge is how long a denial by the shared store may be repeated without asking again; at
+	// most [MaxDenyAge], 0 asks always.
+	DenyAge time.Duration
+
 	// OnOutage is called when the shared store begins to fail, with the first error.
 	OnOutage func(err error)
 
@@ -42,8 +47,8 @@ var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is faili
 
 // NewGuard puts a local store behind a shared one. Where there is no shared one (nil), the local
 // store decides everything.
-func NewGuard(shared, local Store, options GuardOptions) *Guard {
-	g := &Guard{shared: shared, local: local}
+func NewGuard(shared *Redis, local *Memory, options GuardOptions) *Guard {
+	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
 	var since time.Time
 	g.breaker.now = time.Now
 	g.breaker.onOpen = func(err error) {
@@ -67,12 +72,27 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 	if g.shared == nil {
 		return g.local.Decide(ctx, checks)
 	}
+	if g.denied.deny(checks) {
+		return SourceDenyCache, nil
+	}
 	source, err := g.decideShared(ctx, checks)
 	if err == nil || mode != FailLocal || !errors.Is(err, ErrUndecided) {
 		return source, err
 	}
 	_, err = g.local.Decide(ctx, checks)
 	return SourceFallback, err
+}
+
+// Reset forgets one share of a policy, here and in the shared store, and tells whether there was
+// one. Other nodes may go on denying for the age of their deny caches.
+func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
+	found := g.local.Reset(p, key)
+	if g.shared == nil {
+		return found, nil
+	}
+	shared, err := g.shared.Reset(ctx, p, key)
+	g.denied.forget(p.id, key)
+	return found || shared, err
 }
 
 // Failing tells whether requests are kept from the shared store, and for how long at the least.
@@ -88,10 +108,12 @@ func (g *Guard) decideShared(ctx context.Context, checks []Check) (Source, error
 	if !allowed {
 		return SourceRedis, ErrOutage
 	}
+	sent := time.Now()
 	source, err := g.shared.Decide(ctx, checks)
 	switch {
 	case err == nil:
 		g.breaker.success(probe)
+		g.denied.learn(checks, sent)
 	case errors.Is(err, ErrUndecided):
 		g.breaker.failure(probe, err)
 	default:

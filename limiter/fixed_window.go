@@ -9,7 +9,7 @@ type fixedWindow struct{}
 
 // rolled returns the share as it stands now. A window that begins more than one window ahead of
 // now was written by a broken clock and counts as none.
-func (fixedWindow) rolled(s *share, now int64, t *terms) (index, count int64) {
+func (fixedWindow) rolled(s share, now int64, t *terms) (index, count int64) {
 	index = now / t.window
 	if s.a >= index && s.a <= index+1 {
 		return s.a, s.b
@@ -17,7 +17,7 @@ func (fixedWindow) rolled(s *share, now int64, t *terms) (index, count int64) {
 	return index, 0
 }
 
-func (k fixedWindow) decide(s *share, now int64, t *terms, weight int64) verdict {
+func (k fixedWindow) decide(s share, now int64, t *terms, weight int64) verdict {
 	index, count := k.rolled(s, now, t)
 	ends := (index+1)*t.window - now
 	v := verdict{a: index}
@@ -34,15 +34,16 @@ func (k fixedWindow) decide(s *share, now int64, t *terms, weight int64) verdict
 	return v
 }
 
-func (fixedWindow) take(s *share, _ *terms, _ int64, v verdict) { s.a, s.b = v.a, v.b }
+func (fixedWindow) take(_ share, _ *terms, v verdict) share { return share{a: v.a, b: v.b} }
 
 // giveBack subtracts the weight if the receipt's window is the current one. The receipt is the
 // window's index.
-func (k fixedWindow) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+func (k fixedWindow) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	index, count := k.rolled(s, now, t)
-	if index == r.first {
-		s.a, s.b = index, max(0, count-weight)
+	if index != r.first {
+		return s
 	}
+	return share{a: index, b: max(0, count-weight)}
 }
 
 func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }

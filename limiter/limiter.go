@@ -92,9 +92,10 @@ type Source string
 
 // The sources of a decision.
 const (
-	SourceRedis    Source = "redis"
-	SourceMemory   Source = "memory"
-	SourceFallback Source = "fallback"
+	SourceRedis     Source = "redis"
+	SourceMemory    Source = "memory"
+	SourceFallback  Source = "fallback"
+	SourceDenyCache Source = "deny_cache"
 )
 
 // Store decides requests.

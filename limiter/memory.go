@@ -47,12 +47,14 @@ func (m *Memory) Len() int {
 	return n
 }
 
-// Forget drops one share of a policy.
-func (m *Memory) Forget(p *Policy, key string) {
+// Reset forgets one share of a policy and tells whether there was one.
+func (m *Memory) Reset(p *Policy, key string) bool {
 	shard := m.tableOf(p).shardOf(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	_, found := shard.shares[key]
 	delete(shard.shares, key)
+	return found
 }
 
 func (m *Memory) decideOne(c *Check) {
@@ -61,9 +63,9 @@ func (m *Memory) decideOne(c *Check) {
 	defer shard.mu.Unlock()
 	s := shard.shares[c.Key]
 	now := m.clock()
-	v := judge(&s.share, now, c)
+	v := judge(s.share, now, c)
 	if v.wait == 0 && c.Weight > 0 {
-		shard.take(c, &s, v, now)
+		shard.take(c, s, v, now)
 	}
 	c.answer(v, now)
 }
@@ -83,7 +85,7 @@ func (m *Memory) decideMany(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		s := shards[i].shares[c.Key]
-		v := judge(&s.share, now, c)
+		v := judge(s.share, now, c)
 		allowed = allowed && v.wait == 0
 		c.answer(v, now)
 	}
@@ -94,17 +96,17 @@ func (m *Memory) decideMany(checks []Check) {
 		}
 		s := shards[i].shares[c.Key]
 		if allowed {
-			shards[i].take(c, &s, judge(&s.share, now, c), now)
+			shards[i].take(c, s, judge(s.share, now, c), now)
 			continue
 		}
 		peek := *c
 		peek.Weight = 0
-		c.answer(judge(&s.share, now, &peek), now)
+		c.answer(judge(s.share, now, &peek), now)
 	}
 }
 
 // judge asks the kernel for a verdict on a check at an instant in microseconds.
-func judge(s *share, now int64, c *Check) verdict {
+func judge(s share, now int64, c *Check) verdict {
 	t := &c.Policy.terms
 	weight := c.Weight
 	if weight > t.capacity {

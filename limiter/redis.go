@@ -79,6 +79,18 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	return SourceRedis, err
 }
 
+// Reset forgets one share of a policy and tells whether there was one.
+func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	cmd := once{redis.NewCmd(ctx, "unlink", string(r.naming.start().append(nil, p, key)))}
+	cmd.SetFirstKeyPos(1)
+	if err := r.client.Process(ctx, cmd); err != nil {
+		return false, undecided(err)
+	}
+	return cmd.Val() != int64(0), nil
+}
+
 // once is a command that go-redis sends a single time. Its own retries would charge a request
 // again whose answer was lost; NoRetry stops them on every kind of client, and still lets a
 // Cluster's redirections through, which are answers.

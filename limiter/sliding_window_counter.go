@@ -10,7 +10,7 @@ type slidingWindowCounter struct{}
 
 // rolled returns the share as it stands now. A window that begins more than one window ahead of
 // now was written by a broken clock and counts as none.
-func (slidingWindowCounter) rolled(s *share, now int64, t *terms) (index, count, previous int64) {
+func (slidingWindowCounter) rolled(s share, now int64, t *terms) (index, count, previous int64) {
 	index = now / t.window
 	switch s.a {
 	case index, index + 1:
@@ -21,7 +21,7 @@ func (slidingWindowCounter) rolled(s *share, now int64, t *terms) (index, count,
 	return index, 0, 0
 }
 
-func (k slidingWindowCounter) decide(s *share, now int64, t *terms, weight int64) verdict {
+func (k slidingWindowCounter) decide(s share, now int64, t *terms, weight int64) verdict {
 	index, count, previous := k.rolled(s, now, t)
 	skew := max(0, index*t.window-now)
 	left := t.window - (now + skew - index*t.window)
@@ -46,13 +46,13 @@ func (k slidingWindowCounter) decide(s *share, now int64, t *terms, weight int64
 	return v
 }
 
-func (slidingWindowCounter) take(s *share, _ *terms, _ int64, v verdict) {
-	s.a, s.b, s.c = v.a, v.b, v.c
+func (slidingWindowCounter) take(_ share, _ *terms, v verdict) share {
+	return share{a: v.a, b: v.b, c: v.c}
 }
 
 // giveBack subtracts the weight from the current or the previous window, whichever the receipt
 // names. The receipt is the window's index.
-func (k slidingWindowCounter) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	index, count, previous := k.rolled(s, now, t)
 	switch r.first {
 	case index:
@@ -60,9 +60,9 @@ func (k slidingWindowCounter) giveBack(s *share, now int64, t *terms, weight int
 	case index - 1:
 		previous = max(0, previous-weight)
 	default:
-		return
+		return s
 	}
-	s.a, s.b, s.c = index, count, previous
+	return share{a: index, b: count, c: previous}
 }
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }

@@ -25,7 +25,7 @@ const maxLogLimit = 1 << 39
 // live returns the entries that still count now, the total before them, and the instant that
 // stands for now, which is later where the clock ran backwards. Entries more than one window ahead
 // of now were written by a broken clock and count as none.
-func (slidingWindowLog) live(s *share, now int64, t *terms) (live []logEntry, before, at int64) {
+func (slidingWindowLog) live(s share, now int64, t *terms) (live []logEntry, before, at int64) {
 	if s.log == nil || len(s.log.entries) == 0 {
 		return nil, 0, now
 	}
@@ -52,7 +52,7 @@ func deadEntries(entries []logEntry, horizon int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick > horizon })
 }
 
-func (k slidingWindowLog) decide(s *share, now int64, t *terms, weight int64) verdict {
+func (k slidingWindowLog) decide(s share, now int64, t *terms, weight int64) verdict {
 	live, before, at := k.live(s, now, t)
 	if len(live) == 0 {
 		return emptyLogVerdict(now, t, weight)
@@ -87,17 +87,18 @@ func emptyLogVerdict(now int64, t *terms, weight int64) verdict {
 
 // take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
 // before the oldest live entry, c the total after the new one.
-func (k slidingWindowLog) take(s *share, t *terms, _ int64, v verdict) {
+func (k slidingWindowLog) take(s share, t *terms, v verdict) share {
 	if s.log == nil {
 		s.log = &unitLog{}
 	}
 	live, _, _ := k.live(s, v.a, t)
 	s.log.entries = append(live, logEntry{tick: v.a, total: v.c})
 	s.a = v.b
+	return s
 }
 
 // giveBack removes one live entry of the receipt's tick and weight. The receipt is the tick.
-func (k slidingWindowLog) giveBack(s *share, now int64, t *terms, weight int64, r receipt) {
+func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick >= r.first })
 	for i := first; i < len(live) && live[i].tick == r.first; i++ {
@@ -112,8 +113,9 @@ func (k slidingWindowLog) giveBack(s *share, now int64, t *terms, weight int64, 
 			live[j-1] = logEntry{tick: live[j].tick, total: live[j].total - weight}
 		}
 		s.log.entries = s.log.entries[:len(s.log.entries)-1]
-		return
+		break
 	}
+	return s
 }
 
 func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} }

@@ -54,17 +54,17 @@ func (t *table) len() int {
 }
 
 // take charges a passing check and stores its share. The lock must be held.
-func (s *shard) take(c *Check, stored *storedShare, v verdict, now int64) {
+func (s *shard) take(c *Check, stored storedShare, v verdict, now int64) {
 	t := &c.Policy.terms
-	c.Policy.algorithm.kernel.take(&stored.share, t, c.Weight, v)
+	stored.share = c.Policy.algorithm.kernel.take(stored.share, t, v)
 	isNew := stored.expires == 0
 	stored.expires = now + t.micros(v.reset, now%t.tick)
 	if isNew {
 		s.sweep(now)
-		s.shares[strings.Clone(c.Key)] = *stored
+		s.shares[strings.Clone(c.Key)] = stored
 		return
 	}
-	s.shares[c.Key] = *stored
+	s.shares[c.Key] = stored
 }
 
 // sweepSample is how many shares each new one looks at. Maps are walked from a random place, so

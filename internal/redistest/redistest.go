@@ -2,7 +2,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ type Server struct {
 
 	args    []string
 	command *exec.Cmd
-	output  *bytes.Buffer
+	output  *output
 	exited  chan struct{}
 }
 
@@ -33,7 +34,9 @@ type Server struct {
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir(), args: args}
-	s.Run(t)
+	for !s.run(t) { // the port was taken meanwhile
+		s.Addr = FreeAddr(t)
+	}
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -41,13 +44,56 @@ func Start(t testing.TB, args ...string) *Server {
 // Run starts the server again after it was killed, empty, on the same port.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	if !s.run(t) {
+		t.Fatalf("the server ended: %s", s.output)
+	}
+}
+
+// run starts the server and waits until it serves. It is false where the port is taken.
+func (s *Server) run(t testing.TB) bool {
+	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
 	s.start(t, "redis-server", args...)
-	WaitFor(t, "redis-server answers", func() error { return s.ping() })
+	served := false
+	// An answer on its port would prove less than the server's own word: another process may have
+	// taken the port.
+	WaitFor(t, "redis-server is ready", func() error {
+		said := s.output.String()
+		if served = strings.Contains(said, "Ready to accept connections"); served || strings.Contains(said, "Address already in use") {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			t.Fatalf("the server ended: %s", s.output)
+		default:
+		}
+		return fmt.Errorf("it says %s", said)
+	})
+	return served
+}
+
+// output collects what a process prints.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(data)
+}
+
+// String returns all that was printed so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // start runs a binary of Redis.
@@ -57,7 +103,7 @@ func (s *Server) start(t testing.TB, name string, args ...string) {
 	if err != nil {
 		t.Fatalf("%s is not installed: run the tests with 'make test', which installs it", name)
 	}
-	s.output, s.exited = &bytes.Buffer{}, make(chan struct{})
+	s.output, s.exited = &output{}, make(chan struct{})
 	s.command = exec.Command(binary, args...)
 	s.command.Dir, s.command.Stdout, s.command.Stderr = s.Dir, s.output, s.output
 	if err := s.command.Start(); err != nil {
@@ -67,19 +113,6 @@ func (s *Server) start(t testing.TB, name string, args ...string) {
 		_ = command.Wait() // killed by Kill: no news
 		close(exited)
 	}(s.command, s.exited)
-}
-
-func (s *Server) ping() error {
-	select {
-	case <-s.exited:
-		return fmt.Errorf("it exited: %s", s.output)
-	default:
-	}
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
 }
 
 // Kill ends the server at once and waits until it is gone. Killing it twice is fine.
@@ -175,7 +208,7 @@ func formCluster(t testing.TB, masters []*Server) {
 		client := s.Client(t)
 		WaitFor(t, "the cluster is complete", func() error {
 			info := client.ClusterInfo(ctx).Val()
-			if !bytes.Contains([]byte(info), []byte("cluster_state:ok")) || !bytes.Contains([]byte(info), []byte("cluster_size:3")) {
+			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3") {
 				return fmt.Errorf("cluster info: %s", info)
 			}
 			return nil

@@ -1,0 +1,61 @@
+//go:build !race
+
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// These bounds are part of the product: what a decision may leave to the garbage collector. The
+// race detector allocates on its own account.
+
+func TestMemory_allocates_nothing_per_decision(t *testing.T) {
+	m := NewMemory(SystemClock)
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
+		checks := []Check{{Policy: p, Key: "203.0.113.9", Weight: 1}}
+		allocs := testing.AllocsPerRun(5_000, func() {
+			_, _ = m.Decide(context.Background(), checks) // never fails
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations per decision", algorithm, allocs)
+		}
+	}
+}
+
+func TestRedis_allocates_little_per_decision(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 10*time.Second)
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
+		const batch = 32
+		keys := make([]string, batch)
+		for i := range keys {
+			keys[i] = fmt.Sprint("client-", i)
+		}
+		calls := make([]*call, batch)
+		allocs := testing.AllocsPerRun(500, func() {
+			for i := range calls {
+				calls[i] = newCall(opTake, []Check{{Policy: p, Key: keys[i], Weight: 1}})
+				calls[i].send()
+			}
+			r.send(calls)
+			for _, c := range calls {
+				if c.err != nil {
+					t.Fatal(c.err)
+				}
+				c.recycle()
+			}
+		})
+		if perDecision := allocs / batch; perDecision > 1 {
+			t.Errorf("%s: %.2f allocations per decision in a batch of %d", algorithm, perDecision, batch)
+		} else {
+			t.Logf("%s: %.2f allocations per decision in a batch of %d", algorithm, perDecision, batch)
+		}
+	}
+}

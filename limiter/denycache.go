@@ -1,0 +1,174 @@
+package limiter
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// denyCache remembers denials, so that a client known to be over its limit is refused without
+// asking, exactly as long as the shared store would refuse it: load only grows by other requests
+// and otherwise decays, so that a weight denied at some instant, and every larger one, is denied
+// until its retry after has passed. A stale entry (the share was reset or its limit raised on
+// another node, a failover lost counts) can only deny too much, for the maximal age at most.
+type denyCache struct {
+	now    func() time.Time // monotonic
+	maxAge time.Duration
+	seed   maphash.Seed
+	shards [denyShards]denyShard
+}
+
+// denyShards spreads the locks; each shard holds at most denyShardSize entries.
+const (
+	denyShards    = 64
+	denyShardSize = 1024
+)
+
+// MaxDenyAge is the longest that a denial may be remembered, so that a reset or a failover
+// elsewhere is felt within it.
+const MaxDenyAge = time.Second
+
+type denyShard struct {
+	mu      sync.Mutex
+	denials map[denyKey]denial
+}
+
+// denyKey is a share under settings: a policy of another configuration is another pointer.
+type denyKey struct {
+	policy *Policy
+	key    string
+}
+
+// denial is what is known of a share that denied a weight.
+type denial struct {
+	weight    int64
+	remaining int64
+	never     bool
+	until     time.Time // the denial holds before this
+	resets    time.Time
+	forgotten time.Time // the entry is used before this
+}
+
+// newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
+func newDenyCache(maxAge time.Duration) *denyCache {
+	if maxAge <= 0 {
+		return nil
+	}
+	c := &denyCache{now: time.Now, maxAge: min(maxAge, MaxDenyAge), seed: maphash.MakeSeed()}
+	for i := range c.shards {
+		c.shards[i].denials = map[denyKey]denial{}
+	}
+	return c
+}
+
+func (c *denyCache) shardOf(key string) *denyShard {
+	return &c.shards[maphash.String(c.seed, key)%denyShards]
+}
+
+// deny answers the checks if one of them is known to be denied; the others are answered as if
+// nobody had asked. It is false where the store must be asked.
+func (c *denyCache) deny(checks []Check) bool {
+	if c == nil {
+		return false
+	}
+	now := c.now()
+	denied := false
+	for i := range checks {
+		check := &checks[i]
+		d, found := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
+		if !found || check.Weight < d.weight {
+			check.Result = Result{Remaining: check.Policy.Capacity()}
+			continue
+		}
+		denied = true
+		check.Result = d.result(now)
+	}
+	return denied
+}
+
+// learn remembers the denials among the answers to a question that was sent at some instant.
+func (c *denyCache) learn(checks []Check, sent time.Time) {
+	if c == nil {
+		return
+	}
+	for i := range checks {
+		check := &checks[i]
+		r := check.Result
+		if r.Passes() {
+			continue
+		}
+		d := denial{weight: check.Weight, remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
+		d.forgotten = sent.Add(c.maxAge)
+		if !d.never {
+			d.until = sent.Add(r.RetryAfter)
+			if d.until.Before(d.forgotten) {
+				d.forgotten = d.until
+			}
+		}
+		c.shardOf(check.Key).put(denyKey{check.Policy, check.Key}, d, sent)
+	}
+}
+
+// forget drops what is known of a share in the given policy and all that have its ID.
+func (c *denyCache) forget(id, key string) {
+	if c == nil {
+		return
+	}
+	s := c.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.denials {
+		if k.key == key && k.policy.id == id {
+			delete(s.denials, k)
+		}
+	}
+}
+
+// result is the answer at an instant before the denial is forgotten.
+func (d *denial) result(now time.Time) Result {
+	r := Result{Remaining: d.remaining, RetryAfter: Never, ResetAfter: max(0, d.resets.Sub(now))}
+	if !d.never {
+		r.RetryAfter = d.until.Sub(now)
+	}
+	return r
+}
+
+func (s *denyShard) get(key denyKey, now time.Time) (denial, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, found := s.denials[key]
+	if !found {
+		return d, false
+	}
+	if !now.Before(d.forgotten) {
+		delete(s.denials, key)
+		return d, false
+	}
+	return d, true
+}
+
+// put stores a denial; a full shard loses one that is over, or any.
+func (s *denyShard) put(key denyKey, d denial, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, found := s.denials[key]; !found && len(s.denials) >= denyShardSize {
+		s.evict(now)
+	}
+	s.denials[key] = d
+}
+
+// evict drops the entries that are over among a few random ones, or the last of these.
+func (s *denyShard) evict(now time.Time) {
+	const sample = 8
+	looked, dropped := 0, false
+	for key, d := range s.denials {
+		looked++
+		if !now.Before(d.forgotten) || (looked >= sample && !dropped) {
+			delete(s.denials, key)
+			dropped = true
+		}
+		if looked >= sample {
+			return
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestDenyCache_denies_only_what_the_store_would plays traces through a cache in front of a store
+// that other nodes load too: whatever the cache denies, the store denies at that instant.
+func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
+	denials := 0
+	for seed := range uint64(60) {
+		for _, p := range tracePolicies(t) {
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*Policy{p}, now: epoch}
+			s := memoryStore()
+			cache := newDenyCache(time.Second)
+			cache.now = func() time.Time { return time.UnixMicro(tr.now) }
+			for range 80 {
+				before := tr.now
+				tr.step()
+				tr.now = max(before, tr.now) // one steady clock
+				if tr.random.IntN(3) == 0 {
+					play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity())) // another node's request
+				}
+				weight := 1 + tr.random.Int64N(p.Capacity()+1)
+				checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+				cached := cache.deny(checks)
+				fromCache := checks[0].Result
+				truth := play(t, s, tr.now, p, weight)
+				if cached {
+					denials++
+					if truth.Passes() || (fromCache.RetryAfter > truth.RetryAfter && truth.RetryAfter != Never) {
+						t.Fatalf("%v, weight %d: the cache says %+v, the store %+v", p.settings, weight, fromCache, truth)
+					}
+				} else {
+					checks[0].Result = truth
+					cache.learn(checks, cache.now())
+				}
+				tr.learn([]Check{{Result: truth}})
+			}
+		}
+	}
+	if denials < 10_000 {
+		t.Errorf("the cache denied only %d times", denials)
+	}
+}
+
+func TestDenyCache_is_bounded(t *testing.T) {
+	p := dayPolicy(t, "bounded", "gcra", 1)
+	cache := newDenyCache(time.Second)
+	now := time.Unix(1_000, 0)
+	cache.now = func() time.Time { return now }
+	for i := range 4 * denyShards * denyShardSize {
+		cache.learn([]Check{{Policy: p, Key: fmt.Sprint(i), Weight: 1, Result: Result{RetryAfter: time.Hour}}}, now)
+	}
+	total := 0
+	for i := range cache.shards {
+		total += len(cache.shards[i].denials)
+	}
+	if total > denyShards*denyShardSize || total < denyShards*denyShardSize/2 {
+		t.Errorf("%d denials are kept, want about %d", total, denyShards*denyShardSize)
+	}
+	now = now.Add(time.Second)
+	if cache.deny([]Check{{Policy: p, Key: fmt.Sprint(4*denyShards*denyShardSize - 1), Weight: 1}}) {
+		t.Error("a denial is used longer than its age")
+	}
+}
+
+func TestGuard_repeats_denials_without_asking(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, time.Second)
+	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	p := dayPolicy(t, "repeat", "gcra", 2)
+	ask := func(weight int64, want Source, passes bool) {
+		t.Helper()
+		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+		source, err := g.Decide(context.Background(), checks, FailLocal)
+		if err != nil || source != want || checks[0].Result.Passes() != passes {
+			t.Errorf("weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
+		}
+	}
+	ask(1, SourceRedis, true)
+	ask(2, SourceRedis, false)
+	ask(2, SourceDenyCache, false)
+	ask(1, SourceRedis, true) // a smaller weight is asked
+	ask(1, SourceRedis, false)
+	ask(1, SourceDenyCache, false)
+	if found, err := g.Reset(context.Background(), p, "k"); !found || err != nil {
+		t.Errorf("reset: %v %v", found, err)
+	}
+	ask(1, SourceRedis, true)
+	if found, err := g.Reset(context.Background(), p, "nobody"); found || err != nil {
+		t.Errorf("reset of no share: %v %v", found, err)
+	}
+	ask(2, SourceRedis, false)
+	ask(2, SourceDenyCache, false)
+	redistest.WaitFor(t, "the denial is forgotten", func() error {
+		checks := []Check{{Policy: p, Key: "k", Weight: 2}}
+		if source, _ := g.Decide(context.Background(), checks, FailLocal); source != SourceDenyCache {
+			return nil
+		}
+		return fmt.Errorf("still cached")
+	})
+}
