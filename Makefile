@@ -22,10 +22,12 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' \
 		$(MAKEFILE_LIST)
 
-# The flags are xcaddy's own, so that both share the build cache.
+# The flags of xcaddy, so that all of these share the build cache with it.
+build vet lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go)
-	go build -trimpath -tags nobadger,nomysql,nopgx -o caddy ./cmd/caddy
+	go build -o caddy ./cmd/caddy
 
 .PHONY: run
 run: build ## build ./caddy and run it with Caddyfile.example
@@ -58,9 +60,11 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 fmt: $(GOLANGCI_LINT) ## format the Go code
 	$(GOLANGCI_LINT) fmt ./...
 
+# The version is made up: with one, Go takes the working tree at once instead
+# of asking for the releases first.
 .PHONY: xcaddy
 xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree with xcaddy
-	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)=. --output caddy-xcaddy
+	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output caddy-xcaddy
 
 .PHONY: clean
 clean: ## remove what the other targets have built

@@ -3,13 +3,15 @@ package limiter
 // algorithm is one line of the registry: a name, the kernel that decides it in Go and the fragment
 // of scripts/ that decides it in Lua.
 type algorithm struct {
-	name     string
-	code     string // begins the last part of a Redis key
-	script   string // the fragment, which is the kernel's name in Lua too
-	kernel   kernel
-	bursts   bool  // has a burst
-	queues   bool  // has a max_delay
-	maxLimit int64 // the largest limit; 0: only the precision bound
+	name   string
+	code   string // begins the last part of a Redis key
+	script string // the fragment, which is the kernel's name in Lua too
+	kernel kernel
+	bursts bool // has a burst
+	queues bool // has a max_delay
+
+	// Where not 0, bounds below that of the precision: the largest limit, the longest window in ticks.
+	maxLimit, maxWindow int64
 }
 
 // registry holds the algorithms, the default first. The three buckets are one rule in three
@@ -17,7 +19,7 @@ type algorithm struct {
 // now + debt/limit, leaky_bucket's level is the debt. Only leaky_bucket also has a queue.
 var registry = []algorithm{
 	{name: "sliding_window_counter", code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
-	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, maxLimit: maxLogLimit},
+	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
 	{name: "fixed_window", code: "f", script: "fixed_window", kernel: fixedWindow{}},
 	{name: "token_bucket", code: "t", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: "leaky_bucket", code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},

@@ -129,20 +129,26 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 	if s.Burst > 0 {
 		t.capacity = s.Burst
 	}
-	most := max(t.limit, t.capacity)
+	most, option := t.limit, "limit"
+	if t.capacity > t.limit {
+		most, option = t.capacity, "burst"
+	}
 	if a.maxLimit > 0 && most > a.maxLimit {
 		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
 	}
 	micros := s.Window.Microseconds()
-	if !exact(most, micros) {
+	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) {
 		t.tick = 1000
 	}
 	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
-		return t, fmt.Errorf("limit %d in window %v: numbers this large are counted in milliseconds; use durations in whole milliseconds", most, s.Window)
+		return t, fmt.Errorf("%s %d in window %v: numbers this large are counted in milliseconds; use durations in whole milliseconds", option, most, s.Window)
 	}
 	t.window = micros / t.tick
 	if !exact(most, t.window) {
-		return t, fmt.Errorf("limit %d in window %v: 2 * limit * window in milliseconds must be below 2^53; use a smaller limit or window", most, s.Window)
+		return t, fmt.Errorf("%s %d in window %v: 2 * %[1]s * window in milliseconds must be below 2^53; use a smaller %[1]s or window", option, most, s.Window)
+	}
+	if a.maxWindow > 0 && t.window > a.maxWindow {
+		return t, fmt.Errorf("window %v: %s remembers up to %d milliseconds; use a shorter window or another algorithm", s.Window, a.name, a.maxWindow)
 	}
 	if s.MaxDelay != nil {
 		t.maxDelay = s.MaxDelay.Microseconds() / t.tick

@@ -22,6 +22,10 @@ type logEntry struct {
 // maxLogLimit keeps the units of a window apart in the 40 bits that Redis has for a running total.
 const maxLogLimit = 1 << 39
 
+// maxLogWindow keeps the ticks of a log, dead ones included, apart in the 48 bits that Redis has
+// for them: 407 days of microseconds. Longer windows count in milliseconds.
+const maxLogWindow = 1 << 45
+
 // live returns the entries that still count now, the total before them, and the instant that
 // stands for now, which is later where the clock ran backwards. Entries more than one window ahead
 // of now were written by a broken clock and count as none.

@@ -1,30 +1,40 @@
 -- sliding_window_log.lua: remembers every admitted request for one window and sums their units.
 -- Go twin: limiter/sliding_window_log.go
--- KEYS: one share, a list of 12-byte entries, oldest first: tick (7 bytes, big-endian), units
+-- KEYS: one share, a list of 11-byte entries, oldest first: tick (6 bytes, big-endian, modulo
+-- 2^48, and so known within 2^47 ticks of now: no window is longer than a quarter of that), units
 -- taken up to and including the entry (5 bytes, modulo 2^40). The entry before the oldest live
 -- one is kept, so that differences of the running total give the units of any stretch; where
--- the head itself is live, the total before it is 0.
+-- the head itself is live, the total before it is 0. A byte more would cost 14.2 bytes an entry.
 -- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
 -- decide returns wait, remaining, reset (ticks), delay, and what a take stores.
 -- Example: 2 per 60 s, entries at 0 s and 10 s: weight 1 at 20 s -> wait 40 s, reset 50 s.
 
-local LOG_ENTRY, LOG_MODULUS = '>I7I5', 2 ^ 40
+local LOG_ENTRY, LOG_TICKS, LOG_UNITS = '>I6I5', 2 ^ 48, 2 ^ 40
+
+local function log_unpack(now, entry)
+  local tick, total = unpack_state(LOG_ENTRY, entry)
+  return now - ((now - tick + LOG_TICKS / 2) % LOG_TICKS - LOG_TICKS / 2), total
+end
+
+local function log_pack(tick, total)
+  return pack(LOG_ENTRY, tick % LOG_TICKS, total % LOG_UNITS)
+end
 
 -- Tick and running total of the entry at an index, nil where there is none.
-local function log_entry(key, index)
+local function log_entry(now, key, index)
   local entry = call('LINDEX', key, index)
   if entry then
-    return unpack_state(LOG_ENTRY, entry)
+    return log_unpack(now, entry)
   end
 end
 
 -- The number of dead entries (tick <= horizon) before the oldest live one, and the running total
 -- up to there. The newest entry must be live. Gallops from the head, where the dead ones are.
-local function log_dead(key, horizon)
+local function log_dead(now, key, horizon)
   local low, base, step = -1, 0, 1
   local high
   while not high do
-    local tick, total = log_entry(key, low + step)
+    local tick, total = log_entry(now, key, low + step)
     if tick and tick <= horizon then
       low, base = low + step, total
       step = low + 1
@@ -34,7 +44,7 @@ local function log_dead(key, horizon)
   end
   while high - low > 1 do
     local middle = floor((low + high) / 2)
-    local tick, total = log_entry(key, middle)
+    local tick, total = log_entry(now, key, middle)
     if tick and tick <= horizon then
       low, base = middle, total
     else
@@ -45,45 +55,45 @@ local function log_dead(key, horizon)
 end
 
 -- The tick of the oldest live entry that, with all before it, must leave before `room` suffices.
-local function log_blocker(key, dead, newest_total, room)
+local function log_blocker(now, key, dead, newest_total, room)
   local low, high = dead, call('LLEN', key) - 1
   while low < high do
     local middle = floor((low + high) / 2)
-    local _, total = log_entry(key, middle)
-    if (newest_total - total) % LOG_MODULUS <= room then
+    local _, total = log_entry(now, key, middle)
+    if (newest_total - total) % LOG_UNITS <= room then
       high = middle
     else
       low = middle + 1
     end
   end
-  return (log_entry(key, low))
+  return (log_entry(now, key, low))
 end
 
 kernels.sliding_window_log = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
-    local newest, total = log_entry(key, -1)
+    local newest, total = log_entry(now, key, -1)
     if not newest or newest - now > window or newest <= now - window then
       local reset = weight > 0 and window or 0
       return 0, limit - weight, reset, 0, now, weight, newest and -1 or 0
     end
     local te = max(now, newest)
-    local dead, base = log_dead(key, te - window)
-    local used = (total - base) % LOG_MODULUS
+    local dead, base = log_dead(now, key, te - window)
+    local used = (total - base) % LOG_UNITS
     local keep_from = max(0, dead - 1)
     if weight == 0 or used + weight <= limit then
       if weight > 0 then
         newest, used = te, used + weight
       end
       local reset = used > 0 and newest + window - now or 0
-      return 0, max(0, limit - used), reset, 0, te, (total + weight) % LOG_MODULUS, keep_from
+      return 0, max(0, limit - used), reset, 0, te, total + weight, keep_from
     end
-    local wait = log_blocker(key, dead, total, limit - weight) + window - now
+    local wait = log_blocker(now, key, dead, total, limit - weight) + window - now
     return wait, max(0, limit - used), newest + window - now, 0
   end,
 
   take = function(policy, key, reset, te, total, keep_from)
-    call('RPUSH', key, pack(LOG_ENTRY, te, total))
+    call('RPUSH', key, log_pack(te, total))
     if keep_from ~= 0 then
       call('LTRIM', key, keep_from, -1)
     end
@@ -96,27 +106,28 @@ kernels.sliding_window_log = {
 
   -- Removes one live entry of that tick and weight by moving its successors up one place.
   give_back = function(policy, key, weight, taken_at)
-    local newest = log_entry(key, -1)
-    if not newest or newest - policy.now > policy.window then
+    local now = policy.now
+    local newest = log_entry(now, key, -1)
+    if not newest or newest - now > policy.window then
       return
     end
-    local horizon = max(policy.now, newest) - policy.window
+    local horizon = max(now, newest) - policy.window
     if newest <= horizon or taken_at <= horizon then
       return
     end
-    local index, before = log_dead(key, taken_at - 1)
-    local tick, total = log_entry(key, index)
-    while tick == taken_at and (total - before) % LOG_MODULUS ~= weight do
+    local index, before = log_dead(now, key, taken_at - 1)
+    local tick, total = log_entry(now, key, index)
+    while tick == taken_at and (total - before) % LOG_UNITS ~= weight do
       before, index = total, index + 1
-      tick, total = log_entry(key, index)
+      tick, total = log_entry(now, key, index)
     end
     if tick ~= taken_at then
       return
     end
     local later = call('LRANGE', key, index + 1, -1)
     for i = 1, #later do
-      local t, sum = unpack_state(LOG_ENTRY, later[i])
-      call('LSET', key, index + i - 1, pack(LOG_ENTRY, t, (sum - weight) % LOG_MODULUS))
+      local t, sum = log_unpack(now, later[i])
+      call('LSET', key, index + i - 1, log_pack(t, sum - weight))
     end
     call('LTRIM', key, 0, -2)
   end,
