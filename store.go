@@ -3,8 +3,6 @@ package redisratelimit
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -62,14 +60,10 @@ type redisOptions struct {
 }
 
 // poolKey tells options apart without holding them: a digest, credentials included.
-func (o redisOptions) poolKey() (string, error) {
+func (o redisOptions) poolKey() string {
 	o.Client.TLS = nil
-	text, err := json.Marshal(o)
-	if err != nil {
-		return "", errors.New("options cannot be compared")
-	}
-	sum := sha256.Sum256(text)
-	return "redis:" + hex.EncodeToString(sum[:]), nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
+	return "redis:" + hex.EncodeToString(sum[:])
 }
 
 // sharedRedis is a store on one Redis, behind a guard.
@@ -88,10 +82,7 @@ func (s *sharedRedis) release() error {
 }
 
 func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
-	key, err := o.poolKey()
-	if err != nil {
-		return nil, err
-	}
+	key := o.poolKey()
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		client, err := limiter.NewClient(o.Client)
 		if err != nil {

@@ -7,6 +7,7 @@ type algorithm struct {
 	code   string // begins the last part of a Redis key
 	script string // the fragment, which is the kernel's name in Lua too
 	kernel kernel
+	logs   bool // keeps a log instead of numbers
 	bursts bool // has a burst
 	queues bool // has a max_delay
 
@@ -19,7 +20,7 @@ type algorithm struct {
 // now + debt/limit, leaky_bucket's level is the debt. Only leaky_bucket also has a queue.
 var registry = []algorithm{
 	{name: "sliding_window_counter", code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
-	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
+	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
 	{name: "fixed_window", code: "f", script: "fixed_window", kernel: fixedWindow{}},
 	{name: "token_bucket", code: "t", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: "leaky_bucket", code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
@@ -63,14 +64,20 @@ type kernel interface {
 	// giveBack returns the share without a take, as far as that has not drained by itself. A receipt
 	// is good for once.
 	giveBack(s share, now int64, t *terms, weight int64, r receipt) share
+
+	// expires is the instant from which the share is as good as new if nobody else comes.
+	expires(s share, now int64, t *terms) int64
 }
 
 // share is the state of one key in one policy. What the numbers mean is the kernel's business; all
 // zero is the share of a client that was never seen.
 type share struct {
-	a, b, c int64
-	log     *unitLog // sliding_window_log only
+	numbers
+	log *unitLog // sliding_window_log only
 }
+
+// numbers is all that a share of the other algorithms is.
+type numbers struct{ a, b, c int64 }
 
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type verdict struct {

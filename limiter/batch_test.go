@@ -62,7 +62,7 @@ func TestBatcher_sends_what_arrives_meanwhile_together(t *testing.T) {
 	for range minLanes {
 		ask()
 		if n := <-g.started; n != 1 {
-			t.Errorf("a lone request travelled with %d", n)
+			t.Errorf("a lone request went with %d", n)
 		}
 	}
 	for range maxBatch + 10 {

@@ -61,7 +61,9 @@ func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
 	return v
 }
 
-func (bucket) take(_ share, _ *terms, v verdict) share { return share{a: v.a, b: v.b} }
+func (bucket) take(_ share, _ *terms, v verdict) share {
+	return share{numbers: numbers{a: v.a, b: v.b}}
+}
 
 // giveBack subtracts what of the take has not drained yet, so that it never hands out more than
 // was taken. The receipt is the tick of the take and the debt right after it.
@@ -71,7 +73,9 @@ func (k bucket) giveBack(s share, now int64, t *terms, weight int64, r receipt) 
 		return s
 	}
 	undrained := drainedDebt(r.second, max(0, at-r.first), t.limit)
-	return share{a: max(0, debt-min(weight*t.window, undrained)), b: at}
+	return share{numbers: numbers{a: max(0, debt-min(weight*t.window, undrained)), b: at}}
 }
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }
+
+func (bucket) expires(s share, _ int64, t *terms) int64 { return s.b + cd(s.a, t.limit) }

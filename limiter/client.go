@@ -41,7 +41,7 @@ type ClientOptions struct {
 	Timeout  time.Duration // of one command on an open connection; required
 }
 
-// ConnectBudget is how long connecting may take: dialling and the TLS handshake. No request waits
+// ConnectBudget is how long connecting may take: dialing and the TLS handshake. No request waits
 // for it longer than its own timeout.
 const ConnectBudget = 5 * time.Second
 

@@ -39,8 +39,8 @@ func memoryStore() *testStore {
 		receipts := make([]receipt, len(checks))
 		for i := range checks {
 			c := &checks[i]
-			stored := m.tableOf(c.Policy).shardOf(c.Key).shares[c.Key]
-			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(stored.share, *now, c))
+			held := m.tableOf(c.Policy).shardOf(c.Key).get(c.Key)
+			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(held, *now, c))
 		}
 		m.decideMany(checks)
 		if !Allowed(checks) {
@@ -52,9 +52,9 @@ func memoryStore() *testStore {
 		for i := range checks {
 			c := &checks[i]
 			shard := m.tableOf(c.Policy).shardOf(c.Key)
-			stored := shard.shares[c.Key]
-			stored.share = c.Policy.algorithm.kernel.giveBack(stored.share, *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i])
-			shard.shares[c.Key] = stored
+			if shard.has(c.Key) {
+				shard.put(c.Key, c.Policy.algorithm.kernel.giveBack(shard.get(c.Key), *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i]))
+			}
 		}
 	}
 	return s

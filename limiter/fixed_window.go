@@ -34,7 +34,9 @@ func (k fixedWindow) decide(s share, now int64, t *terms, weight int64) verdict 
 	return v
 }
 
-func (fixedWindow) take(_ share, _ *terms, v verdict) share { return share{a: v.a, b: v.b} }
+func (fixedWindow) take(_ share, _ *terms, v verdict) share {
+	return share{numbers: numbers{a: v.a, b: v.b}}
+}
 
 // giveBack subtracts the weight if the receipt's window is the current one. The receipt is the
 // window's index.
@@ -43,7 +45,9 @@ func (k fixedWindow) giveBack(s share, now int64, t *terms, weight int64, r rece
 	if index != r.first {
 		return s
 	}
-	return share{a: index, b: max(0, count-weight)}
+	return share{numbers: numbers{a: index, b: max(0, count-weight)}}
 }
 
 func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+func (fixedWindow) expires(s share, _ int64, t *terms) int64 { return (s.a + 1) * t.window }

@@ -52,8 +52,8 @@ func (m *Memory) Reset(p *Policy, key string) bool {
 	shard := m.tableOf(p).shardOf(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	_, found := shard.shares[key]
-	delete(shard.shares, key)
+	found := shard.has(key)
+	shard.drop(key)
 	return found
 }
 
@@ -61,9 +61,9 @@ func (m *Memory) decideOne(c *Check) {
 	shard := m.tableOf(c.Policy).shardOf(c.Key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	s := shard.shares[c.Key]
+	s := shard.get(c.Key)
 	now := m.clock()
-	v := judge(s.share, now, c)
+	v := judge(s, now, c)
 	if v.wait == 0 && c.Weight > 0 {
 		shard.take(c, s, v, now)
 	}
@@ -84,8 +84,7 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed := true
 	for i := range checks {
 		c := &checks[i]
-		s := shards[i].shares[c.Key]
-		v := judge(s.share, now, c)
+		v := judge(shards[i].get(c.Key), now, c)
 		allowed = allowed && v.wait == 0
 		c.answer(v, now)
 	}
@@ -94,14 +93,14 @@ func (m *Memory) decideMany(checks []Check) {
 		if c.Weight == 0 || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].shares[c.Key]
+		s := shards[i].get(c.Key)
 		if allowed {
-			shards[i].take(c, s, judge(s.share, now, c), now)
+			shards[i].take(c, s, judge(s, now, c), now)
 			continue
 		}
 		peek := *c
 		peek.Weight = 0
-		c.answer(judge(s.share, now, &peek), now)
+		c.answer(judge(s, now, &peek), now)
 	}
 }
 
@@ -148,7 +147,7 @@ func (m *Memory) tableOf(p *Policy) *table {
 	defer m.mu.Unlock()
 	t, found := m.tables[p.id]
 	if !found {
-		t = newTable(m, len(m.tables))
+		t = newTable(m, len(m.tables), p.algorithm)
 		m.tables[p.id] = t
 	}
 	p.table.Store(t)

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -60,6 +59,6 @@ func TestSlidingWindowLog_decides_like_the_textbook(t *testing.T) {
 		}
 	}
 	if allowed < 500 || denied < 500 {
-		t.Fatal(fmt.Sprintf("one-sided trace: %d allowed, %d denied", allowed, denied))
+		t.Fatalf("one-sided trace: %d allowed, %d denied", allowed, denied)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,15 +28,16 @@ func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result
 // copyOf makes a store that stands where the given one does.
 func copyOf(s *testStore, p *Policy) *testStore {
 	twin := memoryStore()
-	original, ok := s.Store.(*Memory)
-	if !ok {
+	original, isMemory := s.Store.(*Memory)
+	copied, ok := twin.Store.(*Memory)
+	if !isMemory || !ok {
 		panic("only the in-process store can be copied")
 	}
-	stored := original.tables[p.id].shardOf("k").shares["k"]
-	if stored.log != nil {
-		stored.log = &unitLog{entries: append([]logEntry(nil), stored.log.entries...)}
+	held := original.tables[p.id].shardOf("k").get("k")
+	if held.log != nil {
+		held.log = &unitLog{entries: slices.Clone(held.log.entries), before: held.log.before}
 	}
-	twin.Store.(*Memory).tableOf(p).shardOf("k").shares["k"] = stored
+	copied.tableOf(p).shardOf("k").put("k", held)
 	return twin
 }
 

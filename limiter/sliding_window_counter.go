@@ -47,7 +47,7 @@ func (k slidingWindowCounter) decide(s share, now int64, t *terms, weight int64)
 }
 
 func (slidingWindowCounter) take(_ share, _ *terms, v verdict) share {
-	return share{a: v.a, b: v.b, c: v.c}
+	return share{numbers: numbers{v.a, v.b, v.c}}
 }
 
 // giveBack subtracts the weight from the current or the previous window, whichever the receipt
@@ -62,7 +62,9 @@ func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int6
 	default:
 		return s
 	}
-	return share{a: index, b: count, c: previous}
+	return share{numbers: numbers{index, count, previous}}
 }
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+func (slidingWindowCounter) expires(s share, _ int64, t *terms) int64 { return (s.a + 2) * t.window }

@@ -7,24 +7,8 @@ import "sort"
 // scripts/sliding_window_log.lua.
 //
 // The share: log holds the entries, oldest first, with running totals, so that the units of any
-// stretch are one subtraction; a is the total before the first entry.
+// stretch are one subtraction.
 type slidingWindowLog struct{}
-
-// unitLog is the entries of one share.
-type unitLog struct{ entries []logEntry }
-
-// logEntry is one admitted request.
-type logEntry struct {
-	tick  int64
-	total int64 // units taken up to and including this entry
-}
-
-// maxLogLimit keeps the units of a window apart in the 40 bits that Redis has for a running total.
-const maxLogLimit = 1 << 39
-
-// maxLogWindow keeps the ticks of a log, dead ones included, apart in the 48 bits that Redis has
-// for them: 407 days of microseconds. Longer windows count in milliseconds.
-const maxLogWindow = 1 << 45
 
 // live returns the entries that still count now, the total before them, and the instant that
 // stands for now, which is later where the clock ran backwards. Entries more than one window ahead
@@ -34,26 +18,26 @@ func (slidingWindowLog) live(s share, now int64, t *terms) (live []logEntry, bef
 		return nil, 0, now
 	}
 	entries := s.log.entries
-	newest := entries[len(entries)-1].tick
+	newest := entries[len(entries)-1].tick(now)
 	if newest-now > t.window {
 		return nil, 0, now
 	}
 	at = max(now, newest)
-	dead := deadEntries(entries, at-t.window)
+	dead := deadEntries(entries, now, at-t.window)
 	if dead == 0 {
-		return entries, s.a, at
+		return entries, s.log.before, at
 	}
-	return entries[dead:], entries[dead-1].total, at
+	return entries[dead:], entries[dead-1].total(), at
 }
 
 // deadEntries counts the entries with tick <= horizon. It gallops from the head, where they are.
-func deadEntries(entries []logEntry, horizon int64) int {
+func deadEntries(entries []logEntry, now, horizon int64) int {
 	reach := 1
-	for reach <= len(entries) && entries[reach-1].tick <= horizon {
+	for reach <= len(entries) && entries[reach-1].tick(now) <= horizon {
 		reach *= 2
 	}
 	low, high := reach/2, min(reach, len(entries))
-	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick > horizon })
+	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
 func (k slidingWindowLog) decide(s share, now int64, t *terms, weight int64) verdict {
@@ -62,19 +46,19 @@ func (k slidingWindowLog) decide(s share, now int64, t *terms, weight int64) ver
 		return emptyLogVerdict(now, t, weight)
 	}
 	newest := live[len(live)-1]
-	used := newest.total - before
-	v := verdict{a: at, b: before, c: newest.total + weight}
+	used := units(newest.total(), before)
+	v := verdict{a: at, b: before, c: newest.total() + weight}
 	switch {
 	case weight == 0:
-		v.reset = newest.tick + t.window - now
+		v.reset = newest.tick(now) + t.window - now
 	case used+weight <= t.limit:
 		used += weight
 		v.reset = at + t.window - now
 	default:
 		room := t.limit - weight
-		blocker := sort.Search(len(live), func(i int) bool { return newest.total-live[i].total <= room })
-		v.wait = live[blocker].tick + t.window - now
-		v.reset = newest.tick + t.window - now
+		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
+		v.wait = live[blocker].tick(now) + t.window - now
+		v.reset = newest.tick(now) + t.window - now
 	}
 	v.remaining = max(0, t.limit-used)
 	return v
@@ -92,29 +76,31 @@ func emptyLogVerdict(now int64, t *terms, weight int64) verdict {
 // take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
 // before the oldest live entry, c the total after the new one.
 func (k slidingWindowLog) take(s share, t *terms, v verdict) share {
+	live, _, _ := k.live(s, v.a, t)
 	if s.log == nil {
 		s.log = &unitLog{}
 	}
-	live, _, _ := k.live(s, v.a, t)
-	s.log.entries = append(live, logEntry{tick: v.a, total: v.c})
-	s.a = v.b
+	s.log.entries, s.log.before = grown(live), v.b
+	s.log.entries = append(s.log.entries, newLogEntry(v.a, v.c))
 	return s
 }
+
+func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} }
 
 // giveBack removes one live entry of the receipt's tick and weight. The receipt is the tick.
 func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	live, before, _ := k.live(s, now, t)
-	first := sort.Search(len(live), func(i int) bool { return live[i].tick >= r.first })
-	for i := first; i < len(live) && live[i].tick == r.first; i++ {
+	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.first })
+	for i := first; i < len(live) && live[i].tick(now) == r.first; i++ {
 		previous := before
 		if i > 0 {
-			previous = live[i-1].total
+			previous = live[i-1].total()
 		}
-		if live[i].total-previous != weight {
+		if units(live[i].total(), previous) != weight {
 			continue
 		}
 		for j := i + 1; j < len(live); j++ {
-			live[j-1] = logEntry{tick: live[j].tick, total: live[j].total - weight}
+			live[j-1] = newLogEntry(live[j].tick(now), live[j].total()-weight)
 		}
 		s.log.entries = s.log.entries[:len(s.log.entries)-1]
 		break
@@ -122,4 +108,9 @@ func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r
 	return s
 }
 
-func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} }
+func (slidingWindowLog) expires(s share, now int64, t *terms) int64 {
+	if s.log == nil || len(s.log.entries) == 0 {
+		return now
+	}
+	return s.log.entries[len(s.log.entries)-1].tick(now) + t.window
+}

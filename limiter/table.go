@@ -17,24 +17,25 @@ type table struct {
 	shards [tableShards]shard
 }
 
-// shard is the part of a table behind one lock.
+// shard is the part of a table behind one lock. Its methods want the lock held. Only one of its
+// maps is in use, whichever the policy's algorithm needs, so that a share costs no more than it is.
 type shard struct {
-	mu     sync.Mutex
-	order  int // the same for every process path: locks are taken in this order
-	shares map[string]storedShare
+	mu    sync.Mutex
+	order int // locks are taken in this order, which is the same for all
+	plain map[string]numbers
+	logs  map[string]*unitLog
 }
 
-// storedShare is a share and the instant, in microseconds, from which it is as good as new.
-type storedShare struct {
-	share
-	expires int64
-}
-
-func newTable(owner *Memory, number int) *table {
+func newTable(owner *Memory, number int, a *algorithm) *table {
 	t := &table{owner: owner, seed: maphash.MakeSeed()}
 	for i := range t.shards {
-		t.shards[i].order = number*tableShards + i
-		t.shards[i].shares = map[string]storedShare{}
+		s := &t.shards[i]
+		s.order = number*tableShards + i
+		if a.logs {
+			s.logs = map[string]*unitLog{}
+		} else {
+			s.plain = map[string]numbers{}
+		}
 	}
 	return t
 }
@@ -46,37 +47,73 @@ func (t *table) shardOf(key string) *shard {
 func (t *table) len() int {
 	n := 0
 	for i := range t.shards {
-		t.shards[i].mu.Lock()
-		n += len(t.shards[i].shares)
-		t.shards[i].mu.Unlock()
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.plain) + len(s.logs)
+		s.mu.Unlock()
 	}
 	return n
 }
 
-// take charges a passing check and stores its share. The lock must be held.
-func (s *shard) take(c *Check, stored storedShare, v verdict, now int64) {
-	t := &c.Policy.terms
-	stored.share = c.Policy.algorithm.kernel.take(stored.share, t, v)
-	isNew := stored.expires == 0
-	stored.expires = now + t.micros(v.reset, now%t.tick)
-	if isNew {
-		s.sweep(now)
-		s.shares[strings.Clone(c.Key)] = stored
+func (s *shard) get(key string) share {
+	if s.logs != nil {
+		return share{log: s.logs[key]}
+	}
+	return share{numbers: s.plain[key]}
+}
+
+func (s *shard) has(key string) bool {
+	if s.logs != nil {
+		return s.logs[key] != nil
+	}
+	_, found := s.plain[key]
+	return found
+}
+
+func (s *shard) put(key string, value share) {
+	if s.logs != nil {
+		s.logs[key] = value.log
 		return
 	}
-	s.shares[c.Key] = stored
+	s.plain[key] = value.numbers
+}
+
+func (s *shard) drop(key string) {
+	delete(s.logs, key)
+	delete(s.plain, key)
+}
+
+// take charges a passing check and stores its share.
+func (s *shard) take(c *Check, old share, v verdict, now int64) {
+	key, t := c.Key, &c.Policy.terms
+	value := c.Policy.algorithm.kernel.take(old, t, v)
+	if old == (share{}) && !s.has(key) {
+		s.sweep(c.Policy, now)
+		key = strings.Clone(key) // the caller's may be part of something larger
+	}
+	s.put(key, value)
 }
 
 // sweepSample is how many shares each new one looks at. Maps are walked from a random place, so
 // that the part of the shares that is dead settles below 1/sweepSample.
 const sweepSample = 4
 
-// sweep forgets those of a few random shares that are as good as new. Go twin of Redis's TTL.
-func (s *shard) sweep(now int64) {
+// sweep forgets those of a few random shares that are as good as new, as Redis's TTL does.
+func (s *shard) sweep(p *Policy, now int64) {
+	t := &p.terms
+	tick, kernel := now/t.tick, p.algorithm.kernel
 	looked := 0
-	for key, stored := range s.shares {
-		if stored.expires <= now {
-			delete(s.shares, key)
+	for key, value := range s.plain {
+		if kernel.expires(share{numbers: value}, tick, t) <= tick {
+			delete(s.plain, key)
+		}
+		if looked++; looked == sweepSample {
+			return
+		}
+	}
+	for key, value := range s.logs {
+		if kernel.expires(share{log: value}, tick, t) <= tick {
+			delete(s.logs, key)
 		}
 		if looked++; looked == sweepSample {
 			return

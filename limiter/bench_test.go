@@ -1,0 +1,278 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// These benchmarks tell what a decision takes: time, allocations, calls of Redis, and bytes of
+// memory per share. Comparisons with other limiters are in bench/.
+
+// benchKey makes a client's key of 13 bytes, so that the Redis key "rl:{…}:default:c1d" has 30.
+func benchKey(i int) string { return fmt.Sprintf("203.%03d.%d", i/100_000%1000, 10_000+i%100_000)[:13] }
+
+func benchKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = benchKey(i)
+	}
+	return keys
+}
+
+// benchPolicy is far from its limit for as long as a benchmark runs.
+func benchPolicy(b *testing.B, algorithm string) *Policy {
+	b.Helper()
+	s := Settings{Name: "default", Algorithm: algorithm, Limit: 1_000_000, Window: time.Hour}
+	if a := algorithmNamed(algorithm); a.maxLimit > 0 {
+		s.Limit = min(s.Limit, a.maxLimit)
+	}
+	return mustPolicy(b, s)
+}
+
+func benchRedis(b *testing.B, server *redistest.Server) *Redis {
+	b.Helper()
+	return newTestRedis(b, server, RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "rl"}})
+}
+
+// takeMany shares n decisions, client by client, among callers that each wait for their answers.
+func takeMany(b *testing.B, s Store, p *Policy, keys []string, callers, n int) {
+	b.Helper()
+	var taken atomic.Int64
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			checks := make([]Check, 1)
+			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
+				checks[0] = Check{Policy: p, Key: keys[int(i)%len(keys)], Weight: 1}
+				if _, err := s.Decide(context.Background(), checks); err != nil {
+					b.Error(err)
+					return
+				}
+				if !checks[0].Result.Passes() {
+					b.Error("a request was denied")
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// measureTakes is the body of a benchmark of takeMany.
+func measureTakes(b *testing.B, s Store, p *Policy, keys []string, callers int) {
+	b.Helper()
+	b.ReportAllocs()
+	b.ResetTimer()
+	takeMany(b, s, p, keys, callers, b.N)
+}
+
+// reportCalls counts the calls of Redis that a benchmark makes: those of the client, and all,
+// those of scripts included. The function that it returns reports them per decision.
+func reportCalls(b *testing.B, client *redis.Client) (report func()) {
+	b.Helper()
+	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		var scripts, all int
+		stats := client.Info(context.Background(), "commandstats").Val()
+		for _, call := range regexp.MustCompile(`cmdstat_([a-z]+):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+			n, _ := strconv.Atoi(call[2]) // the pattern has digits only
+			switch call[1] {
+			case "config", "info":
+				continue
+			case "eval", "evalsha":
+				scripts += n
+			}
+			all += n
+		}
+		b.ReportMetric(float64(scripts)/float64(b.N), "scripts/op")
+		b.ReportMetric(float64(all)/float64(b.N), "calls/op")
+	}
+}
+
+// BenchmarkTake is the price of one decision, by one caller and by many.
+func BenchmarkTake(b *testing.B) {
+	keys := benchKeys(5000)
+	server := redistest.Start(b)
+	client, store := server.Client(b), benchRedis(b, server)
+	for _, algorithm := range Algorithms() {
+		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
+			measureTakes(b, NewMemory(SystemClock), benchPolicy(b, algorithm), keys, 1)
+		})
+	}
+	for _, callers := range []int{1, 64} {
+		for _, algorithm := range Algorithms() {
+			p := benchPolicy(b, algorithm)
+			b.Run(fmt.Sprintf("store=redis/algorithm=%s/callers=%d", algorithm, callers), func(b *testing.B) {
+				report := reportCalls(b, client)
+				measureTakes(b, store, p, keys, callers)
+				report()
+			})
+		}
+	}
+}
+
+// BenchmarkTakeCallers is how a decision's price falls the more callers share a batch.
+func BenchmarkTakeCallers(b *testing.B) {
+	keys := benchKeys(5000)
+	server := redistest.Start(b)
+	client, store := server.Client(b), benchRedis(b, server)
+	p := benchPolicy(b, DefaultAlgorithm)
+	for callers := 1; callers <= 512; callers *= 2 {
+		b.Run(fmt.Sprintf("store=redis/callers=%d", callers), func(b *testing.B) {
+			report := reportCalls(b, client)
+			measureTakes(b, store, p, keys, callers)
+			report()
+		})
+		b.Run(fmt.Sprintf("store=memory/callers=%d", callers), func(b *testing.B) {
+			measureTakes(b, NewMemory(SystemClock), p, keys, callers)
+		})
+	}
+}
+
+// BenchmarkTakeKeys is how a decision's price grows with the clients that there are.
+func BenchmarkTakeKeys(b *testing.B) {
+	server := redistest.Start(b)
+	store := benchRedis(b, server)
+	p := benchPolicy(b, DefaultAlgorithm)
+	memory := NewMemory(SystemClock)
+	for n := 10; n <= 1_000_000; n *= 10 {
+		keys := benchKeys(n)
+		takeMany(b, memory, p, keys, 1, n)
+		takeMany(b, store, p, keys, 512, n)
+		b.Run(fmt.Sprintf("store=memory/keys=%d", n), func(b *testing.B) {
+			measureTakes(b, memory, p, keys, 1)
+		})
+		b.Run(fmt.Sprintf("store=redis/keys=%d", n), func(b *testing.B) {
+			measureTakes(b, store, p, keys, 64)
+		})
+	}
+}
+
+// stepClockFragment stands in for clock.lua: time goes on by a step at every run.
+const stepClockFragment = `
+local now_us = redis.call('INCRBY', 'test:clock', %d)
+local grace = 3600000
+`
+
+// BenchmarkTakeLog is how the price of the exact log grows with its limit. The log is full and
+// time goes on, so that each request finds one entry that has just run out.
+func BenchmarkTakeLog(b *testing.B) {
+	for limit := int64(10); limit <= 100_000; limit *= 10 {
+		const window = 100 * time.Second
+		step := window.Microseconds() / limit
+		p := mustPolicy(b, Settings{Name: "default", Algorithm: "sliding_window_log", Limit: limit, Window: window})
+		b.Run(fmt.Sprintf("store=memory/limit=%d", limit), func(b *testing.B) {
+			now := epoch
+			takeFullLog(b, NewMemory(func() int64 { now += step; return now }), p)
+		})
+		b.Run(fmt.Sprintf("store=redis/limit=%d", limit), func(b *testing.B) {
+			server := redistest.Start(b)
+			client, store := server.Client(b), benchRedis(b, server)
+			store.scripts.clock = fmt.Sprintf(stepClockFragment, step)
+			client.Set(context.Background(), "test:clock", epoch, 0)
+			takeFullLog(b, store, p)
+		})
+	}
+}
+
+// takeFullLog fills one client's log and goes on at the pace at which it empties.
+func takeFullLog(b *testing.B, s Store, p *Policy) {
+	b.Helper()
+	client := []string{"client"}
+	takeMany(b, s, p, client, 1, int(p.Capacity()))
+	measureTakes(b, s, p, client, 1)
+}
+
+// lastingPolicy has shares that outlast the measurement of their size.
+func lastingPolicy(b *testing.B, algorithm string) *Policy {
+	b.Helper()
+	return mustPolicy(b, Settings{Name: "default", Algorithm: algorithm, Limit: 10_000, Window: 24 * time.Hour})
+}
+
+// BenchmarkMemory is how many bytes of the heap a share takes in process beyond its key, and an
+// entry of the log beyond its share.
+func BenchmarkMemory(b *testing.B) {
+	const shares, keySize = 100_000, 13
+	keys := benchKeys(shares)
+	fill := func(b *testing.B, algorithm string, takes int) float64 {
+		p := lastingPolicy(b, algorithm)
+		now := epoch // goes on, because a log need not keep takes of one instant apart
+		before := heapInUse()
+		memory := NewMemory(func() int64 { now++; return now })
+		takeMany(b, memory, p, keys, 1, takes*shares)
+		each := float64(heapInUse()-before) / shares
+		runtime.KeepAlive(memory)
+		return each
+	}
+	for _, algorithm := range Algorithms() {
+		b.Run("algorithm="+algorithm, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(fill(b, algorithm, 1)-keySize, "B/key")
+			}
+		})
+	}
+	for _, entries := range []int{64, 100} { // full slices, and slices with room to grow
+		b.Run(fmt.Sprintf("algorithm=sliding_window_log/entries=%d", entries), func(b *testing.B) {
+			one := fill(b, "sliding_window_log", 1)
+			for b.Loop() {
+				b.ReportMetric((fill(b, "sliding_window_log", entries)-one)/float64(entries-1), "B/entry")
+			}
+		})
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // the first only moves what pools hold aside
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc) //nolint:gosec // far below the bound
+}
+
+// BenchmarkRedisMemory is how many bytes a share takes in Redis under a name of 30 bytes, and an
+// entry of the log beyond it.
+func BenchmarkRedisMemory(b *testing.B) {
+	server := redistest.Start(b)
+	client, store := server.Client(b), benchRedis(b, server)
+	usage := func(b *testing.B, algorithm string, takes int) (bytes float64) {
+		b.Helper()
+		ctx := context.Background()
+		if err := client.FlushAll(ctx).Err(); err != nil {
+			b.Fatal(err)
+		}
+		takeMany(b, store, lastingPolicy(b, algorithm), benchKeys(1), 1, takes)
+		names := client.Keys(ctx, "*").Val()
+		if len(names) != 1 || len(names[0]) != 30 {
+			b.Fatalf("keys %q, want one of 30 bytes", names)
+		}
+		return float64(client.MemoryUsage(ctx, names[0], 0).Val())
+	}
+	for _, algorithm := range Algorithms() {
+		b.Run("algorithm="+algorithm, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(usage(b, algorithm, 1), "B/key")
+			}
+		})
+	}
+	for _, entries := range []int{100, 2000} {
+		b.Run(fmt.Sprintf("algorithm=sliding_window_log/entries=%d", entries), func(b *testing.B) {
+			one := usage(b, "sliding_window_log", 1)
+			for b.Loop() {
+				b.ReportMetric((usage(b, "sliding_window_log", entries)-one)/float64(entries-1), "B/entry")
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package limiter
+
+import "encoding/binary"
+
+// unitLog is the entries of one share of a sliding window log.
+type unitLog struct {
+	entries []logEntry
+	before  int64 // the running total before the first entry
+}
+
+// logEntry is one admitted request, packed as in Redis: its tick modulo 2^48 in 6 bytes, the units
+// taken up to and including it modulo 2^40 in 5, both big-endian.
+type logEntry [11]byte
+
+const (
+	logTicks = 1 << 48
+	logUnits = 1 << 40
+
+	// maxLogLimit keeps the units of a window apart in the 40 bits of a running total.
+	maxLogLimit = 1 << 39
+
+	// maxLogWindow keeps the ticks of a log, dead ones included, apart in their 48 bits: 407 days
+	// of microseconds. Longer windows count in milliseconds.
+	maxLogWindow = 1 << 45
+)
+
+func newLogEntry(tick, total int64) (e logEntry) {
+	binary.BigEndian.PutUint32(e[0:], uint32(tick>>16&0xffffffff))
+	binary.BigEndian.PutUint16(e[4:], uint16(tick&0xffff))
+	e[6] = byte(total >> 32)
+	binary.BigEndian.PutUint32(e[7:], uint32(total&0xffffffff))
+	return e
+}
+
+// tick is the entry's tick: that of its residues which is nearest to now.
+func (e *logEntry) tick(now int64) int64 {
+	residue := int64(binary.BigEndian.Uint32(e[0:]))<<16 | int64(binary.BigEndian.Uint16(e[4:]))
+	return now - ((now-residue+logTicks/2)&(logTicks-1) - logTicks/2)
+}
+
+// total is the running total's residue.
+func (e *logEntry) total() int64 {
+	return int64(e[6])<<32 | int64(binary.BigEndian.Uint32(e[7:]))
+}
+
+// units is what was taken between two running totals.
+func units(total, before int64) int64 { return (total - before) & (logUnits - 1) }
+
+// grown returns the entries with room for one more. Where a new array is needed it is a quarter
+// larger than what is in it, half of what append would take for short logs.
+func grown(entries []logEntry) []logEntry {
+	if len(entries) < cap(entries) {
+		return entries
+	}
+	larger := make([]logEntry, len(entries), len(entries)+len(entries)/4+1)
+	copy(larger, entries)
+	return larger
+}
