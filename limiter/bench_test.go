@@ -205,30 +205,33 @@ func lastingPolicy(b *testing.B, algorithm string) *Policy {
 // BenchmarkMemory is how many bytes of the heap a share takes in process beyond its key, and an
 // entry of the log beyond its share.
 func BenchmarkMemory(b *testing.B) {
-	const shares, keySize = 100_000, 13
-	keys := benchKeys(shares)
-	fill := func(b *testing.B, algorithm string, takes int) float64 {
-		p := lastingPolicy(b, algorithm)
+	const keySize = 13
+	fill := func(b *testing.B, algorithm string, shares, takes int) float64 {
+		p, keys := lastingPolicy(b, algorithm), benchKeys(shares)
 		now := epoch // goes on, because a log need not keep takes of one instant apart
 		before := heapInUse()
 		memory := NewMemory(func() int64 { now++; return now })
 		takeMany(b, memory, p, keys, 1, takes*shares)
-		each := float64(heapInUse()-before) / shares
+		each := float64(heapInUse()-before) / float64(shares)
 		runtime.KeepAlive(memory)
+		runtime.KeepAlive(keys)
 		return each
 	}
 	for _, algorithm := range Algorithms() {
-		b.Run("algorithm="+algorithm, func(b *testing.B) {
-			for b.Loop() {
-				b.ReportMetric(fill(b, algorithm, 1)-keySize, "B/key")
-			}
-		})
+		for _, shares := range []int{100_000, 130_000} { // maps grow by steps
+			b.Run(fmt.Sprintf("algorithm=%s/keys=%d", algorithm, shares), func(b *testing.B) {
+				for b.Loop() {
+					b.ReportMetric(fill(b, algorithm, shares, 1)-keySize, "B/key")
+				}
+			})
+		}
 	}
+	const logs = 20_000
 	for _, entries := range []int{64, 100} { // full slices, and slices with room to grow
 		b.Run(fmt.Sprintf("algorithm=sliding_window_log/entries=%d", entries), func(b *testing.B) {
-			one := fill(b, "sliding_window_log", 1)
+			one := fill(b, "sliding_window_log", logs, 1)
 			for b.Loop() {
-				b.ReportMetric((fill(b, "sliding_window_log", entries)-one)/float64(entries-1), "B/entry")
+				b.ReportMetric((fill(b, "sliding_window_log", logs, entries)-one)/float64(entries-1), "B/entry")
 			}
 		})
 	}

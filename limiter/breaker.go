@@ -16,9 +16,11 @@ type breaker struct {
 	state    atomic.Int32
 	reopens  atomic.Int64 // unix nanoseconds from which a probe may go
 	failures atomic.Int32 // in a row
-	window   atomic.Int64 // the interval that the counts below are of
+	since    atomic.Int64 // unix nanoseconds of the first of them
+	interval atomic.Int64 // that the counts below are of
 	total    atomic.Int32
 	failed   atomic.Int32
+	wasBad   atomic.Bool // the interval before failed too often
 }
 
 const (
@@ -34,8 +36,12 @@ const (
 	// failuresInARow open the breaker; so does a single failure that cannot be chance.
 	failuresInARow = 3
 
-	// minSample is how many requests an interval must have before the share of failures counts:
-	// half of them failing opens the breaker too.
+	// failuresSpan is the least time from the first to the last of them: all requests of a single
+	// slow batch fail together, which is one stall and no outage.
+	failuresSpan = 50 * time.Millisecond
+
+	// minSample is how many requests an interval must have for its share of failures to count: an
+	// interval with half of them or more opens the breaker too.
 	minSample = 20
 )
 
@@ -59,6 +65,7 @@ func (b *breaker) success(probe bool) {
 	if probe && b.state.CompareAndSwap(breakerProbing, breakerClosed) {
 		b.total.Store(0)
 		b.failed.Store(0)
+		b.wasBad.Store(false)
 		b.onClose()
 		return
 	}
@@ -72,10 +79,13 @@ func (b *breaker) failure(probe bool, err error) {
 		b.state.Store(breakerOpen)
 		return
 	}
+	now := b.now().UnixNano()
+	if b.failures.Add(1) == 1 {
+		b.since.Store(now)
+	}
+	lasting := b.failures.Load() >= failuresInARow && now-b.since.Load() >= int64(failuresSpan)
 	b.count(true)
-	inARow := b.failures.Add(1)
-	failed, total := b.failed.Load(), b.total.Load()
-	if certain(err) || inARow >= failuresInARow || (total >= minSample && 2*failed >= total) {
+	if certain(err) || lasting || b.wasBad.Load() {
 		b.postpone()
 		if b.state.CompareAndSwap(breakerClosed, breakerOpen) {
 			b.onOpen(err)
@@ -92,12 +102,12 @@ func (b *breaker) neither(probe bool) {
 
 func (b *breaker) postpone() { b.reopens.Store(b.now().Add(probeInterval).UnixNano()) }
 
-// count keeps the totals of the interval at hand.
+// count keeps the totals of the interval at hand and judges the one before.
 func (b *breaker) count(failed bool) {
 	interval := b.now().UnixNano() / int64(probeInterval)
-	if old := b.window.Load(); old != interval && b.window.CompareAndSwap(old, interval) {
-		b.total.Store(0)
-		b.failed.Store(0)
+	if old := b.interval.Load(); old != interval && b.interval.CompareAndSwap(old, interval) {
+		total, wrong := b.total.Swap(0), b.failed.Swap(0)
+		b.wasBad.Store(total >= minSample && 2*wrong >= total)
 	}
 	b.total.Add(1)
 	if failed {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,6 +59,14 @@ func TestCluster(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { acrossSlots(t, r, algorithm) })
 	}
+
+	t.Run("asks the right master at once", func(t *testing.T) {
+		for _, master := range masters {
+			if stats := master.Client(t).Info(context.Background(), "errorstats").Val(); strings.Contains(stats, "MOVED") {
+				t.Errorf("master %s sent requests elsewhere: %s", master.Addr, stats)
+			}
+		}
+	})
 
 	t.Run("survives a script flush", func(t *testing.T) {
 		p := dayPolicy(t, "flush", "gcra", 100)

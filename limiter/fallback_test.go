@@ -131,6 +131,9 @@ func TestBreaker(t *testing.T) {
 	expect("closed after fewer failures in a row than it takes", true, false)
 	b.failure(false, timeout)
 	b.failure(false, timeout)
+	expect("closed after failures that come all at once", true, false)
+	now = now.Add(failuresSpan)
+	b.failure(false, timeout)
 	expect("open", false, false)
 	now = now.Add(probeInterval)
 	expect("the probe", true, true)
@@ -160,9 +163,10 @@ func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
 			}
 			return
 		}
-		if i > 2*minSample {
+		if i > 200 {
 			t.Fatal("never opened")
 		}
+		now = now.Add(probeInterval / 50)
 		if i%2 == 0 {
 			b.failure(false, errTimeout)
 		} else {

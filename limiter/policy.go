@@ -39,7 +39,6 @@ type Policy struct {
 	algorithm *algorithm
 	terms     terms
 	id        string
-	wireTerms []any                 // as batch.lua reads them
 	table     atomic.Pointer[table] // where a Memory keeps the shares; looked up once
 }
 
@@ -85,7 +84,7 @@ func NewPolicy(s Settings) (*Policy, error) {
 		return nil, err
 	}
 	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
-	return &Policy{settings: s, algorithm: a, terms: t, id: id, wireTerms: wireTerms(a, t)}, nil
+	return &Policy{settings: s, algorithm: a, terms: t, id: id}, nil
 }
 
 // Settings returns what the policy was made of.

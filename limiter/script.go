@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by SHA-1; nothing is protected by it
 	"encoding/hex"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -26,6 +27,11 @@ var kernelNames = func() []string {
 
 func kernelSetOf(a *algorithm) kernelSet {
 	return 1 << slices.Index(kernelNames, a.script)
+}
+
+// place is the kernel's place among those of the set, from 1.
+func (s kernelSet) place(a *algorithm) int64 {
+	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1
 }
 
 // script is a text that Redis knows by its SHA-1.

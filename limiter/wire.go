@@ -1,20 +1,21 @@
 package limiter
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 )
 
-// operation is what a batch does with a group of requests; the words are those of batch.lua.
-type operation string
+// operation is what a batch does with a group of requests; the numbers are those of batch.lua.
+type operation int
 
 const (
-	opTake     operation = "take"      // charge if all checks pass
-	opLook     operation = "look"      // decide, charge nothing
-	opReserve  operation = "reserve"   // take, and answer with receipts
-	opGiveBack operation = "give_back" // undo reserves
+	opTake     operation = 1 + iota // charge if all checks pass
+	opLook                          // decide, charge nothing
+	opReserve                       // take, and answer with receipts
+	opGiveBack                      // undo reserves
 )
 
 // answerSize is the length in bytes of the answer to one check: wait, remaining, reset and delay,
@@ -32,8 +33,9 @@ type message struct {
 	groups   []group
 	policies []*Policy
 	order    []*call // the calls in the order of the keys
-	names    []keyName
+	names    []argument
 	arena    []byte // what the names are made of
+	text     argument
 	args     []any
 	kernels  kernelSet
 }
@@ -43,11 +45,14 @@ type group struct {
 	calls []*call
 }
 
-// keyName is a Redis key, which go-redis takes from it without a copy on the heap.
-type keyName struct{ bytes []byte }
+// argument is a key or the message's text, which go-redis takes without a copy on the heap.
+type argument struct{ bytes []byte }
 
 // MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
-func (k *keyName) MarshalBinary() ([]byte, error) { return k.bytes, nil }
+func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
+
+// String is what go-redis finds a key's Cluster node by.
+func (a *argument) String() string { return string(a.bytes) }
 
 // commandArgs is how many arguments of EVALSHA come before the keys: itself, script, number of keys.
 const commandArgs = 3
@@ -57,10 +62,12 @@ const commandArgs = 3
 func (m *message) write(calls []*call, naming *naming) {
 	m.group(calls)
 	m.writeKeys(naming)
+	m.text.bytes = m.text.bytes[:0]
 	m.writePolicies()
 	for i := range m.groups {
 		m.writeGroup(m.groups[i].calls)
 	}
+	m.args = append(m.args, &m.text)
 }
 
 // group sorts the calls by shape, keeping their order within each.
@@ -97,7 +104,7 @@ func (m *message) writeKeys(naming *naming) {
 		for i := range c.checks {
 			start := len(m.arena)
 			m.arena = naming.append(m.arena, c.checks[i].Policy, c.checks[i].Key)
-			m.names = append(m.names, keyName{m.arena[start:len(m.arena):len(m.arena)]})
+			m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 		}
 	}
 	m.args = append(m.args[:0], nil, nil, int64(len(m.names)))
@@ -117,10 +124,18 @@ func (m *message) writePolicies() {
 			}
 		}
 	}
-	m.args = append(m.args, len(m.policies))
+	m.writeNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
-		m.args = append(m.args, p.wireTerms...)
+		t := &p.terms
+		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.limit, t.window, t.capacity, t.maxDelay, t.tick} {
+			m.writeNumber(n)
+		}
 	}
+}
+
+// writeNumber appends a number, at most 2^53, as a little-endian double.
+func (m *message) writeNumber(n int64) {
+	m.text.bytes = binary.LittleEndian.AppendUint64(m.text.bytes, math.Float64bits(float64(n)))
 }
 
 // policyNumber is the policy's place in the message, from 1; 0 where it has none.
@@ -135,23 +150,22 @@ func (m *message) policyNumber(p *Policy) int {
 
 func (m *message) writeGroup(calls []*call) {
 	shape := calls[0]
-	m.args = append(m.args, string(shape.op), len(calls), len(shape.checks))
+	m.writeNumber(int64(shape.op))
+	m.writeNumber(int64(len(calls)))
+	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
-		m.args = append(m.args, m.policyNumber(shape.checks[i].Policy), shape.checks[i].Weight)
+		m.writeNumber(int64(m.policyNumber(shape.checks[i].Policy)))
+		m.writeNumber(shape.checks[i].Weight)
 	}
 	if shape.op != opGiveBack {
 		return
 	}
 	for _, c := range calls {
 		for _, r := range c.receipts {
-			m.args = append(m.args, r.first, r.second)
+			m.writeNumber(r.first)
+			m.writeNumber(r.second)
 		}
 	}
-}
-
-// wireTerms writes the terms of a policy the way batch.lua reads them.
-func wireTerms(a *algorithm, t terms) []any {
-	return []any{a.script, t.limit, t.window, t.capacity, t.maxDelay, t.tick}
 }
 
 var errReply = errors.New("unexpected answer of the script")

@@ -3,46 +3,41 @@
 -- one another in order, so the same key may stand in a batch many times.
 -- Go twin: limiter/wire.go writes the arguments and reads the answer.
 -- KEYS: one share per check, group by group, request by request.
--- ARGV: number of policies; per policy: kernel, limit, window, capacity, max_delay (-1: none), tick
---       (microseconds; the times before it count in ticks); then groups of requests of one shape
---       until the end: operation (take, look, reserve, give_back), number of requests, checks per
---       request, per check: policy (from 1), weight; for give_back, per request and check: the
---       two numbers of its receipt. A look charges nothing; a reserve is a take with a receipt.
+-- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
+--       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none) and
+--       tick (in microseconds; the times before it count in ticks); then groups of requests of one
+--       shape until the end: operation (1 take, 2 look, 3 reserve, 4 give back), number of
+--       requests, checks per request, per check: policy (from 1), weight; to give back, per
+--       request and check: the two numbers of its receipt. A look charges nothing; a reserve is a
+--       take with a receipt.
 -- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
 --       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
 --       delay (times in microseconds), and for a reserve the two numbers of the receipt. Where
 --       requests failed, an array: that string, then per failure its first key's number and the
 --       error.
--- Example: KEYS {k}, ARGV {1, fixed_window, 10, 2000000, 10, -1, 1, take, 1, 1, 1, 1}
---       -> 0, 9, 2000000, 0 as doubles.
-local argument = 0
+-- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 1, 1, 1, 1, 1, 1} as doubles, in a script of
+--       fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
+local LOOK, RESERVE, GIVE_BACK = 2, 3, 4   -- anything else is a take
+local message, position = ARGV[1], 1
 
 local function next_number()
-  argument = argument + 1
-  return tonumber(ARGV[argument])
-end
-
-local function next_word()
-  argument = argument + 1
-  return ARGV[argument]
+  local number
+  number, position = unpack_state('<d', message, position)
+  return number
 end
 
 local policies = {}
 for i = 1, next_number() do
-  local policy = {
-    kernel = kernels[next_word()],
-    limit = next_number(),
-    window = next_number(),
-    capacity = next_number(),
-    max_delay = next_number(),
-    tick = next_number(),
+  local kernel, limit, window, capacity, max_delay, tick
+  kernel, limit, window, capacity, max_delay, tick, position =
+    unpack_state('<dddddd', message, position)
+  local now = floor(now_us / tick)
+  policies[i] = {
+    kernel = kernels[kernel], limit = limit, window = window, capacity = capacity,
+    max_delay = max_delay, tick = tick, now = now, offset = now_us % tick,
+    index = floor(now / window), volume = capacity * window,
+    full = cd(capacity * window, limit),
   }
-  policy.now = floor(now_us / policy.tick)
-  policy.offset = now_us % policy.tick
-  policy.index = floor(policy.now / policy.window)
-  policy.volume = policy.capacity * policy.window
-  policy.full = cd(policy.volume, policy.limit)
-  policies[i] = policy
 end
 
 local answers, failures = {}, {}
@@ -70,7 +65,7 @@ local function answer(i, wait, remaining, reset, delay, first, second)
   local policy = shape_policies[i]
   wait, reset = microseconds(policy, wait), microseconds(policy, reset)
   delay = microseconds(policy, delay)
-  if operation == 'reserve' then
+  if operation == RESERVE then
     answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
   else
     answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
@@ -87,19 +82,19 @@ local function settle(i, passes, wait, remaining, reset, delay, x, y, z)
     answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
   else
     local _, left, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
-    answer(i, wait, left, ends, operation == 'look' and delay or 0)
+    answer(i, wait, left, ends, operation == LOOK and delay or 0)
   end
 end
 
 local function settle_one(wait, ...)
-  settle(1, operation ~= 'look' and wait == 0, wait, ...)
+  settle(1, operation ~= LOOK and wait == 0, wait, ...)
 end
 
 local function request()
   if checks == 1 then   -- the common case, without a table for what was decided
     return settle_one(decide(1))
   end
-  local decided, passes = {}, operation ~= 'look'
+  local decided, passes = {}, operation ~= LOOK
   for i = 1, checks do
     decided[i] = {decide(i)}
     passes = passes and decided[i][1] == 0
@@ -119,7 +114,7 @@ end
 
 -- Runs one request so that its error spoils this request alone.
 local function guarded(run)
-  local after = operation == 'give_back' and argument + 2 * checks or argument
+  local after = operation == GIVE_BACK and position + 16 * checks or position
   local ok, problem = pcall(run)
   if not ok then
     failures[#failures + 1] = done + 1
@@ -128,18 +123,18 @@ local function guarded(run)
       answer(i, -2, 0, 0, 0)
     end
   end
-  argument, done = after, done + checks
+  position, done = after, done + checks
 end
 
-while argument < #ARGV do
-  operation = next_word()
-  local requests = next_number()
-  checks, shape_policies, shape_weights = next_number(), {}, {}
+while position <= #message do
+  local requests
+  operation, requests, checks, position = unpack_state('<ddd', message, position)
+  shape_policies, shape_weights = {}, {}
   for i = 1, checks do
     shape_policies[i], shape_weights[i] = policies[next_number()], next_number()
   end
   for _ = 1, requests do
-    guarded(operation == 'give_back' and give_back or request)
+    guarded(operation == GIVE_BACK and give_back or request)
   end
 end
 

@@ -29,7 +29,7 @@ local function drained_bucket(policy, key)
   return 0, now
 end
 
-kernels.bucket = {
+kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
     local d, te = drained_bucket(policy, key)

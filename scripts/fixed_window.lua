@@ -17,7 +17,7 @@ local function rolled_window(policy, key)
   return policy.index, 0, false
 end
 
-kernels.fixed_window = {
+kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local w, c = rolled_window(policy, key)
     local wait, ends = 0, (w + 1) * policy.window - policy.now

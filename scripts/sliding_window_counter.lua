@@ -22,7 +22,7 @@ local function rolled_counter(policy, key)
   return index, 0, 0, false
 end
 
-kernels.sliding_window_counter = {
+kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
     local w, c, p = rolled_counter(policy, key)

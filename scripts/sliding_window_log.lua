@@ -69,7 +69,7 @@ local function log_blocker(now, key, dead, newest_total, room)
   return (log_entry(now, key, low))
 end
 
-kernels.sliding_window_log = {
+kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
     local newest, total = log_entry(now, key, -1)

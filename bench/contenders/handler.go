@@ -1,0 +1,111 @@
+// Package contenders is a Caddy handler that limits requests by other means than this repository's,
+// so that all of them can be measured behind the same web server.
+package contenders
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// The one policy that all contenders limit by.
+const (
+	Limit  = 1_000_000
+	Window = time.Hour
+)
+
+const directive = "contender"
+
+func init() {
+	caddy.RegisterModule(Handler{})
+	httpcaddyfile.RegisterHandlerDirective(directive, parse)
+	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "basic_auth")
+}
+
+// Handler asks a contender about each request, by its X-Key header, and shows the answer in the
+// three headers that this repository's handler sets.
+type Handler struct {
+	// Which one: a key of ways.
+	Way string `json:"way,omitempty"`
+
+	// The addresses of Redis; more than one are those of a cluster.
+	Addresses []string `json:"addresses,omitempty"`
+
+	limiter limiter
+	limit   []string // the constant header's value
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.contender",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// parse reads the directive:
+//
+//	contender <way> <address>...
+func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	handler := new(Handler)
+	err := handler.UnmarshalCaddyfile(h.Dispenser)
+	return handler, err
+}
+
+// UnmarshalCaddyfile implements [caddyfile.Unmarshaler].
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		return d.ArgErr()
+	}
+	h.Way, h.Addresses = args[0], args[1:]
+	return nil
+}
+
+// Provision makes the contender's client.
+func (h *Handler) Provision(caddy.Context) (err error) {
+	h.limit = []string{strconv.Itoa(Limit)}
+	h.limiter, err = newLimiter(h.Way, h.Addresses)
+	return err
+}
+
+// Cleanup closes the client.
+func (h *Handler) Cleanup() error {
+	if h.limiter == nil {
+		return nil
+	}
+	return h.limiter.Close()
+}
+
+var errDenied = errors.New("rate limit exceeded")
+
+// ServeHTTP lets the request through, or answers 429, or 503 where Redis did not answer.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	answer, err := h.limiter.take(r.Context(), r.Header.Get("X-Key"))
+	if err != nil {
+		return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: err}
+	}
+	header := w.Header()
+	header["X-Ratelimit-Limit"] = h.limit
+	header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(answer.remaining, 10)}
+	header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(time.Now().Add(answer.resetAfter).Unix()+1, 10)}
+	if !answer.allowed {
+		return caddyhttp.HandlerError{StatusCode: http.StatusTooManyRequests, Err: errDenied}
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

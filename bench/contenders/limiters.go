@@ -1,0 +1,89 @@
+package contenders
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+)
+
+// limiter decides requests, each by a call of its own.
+type limiter interface {
+	io.Closer
+	take(ctx context.Context, key string) (answer, error)
+}
+
+// answer is what a limiter says to one request.
+type answer struct {
+	allowed    bool
+	remaining  int64
+	resetAfter time.Duration
+}
+
+// The ways to limit.
+const (
+	EvalSHA      = "evalsha"
+	AutoPipeline = "autopipeline"
+	RedisRate    = "redis_rate"
+)
+
+// newLimiter makes the limiter of that name, on a go-redis client with its default options.
+func newLimiter(way string, addresses []string) (limiter, error) {
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addresses})
+	switch way {
+	case EvalSHA:
+		return scripted{client, client}, nil
+	case AutoPipeline:
+		pipeliner, ok := client.(interface {
+			AutoPipeline() (*redis.AutoPipeliner, error)
+		})
+		if !ok {
+			return nil, fmt.Errorf("a %T has no AutoPipeline", client)
+		}
+		caller, err := pipeliner.AutoPipeline()
+		return scripted{client, caller}, err
+	case RedisRate:
+		return rated{client, redis_rate.NewLimiter(client)}, nil
+	}
+	return nil, fmt.Errorf("contender %q: use %s, %s or %s", way, EvalSHA, AutoPipeline, RedisRate)
+}
+
+//go:embed counter.lua
+var counterText string
+
+var counter = redis.NewScript(counterText)
+
+// scripted runs one script per request, on the client itself or on what pipelines its calls.
+type scripted struct {
+	redis.UniversalClient
+	caller redis.Scripter
+}
+
+func (s scripted) take(ctx context.Context, key string) (answer, error) {
+	numbers, err := counter.Run(ctx, s.caller, []string{"plain:{" + key + "}"}, Limit, Window.Microseconds()).Int64Slice()
+	if err != nil {
+		return answer{}, err
+	}
+	if len(numbers) != 3 {
+		return answer{}, fmt.Errorf("the script returned %v", numbers)
+	}
+	return answer{numbers[0] == 1, numbers[1], time.Duration(numbers[2]) * time.Microsecond}, nil
+}
+
+// rated is redis_rate's GCRA.
+type rated struct {
+	redis.UniversalClient
+	limiter *redis_rate.Limiter
+}
+
+func (r rated) take(ctx context.Context, key string) (answer, error) {
+	result, err := r.limiter.Allow(ctx, key, redis_rate.Limit{Rate: Limit, Burst: Limit, Period: Window})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{result.Allowed > 0, int64(result.Remaining), result.ResetAfter}, nil
+}

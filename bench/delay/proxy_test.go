@@ -1,0 +1,104 @@
+package delay
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// echo answers every line with itself.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(conn, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, options Options) (*Proxy, net.Conn) {
+	t.Helper()
+	p, err := Start(t.Context(), echo(t), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return p, conn
+}
+
+func TestProxy_delays_every_answer_but_keeps_their_number(t *testing.T) {
+	const delay, lines = 30 * time.Millisecond, 200
+	_, conn := dial(t, Options{Delay: delay})
+	start := time.Now()
+	go func() {
+		for range lines {
+			_, _ = conn.Write([]byte("a line\n"))
+			time.Sleep(100 * time.Microsecond) //nolint:forbidigo // keeps the answers apart; how far does not matter
+		}
+	}()
+	reader := bufio.NewReader(conn)
+	for i := range lines {
+		if _, err := reader.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); i == 0 && took < delay {
+			t.Errorf("the first answer came after %v, want at least %v", took, delay)
+		}
+	}
+	if took := time.Since(start); took > 20*delay {
+		t.Errorf("%d answers took %v: the delay limits throughput", lines, took)
+	}
+}
+
+func TestProxy_slows_the_given_share(t *testing.T) {
+	p, conn := dial(t, Options{SlowShare: 1, SlowDelay: 10 * time.Millisecond})
+	start := time.Now()
+	if _, err := io.Copy(conn, strings.NewReader("slow")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 10*time.Millisecond {
+		t.Errorf("answered after %v", took)
+	}
+	if all, slow := p.Counts(); all != 4 || slow != 4 {
+		t.Errorf("counted %d bytes, %d of them slow; want 4 and 4", all, slow)
+	}
+}
+
+func TestProxy_passes_the_end_of_a_connection_on(t *testing.T) {
+	_, conn := dial(t, Options{Delay: time.Millisecond})
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("a connection over TCP is a %T", conn)
+	}
+	if err := tcp.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want EOF", err)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/delay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
+)
+
+// fleet starts servers when they are first asked for, and stops them all in the end. All of them
+// stay, so that rounds can go through them in turns; those that wait use no processor time.
+type fleet struct {
+	ctx         context.Context
+	dir         string
+	caddyBinary string
+	redis       *serve.Process
+	cluster     []*serve.Process
+	targets     map[server]*target
+	stops       []func()
+	notes       []string
+}
+
+func newFleet(ctx context.Context, dir string) *fleet {
+	return &fleet{ctx: ctx, dir: dir, targets: map[server]*target{}}
+}
+
+func (f *fleet) stop() {
+	for _, stop := range slices.Backward(f.stops) {
+		stop()
+	}
+}
+
+// errLeftOut is a server that cannot be had here. The page says why; its rows are missing.
+var errLeftOut = errors.New("left out")
+
+// target returns the running server of that name.
+func (f *fleet) target(s server) (*target, error) {
+	if t := f.targets[s]; t != nil {
+		return t, nil
+	}
+	if err := f.build(); err != nil {
+		return nil, err
+	}
+	t, err := f.start(s)
+	if err != nil {
+		return nil, err
+	}
+	f.targets[s] = t
+	err = t.check(f.ctx)
+	return t, err
+}
+
+// build builds the Caddy that has all handlers, with the flags of the Makefile.
+func (f *fleet) build() error {
+	if f.caddyBinary != "" {
+		return nil
+	}
+	progress("building Caddy")
+	f.caddyBinary = filepath.Join(f.dir, "caddy")
+	return serve.Build(f.ctx, ".", "./cmd/caddy", f.caddyBinary, "-trimpath", "-tags", "nobadger,nomysql,nopgx")
+}
+
+// startEnvoy builds and starts envoyproxy/ratelimit. A machine that cannot is told on the page.
+func (f *fleet) startEnvoy() (*target, error) {
+	var on store
+	addrs, err := f.open(&on)
+	if err != nil {
+		return nil, err
+	}
+	progress("building envoyproxy/ratelimit")
+	binary := filepath.Join(f.dir, "ratelimit")
+	err = serve.Build(f.ctx, "envoy", serve.EnvoyPackage, binary)
+	if err == nil {
+		var process *serve.Process
+		if process, err = serve.Envoy(f.ctx, f.dir, binary, addrs[0]); err == nil {
+			f.stops = append(f.stops, process.Stop)
+			return &target{process: process, store: on, path: "/json", status: http.StatusOK}, nil
+		}
+	}
+	f.notes = append(f.notes, fmt.Sprintf("envoyproxy/ratelimit is left out: %v", err))
+	return nil, fmt.Errorf("%w: %w", errLeftOut, err)
+}
+
+// open starts what the store needs and returns the addresses that clients use.
+func (f *fleet) open(on *store) ([]string, error) {
+	if on.cluster {
+		return f.openCluster(on)
+	}
+	if f.redis == nil {
+		process, err := serve.Redis(f.ctx, f.dir)
+		if err != nil {
+			return nil, err
+		}
+		f.redis = process
+		f.stops = append(f.stops, process.Stop)
+	}
+	on.processes = []*serve.Process{f.redis}
+	if on.delay == (delay.Options{}) {
+		return []string{f.redis.Addr}, nil
+	}
+	proxy, err := delay.Start(f.ctx, f.redis.Addr, on.delay)
+	if err != nil {
+		return nil, err
+	}
+	f.stops = append(f.stops, proxy.Close)
+	on.proxy = proxy
+	return []string{proxy.Addr()}, nil
+}
+
+func (f *fleet) openCluster(on *store) ([]string, error) {
+	if f.cluster == nil {
+		nodes, err := serve.Cluster(f.ctx, f.dir)
+		for _, node := range nodes {
+			f.stops = append(f.stops, node.Stop)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.cluster = nodes
+	}
+	on.processes = f.cluster
+	var addrs []string
+	for _, node := range f.cluster {
+		addrs = append(addrs, node.Addr)
+	}
+	return addrs, nil
+}
+
+func spaced(words []string) string { return strings.Join(words, " ") }

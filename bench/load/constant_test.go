@@ -1,0 +1,70 @@
+package load
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// serve starts a web server and returns its address.
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func TestConstant_keeps_its_rate(t *testing.T) {
+	var keys atomic.Int64
+	addr := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != "" {
+			keys.Add(1)
+		}
+	})
+	result, latencies, err := Constant{Addr: addr, Rate: 500, Connections: 8, Duration: 400 * time.Millisecond}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(latencies) != 200 || keys.Load() != 200 {
+		t.Errorf("%d answers, %d requests with a key; want 200", len(latencies), keys.Load())
+	}
+	if result.Rate != 500 || result.Failed != 0 || result.Refused != 0 {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestConstant_counts_the_wait_for_a_slow_server(t *testing.T) {
+	addr := serve(t, func(http.ResponseWriter, *http.Request) {
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // a slow server is what is tested
+	})
+	result, latencies, err := Constant{Addr: addr, Rate: 100, Connections: 1, Duration: 200 * time.Millisecond}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := latencies[len(latencies)-1]; last < 150*time.Millisecond {
+		t.Errorf("a server that is twice too slow shows %v at most: %+v", last, result)
+	}
+}
+
+func TestConstant_counts_refusals(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	result, _, err := Constant{Addr: addr, Connections: 2, Duration: 20 * time.Millisecond}.Run(t.Context())
+	if err != nil || result.Refused != 1 {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+func TestParseWrk(t *testing.T) {
+	const output = "Running 1s test\nRequests/sec: 20\n" +
+		`{"requests":40,"duration":2000000,"p50":1500,"p99":9000,"refused":10,"failed":1}` + "\n"
+	got, err := parseWrk([]byte(output))
+	want := Result{Rate: 20, P50: 1500 * time.Microsecond, P99: 9 * time.Millisecond, Refused: 0.25, Failed: 1}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	if _, err := parseWrk([]byte("connection refused")); err == nil {
+		t.Error("no error for an output without counts")
+	}
+}

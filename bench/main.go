@@ -1,0 +1,121 @@
+// Command bench compares what limiting requests takes from a Caddy's throughput and latency: this
+// repository's handler, others' limiters in the same place, and a Caddy that limits nothing.
+//
+// It starts all servers itself on loopback ports, measures every row of the table once in each
+// round, prints the table and, with -out, writes it as a page and a chart.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
+)
+
+// options are the command line's.
+type options struct {
+	rounds      int
+	seconds     int
+	connections int
+	only        string
+	out         string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 5, "how often every row is measured")
+	flag.IntVar(&o.seconds, "seconds", 5, "how long a row is measured in a round, after a second of warming up")
+	flag.IntVar(&o.connections, "connections", 64, "connections of the main comparison")
+	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand those they are compared with; names are printed as they are measured")
+	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.rounds < 1 || o.seconds < 1 || o.connections < 1 {
+		return errors.New("-rounds, -seconds and -connections are whole numbers from 1")
+	}
+	if o.out != "" { // before the long run, not after it
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays is no news
+	wrk, err := load.NewWrk(dir)
+	if err != nil {
+		return err
+	}
+	groups := selected(plan(o.connections), o.only)
+	if len(groups) == 0 {
+		return fmt.Errorf("-only %s: no row has such a name", o.only)
+	}
+	fleet := newFleet(ctx, dir)
+	defer fleet.stop()
+	r := &runner{fleet: fleet, wrk: wrk, duration: time.Duration(o.seconds) * time.Second}
+	if err := r.rounds(ctx, groups, o.rounds); err != nil {
+		return err
+	}
+	return publish(ctx, o, rows(groups), fleet.notes)
+}
+
+// publish prints the table and writes the files.
+func publish(ctx context.Context, o options, groups []*report.Group, notes []string) error {
+	if err := report.WriteTable(os.Stdout, groups); err != nil {
+		return err
+	}
+	notes = append(notes, report.Notes(groups)...)
+	for _, note := range notes {
+		fmt.Println("\n" + note)
+	}
+	if o.out == "" {
+		return nil
+	}
+	page := report.Page{Facts: facts(ctx, o), Groups: groups, Notes: notes, Chart: "benchmarks.svg"}
+	if err := writeFile(filepath.Join(o.out, "benchmarks.md"), func(w io.Writer) error { return report.WritePage(w, page) }); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(o.out, page.Chart), func(w io.Writer) error { return report.WriteChart(w, groups) })
+}
+
+// command is how to run the same again.
+func command() string {
+	var flags []string
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name != "out" { // make sets it
+			flags = append(flags, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	if flags == nil {
+		return "make bench"
+	}
+	return fmt.Sprintf("make bench BENCHFLAGS='%s'", strings.Join(flags, " "))
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	var text strings.Builder
+	if err := write(&text); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.WriteFile(name, []byte(text.String()), 0o644)
+}

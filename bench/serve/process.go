@@ -1,0 +1,122 @@
+// Package serve starts the servers that are measured, on free loopback ports, and stops them.
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Process is a server that runs as a process of its own.
+type Process struct {
+	Name string
+	Addr string // host:port
+
+	command *exec.Cmd
+	output  bytes.Buffer
+	exited  chan struct{}
+}
+
+// readyWithin is how long a server may take to listen.
+const readyWithin = 20 * time.Second
+
+// Start runs a command that listens on an address, and returns when it does. The directory is its
+// working directory and its home. It is killed when the context ends.
+func Start(ctx context.Context, name, addr, dir string, env []string, command string, args ...string) (*Process, error) {
+	p := &Process{Name: name, Addr: addr, exited: make(chan struct{})}
+	p.command = exec.CommandContext(ctx, command, args...)
+	p.command.Dir = dir
+	p.command.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+	p.command.Env = append(p.command.Env, env...)
+	p.command.Stdout, p.command.Stderr = &p.output, &p.output
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		_ = p.command.Wait() // it is told to stop; what it said is in the output
+		close(p.exited)
+	}()
+	if err := p.waitReady(ctx); err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("starting %s: %w\n%s", name, err, p.output.Bytes())
+	}
+	return p, nil
+}
+
+func (p *Process) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	for {
+		conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-p.exited:
+			return errors.New("it exited")
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the process and waits until it is gone. Nothing that it holds is worth keeping.
+func (p *Process) Stop() {
+	_ = p.command.Process.Kill() // gone already: fine
+	<-p.exited
+}
+
+// clockTick is the unit of the times in /proc: Linux shows hundredths of a second on all machines.
+const clockTick = 10 * time.Millisecond
+
+// CPU is the processor time that the process has used, as Linux knows it; 0 elsewhere.
+func (p *Process) CPU() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, afterName, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(afterName)
+	const user, system = 11, 12 // utime and stime, counted from the state, see proc_pid_stat(5)
+	if len(fields) <= system {
+		return 0
+	}
+	var ticks int64
+	for _, i := range []int{user, system} {
+		n, _ := strconv.ParseInt(fields[i], 10, 64) // digits, or nothing to be known
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick
+}
+
+// Resident is the memory in bytes that the process has in use, as Linux knows it; 0 elsewhere.
+func (p *Process) Resident() int64 {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(statm))
+	const resident = 1
+	if len(fields) <= resident {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[resident], 10, 64) // digits, or nothing to be known
+	return pages * int64(os.Getpagesize())
+}
+
+// FreeAddr returns a loopback address that nothing listens on.
+func FreeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
