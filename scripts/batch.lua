@@ -73,12 +73,12 @@ local function answer(i, wait, remaining, reset, delay, first, second)
 end
 
 -- Ends check i: charges it if its request passes, else answers with the share as it is.
-local function settle(i, passes, wait, remaining, reset, delay, x, y, z)
+local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
   local policy, weight = shape_policies[i], shape_weights[i]
   if weight == 0 or wait ~= 0 then
     answer(i, wait, remaining, reset, 0)
   elseif passes then
-    policy.kernel.take(policy, KEYS[done + i], reset, x, y, z)
+    policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
     answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
   else
     local _, left, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
@@ -100,7 +100,7 @@ local function request()
     passes = passes and decided[i][1] == 0
   end
   for i = 1, checks do
-    settle(i, passes, unpack(decided[i], 1, 7))
+    settle(i, passes, unpack(decided[i], 1, 8))
   end
 end
 

@@ -19,18 +19,23 @@ end
 
 kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
-    local w, c = rolled_window(policy, key)
+    local w, c, found = rolled_window(policy, key)
     local wait, ends = 0, (w + 1) * policy.window - policy.now
     if weight == 0 or c + weight <= policy.limit then
       c = c + weight
     else
       wait = ends
     end
-    return wait, max(0, policy.limit - c), c > 0 and ends or 0, 0, w, c
+    return wait, max(0, policy.limit - c), c > 0 and ends or 0, 0, w, c, found
   end,
 
-  take = function(policy, key, reset, w, c)
-    call('SET', key, pack('<dd', w, c), 'PX', ttl(policy, reset))
+  -- All takes of a window end with it, so that only the first needs to say when.
+  take = function(policy, key, reset, w, c, found)
+    if found then
+      call('SET', key, pack('<dd', w, c), 'KEEPTTL')
+    else
+      call('SET', key, pack('<dd', w, c), 'PX', ttl(policy, reset))
+    end
   end,
 
   receipt = function(w)

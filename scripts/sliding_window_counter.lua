@@ -26,6 +26,7 @@ kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
     local w, c, p = rolled_counter(policy, key)
+    local counted = c > 0
     local skew = max(0, w * window - now)
     local left = window - (now + skew - w * window)
     local share = p > 0 and floor(p * left / window) or 0
@@ -38,11 +39,16 @@ kernels[#kernels + 1] = {
       wait = skew + left + window - cd((limit - weight + 1) * window, c) + 1
     end
     local reset = c > 0 and skew + window + left or p > 0 and skew + left or 0
-    return wait, max(0, limit - c - share), reset, 0, w, c, p
+    return wait, max(0, limit - c - share), reset, 0, w, c, p, counted
   end,
 
-  take = function(policy, key, reset, w, c, p)
-    call('SET', key, pack('<ddd', w, c, p), 'PX', ttl(policy, reset))
+  -- All takes of a window end one window after it, so that only the first needs to say when.
+  take = function(policy, key, reset, w, c, p, counted)
+    if counted then
+      call('SET', key, pack('<ddd', w, c, p), 'KEEPTTL')
+    else
+      call('SET', key, pack('<ddd', w, c, p), 'PX', ttl(policy, reset))
+    end
   end,
 
   receipt = function(w)
