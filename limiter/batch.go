@@ -27,15 +27,17 @@ const (
 )
 
 // batcher sends calls in batches: those that arrive while all lanes are busy travel together in
-// the next one. A lone call goes at once. There is no timer; lanes are goroutines that live while
-// there is work.
+// the next one. A lone call goes at once, sent by its own goroutine where a connection is ready.
+// There is no timer; other lanes are goroutines that live while there is work.
 type batcher struct {
-	// send decides a batch and sets every call's results or error.
-	send func(calls []*call)
+	// send decides a batch and sets every call's results or error. The context bounds it; it is
+	// true where Redis answered, so that a connection is ready for the next batch.
+	send func(ctx context.Context, calls []*call) bool
 
 	mu      sync.Mutex
 	waiting []*call
 	lanes   int
+	ready   int // connections that have answered and are not in use
 
 	roundTrip atomic.Int64 // nanoseconds, a slowly forgotten minimum
 }
@@ -43,10 +45,54 @@ type batcher struct {
 // do has a call decided within the timeout. It returns nil when the call's err and results are
 // valid; otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
+	if b.lead() {
+		b.sendAlone(c, timeout)
+		return nil
+	}
 	if err := b.enqueue(c); err != nil {
 		return err
 	}
 	return await(ctx, c, timeout)
+}
+
+// lead tells whether the caller is to send its call itself, as a lane of its own: nothing waits, a
+// lane is free, and a connection is ready, so that it will not have to wait for one.
+func (b *batcher) lead() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ready == 0 || len(b.waiting) > 0 || b.lanes >= b.allowedLanes() {
+		return false
+	}
+	b.lanes++
+	b.ready--
+	return true
+}
+
+// sendAlone sends a call on the caller's goroutine. What has arrived meanwhile goes on without it.
+func (b *batcher) sendAlone(c *call, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c.send()
+	b.sendTimed(ctx, []*call{c})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		go b.lane()
+	} else {
+		b.lanes--
+	}
+}
+
+// sendTimed sends a batch and learns from it.
+func (b *batcher) sendTimed(ctx context.Context, calls []*call) {
+	start := time.Now()
+	answered := b.send(ctx, calls)
+	b.observe(time.Since(start))
+	if answered {
+		b.mu.Lock()
+		b.ready++
+		b.mu.Unlock()
+	}
 }
 
 // await waits for the answer to a call that was enqueued.
@@ -105,9 +151,7 @@ func (b *batcher) lane() {
 		if len(calls) == 0 {
 			return
 		}
-		start := time.Now()
-		b.send(calls)
-		b.observe(time.Since(start))
+		b.sendTimed(context.Background(), calls) // the client's own timeouts bound it
 		for i, c := range calls {
 			c.answer()
 			calls[i] = nil
@@ -134,6 +178,7 @@ func (b *batcher) next(calls []*call) []*call {
 	if len(calls) == 0 {
 		b.lanes--
 	} else {
+		b.ready = max(0, b.ready-1)
 		b.startLane()
 	}
 	return calls

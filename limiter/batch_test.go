@@ -21,9 +21,10 @@ type gate struct {
 
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
-	g.send = func(calls []*call) {
+	g.send = func(_ context.Context, calls []*call) bool {
 		g.started <- len(calls)
 		<-g.release
+		return false
 	}
 	return g
 }

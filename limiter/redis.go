@@ -76,6 +76,9 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	err := c.err
 	copy(checks, c.checks)
 	c.recycle()
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // nobody waits for the decision that failed
+	}
 	return SourceRedis, err
 }
 
@@ -99,24 +102,23 @@ type once struct{ *redis.Cmd }
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-// send decides a batch.
-func (r *Redis) send(calls []*call) {
+// send decides a batch and tells whether Redis answered.
+func (r *Redis) send(ctx context.Context, calls []*call) bool {
 	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	defer r.writers.Put(w)
 	if r.slotted.Load() {
-		r.sendSlots(w, calls)
-		return
+		return r.sendSlots(ctx, w, calls)
 	}
 	m := w.message(0)
 	m.write(calls, w.naming)
-	reply, err := r.run(m)
+	reply, err := r.run(ctx, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		// A sharding proxy that looks like one server. Nothing has run.
 		r.slotted.Store(true)
-		r.sendSlots(w, calls)
-		return
+		return r.sendSlots(ctx, w, calls)
 	}
 	m.settle(reply, err)
+	return err == nil
 }
 
 // message returns the i-th reusable message.
@@ -129,12 +131,11 @@ func (w *writer) message(i int) *message {
 
 // run sends a message by its script's hash, and with the script's text where Redis does not know
 // it: after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Redis) run(m *message) (any, error) {
+func (r *Redis) run(ctx context.Context, m *message) (any, error) {
 	s, err := r.scripts.get(m.kernels)
 	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background() // the client's own timeouts bound the call
 	cmd := m.command("evalsha", s.sha)
 	err = r.client.Process(ctx, cmd)
 	if isNoScript(err) {

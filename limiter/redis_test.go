@@ -75,7 +75,7 @@ func sendBatch(r *Redis, requests [][]Check) []*call {
 	for i, checks := range requests {
 		calls[i] = newCall(opTake, checks)
 	}
-	r.send(calls)
+	r.send(context.Background(), calls)
 	return calls
 }
 
@@ -212,7 +212,7 @@ func TestRequests_wait_no_longer_than_the_timeout(t *testing.T) {
 
 func TestClients_that_leave_are_no_failure_of_redis(t *testing.T) {
 	server := redistest.Start(t)
-	r := openRedis(t, server, 5*time.Second)
+	r := openRedis(t, server, 300*time.Millisecond)
 	p := dayPolicy(t, "gone", "gcra", 1_000)
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 	server.Pause(t)

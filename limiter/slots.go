@@ -24,7 +24,7 @@ func (r *Redis) sameSlot(checks []Check) bool {
 
 // sendSlots decides a batch with one script run per slot, all in one pipeline, which go-redis
 // splits by node. The runs whose node did not know their script follow in a second one.
-func (r *Redis) sendSlots(w *writer, calls []*call) {
+func (r *Redis) sendSlots(ctx context.Context, w *writer, calls []*call) bool {
 	slots := map[uint16][]*call{}
 	for _, c := range calls {
 		slot := w.naming.slotOf(c.checks[0].Key)
@@ -36,16 +36,16 @@ func (r *Redis) sendSlots(w *writer, calls []*call) {
 		m.write(calls, w.naming)
 		messages = append(messages, m)
 	}
-	unknown := r.runAll(messages, func(s *script) (string, string) { return "evalsha", s.sha })
+	unknown, answered := r.runAll(ctx, messages, func(s *script) (string, string) { return "evalsha", s.sha })
 	if len(unknown) > 0 {
-		r.runAll(unknown, func(s *script) (string, string) { return "eval", s.text })
+		_, answered = r.runAll(ctx, unknown, func(s *script) (string, string) { return "eval", s.text })
 	}
+	return answered
 }
 
 // runAll sends the messages in one pipeline and settles them, except those that it returns: their
-// script was not known, so that they have not run.
-func (r *Redis) runAll(messages []*message, form func(*script) (name, script string)) (unknown []*message) {
-	ctx := context.Background() // the client's own timeouts bound the call
+// script was not known, so that they have not run. It tells whether all were answered.
+func (r *Redis) runAll(ctx context.Context, messages []*message, form func(*script) (name, script string)) (unknown []*message, answered bool) {
 	pipeline := r.client.Pipeline()
 	commands := make([]once, len(messages))
 	for i, m := range messages {
@@ -58,6 +58,7 @@ func (r *Redis) runAll(messages []*message, form func(*script) (name, script str
 		_ = pipeline.Process(ctx, commands[i]) // a pipeline's errors come with Exec
 	}
 	_, _ = pipeline.Exec(ctx) // and every command has its own
+	answered = true
 	for i, m := range messages {
 		switch cmd := commands[i]; {
 		case cmd.Cmd == nil: // settled above
@@ -65,9 +66,10 @@ func (r *Redis) runAll(messages []*message, form func(*script) (name, script str
 			unknown = append(unknown, m)
 		default:
 			m.settle(cmd.Val(), cmd.Err())
+			answered = answered && cmd.Err() == nil
 		}
 	}
-	return unknown
+	return unknown, answered
 }
 
 // part is the checks of a request that lie in one slot.
