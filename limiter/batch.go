@@ -18,17 +18,18 @@ const (
 	// maxLanes is the most batches in flight.
 	maxLanes = 16
 
-	// minLanes is how many batches are in flight on a link without delay: one is being decided
-	// while the next is written.
-	minLanes = 2
-
-	// laneSpan is the part of the round trip that one more lane is worth.
+	// laneSpan is the part of the round trip that one more lane is worth. On a link without delay
+	// there is one: with two, batches are half as large, and cost more than they save.
 	laneSpan = time.Millisecond
+
+	// stallSpan, and two round trips, is how long a batch may be in flight before those that wait
+	// for it go without it.
+	stallSpan = time.Millisecond
 )
 
 // batcher sends calls in batches: those that arrive while all lanes are busy travel together in
 // the next one. A lone call goes at once, sent by its own goroutine where a connection is ready.
-// There is no timer; other lanes are goroutines that live while there is work.
+// Nothing waits for a batch to fill. Other lanes are goroutines that live while there is work.
 type batcher struct {
 	// send decides a batch and sets every call's results or error. The context bounds it; it is
 	// true where Redis answered, so that a connection is ready for the next batch.
@@ -37,7 +38,10 @@ type batcher struct {
 	mu      sync.Mutex
 	waiting []*call
 	lanes   int
-	ready   int // connections that have answered and are not in use
+	ready   int         // connections that have answered and are not in use
+	sent    time.Time   // when the last batch went
+	stall   *time.Timer // looks after calls that wait; nil before the first
+	watched bool        // the timer runs
 
 	roundTrip atomic.Int64 // nanoseconds, a slowly forgotten minimum
 }
@@ -65,6 +69,7 @@ func (b *batcher) lead() bool {
 	}
 	b.lanes++
 	b.ready--
+	b.sent = time.Now()
 	return true
 }
 
@@ -125,7 +130,43 @@ func (b *batcher) enqueue(c *call) error {
 	}
 	b.waiting = append(b.waiting, c)
 	b.startLane()
+	b.watch()
 	return nil
+}
+
+// watch looks again after the span of a stall. The lock must be held.
+func (b *batcher) watch() {
+	switch {
+	case b.watched:
+		return
+	case b.stall == nil:
+		b.stall = time.AfterFunc(b.stallSpan(), b.relieve)
+	default:
+		b.stall.Reset(b.stallSpan())
+	}
+	b.watched = true
+}
+
+// relieve starts a further lane for calls that wait behind batches that do not come back.
+func (b *batcher) relieve() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = false
+	if len(b.waiting) == 0 {
+		return
+	}
+	if b.stalls() && b.lanes < maxLanes {
+		b.lanes++
+		go b.lane()
+	}
+	b.watch()
+}
+
+// stalls tells whether no batch has gone for the span of a stall. The lock must be held.
+func (b *batcher) stalls() bool { return time.Since(b.sent) >= b.stallSpan() }
+
+func (b *batcher) stallSpan() time.Duration {
+	return stallSpan + 2*time.Duration(b.roundTrip.Load())
 }
 
 // startLane starts a lane if there is work that the lanes there are will not take at once. The
@@ -140,7 +181,7 @@ func (b *batcher) startLane() {
 // allowedLanes adapts the number of batches in flight to the round trip: on a link of 20 ms, two
 // batches of 128 would cap at 12,800 requests a second.
 func (b *batcher) allowedLanes() int {
-	return min(maxLanes, minLanes+int(time.Duration(b.roundTrip.Load())/laneSpan))
+	return min(maxLanes, 1+int(time.Duration(b.roundTrip.Load())/laneSpan))
 }
 
 // lane sends batches until nothing waits.
@@ -159,10 +200,15 @@ func (b *batcher) lane() {
 	}
 }
 
-// next takes the calls of a batch from the queue. Where there are none the lane is over.
+// next takes the calls of a batch from the queue. Where there are none, or the others manage
+// without it, the lane is over.
 func (b *batcher) next(calls []*call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.lanes > b.allowedLanes() && !b.stalls() {
+		b.lanes--
+		return calls
+	}
 	taken := 0
 	for taken < len(b.waiting) && len(calls) < maxBatch {
 		if c := b.waiting[taken]; c.send() {
@@ -179,6 +225,7 @@ func (b *batcher) next(calls []*call) []*call {
 		b.lanes--
 	} else {
 		b.ready = max(0, b.ready-1)
+		b.sent = time.Now()
 		b.startLane()
 	}
 	return calls

@@ -17,7 +17,7 @@
 --       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 1, 1, 1, 1, 1, 1} as doubles, in a script of
 --       fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
-local LOOK, RESERVE, GIVE_BACK = 2, 3, 4   -- anything else is a take
+local TAKE, LOOK, RESERVE, GIVE_BACK = 1, 2, 3, 4
 local message, position = ARGV[1], 1
 
 local function next_number()
@@ -42,8 +42,10 @@ end
 
 local answers, failures = {}, {}
 local done = 0   -- keys of the requests before the one at hand
+local left       -- requests of the group from the one at hand on
 local operation, checks, shape_policies, shape_weights
 
+-- Converts a time in ticks to microseconds; 0 and -1 stay what they are.
 local function microseconds(policy, ticks)
   if ticks <= 0 then
     return ticks
@@ -63,8 +65,10 @@ end
 
 local function answer(i, wait, remaining, reset, delay, first, second)
   local policy = shape_policies[i]
-  wait, reset = microseconds(policy, wait), microseconds(policy, reset)
-  delay = microseconds(policy, delay)
+  if policy.tick ~= 1 then
+    wait, reset = microseconds(policy, wait), microseconds(policy, reset)
+    delay = microseconds(policy, delay)
+  end
   if operation == RESERVE then
     answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
   else
@@ -81,19 +85,12 @@ local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
     policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
     answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
   else
-    local _, left, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
-    answer(i, wait, left, ends, operation == LOOK and delay or 0)
+    local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
+    answer(i, wait, rest, ends, operation == LOOK and delay or 0)
   end
-end
-
-local function settle_one(wait, ...)
-  settle(1, operation ~= LOOK and wait == 0, wait, ...)
 end
 
 local function request()
-  if checks == 1 then   -- the common case, without a table for what was decided
-    return settle_one(decide(1))
-  end
   local decided, passes = {}, operation ~= LOOK
   for i = 1, checks do
     decided[i] = {decide(i)}
@@ -104,38 +101,69 @@ local function request()
   end
 end
 
-local function give_back()
-  for i = 1, checks do
-    local policy, first, second = shape_policies[i], next_number(), next_number()
-    answer(i, 0, 0, 0, 0)
-    policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], first, second)
+-- The common case in a loop of its own: takes of one check whose weight may pass.
+local function takes_of_one()
+  local policy, weight = shape_policies[1], shape_weights[1]
+  local kernel_decide, kernel_take = policy.kernel.decide, policy.kernel.take
+  while left > 0 do
+    local key = KEYS[done + 1]
+    local wait, remaining, reset, delay, x, y, z, kept = kernel_decide(policy, key, weight)
+    if wait == 0 then
+      kernel_take(policy, key, reset, x, y, z, kept)
+    end
+    answer(1, wait, remaining, reset, delay)
+    done, left = done + 1, left - 1
   end
 end
 
--- Runs one request so that its error spoils this request alone.
-local function guarded(run)
-  local after = operation == GIVE_BACK and position + 16 * checks or position
-  local ok, problem = pcall(run)
-  if not ok then
-    failures[#failures + 1] = done + 1
-    failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
-    for i = 1, checks do
-      answer(i, -2, 0, 0, 0)
+local function give_back()
+  local receipts = {}   -- all read before anything can fail
+  for i = 1, 2 * checks do
+    receipts[i] = next_number()
+  end
+  for i = 1, checks do
+    local policy = shape_policies[i]
+    answer(i, 0, 0, 0, 0)
+    policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], receipts[2 * i - 1],
+      receipts[2 * i])
+  end
+end
+
+local function others()
+  while left > 0 do
+    if operation == GIVE_BACK then
+      give_back()
+    else
+      request()
+    end
+    done, left = done + checks, left - 1
+  end
+end
+
+-- Runs the requests of a group; an error spoils the request at hand alone.
+local function group(run)
+  while left > 0 do
+    local ok, problem = pcall(run)
+    if not ok then
+      failures[#failures + 1] = done + 1
+      failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
+      for i = 1, checks do
+        answer(i, -2, 0, 0, 0)
+      end
+      done, left = done + checks, left - 1
     end
   end
-  position, done = after, done + checks
 end
 
 while position <= #message do
-  local requests
-  operation, requests, checks, position = unpack_state('<ddd', message, position)
+  operation, left, checks, position = unpack_state('<ddd', message, position)
   shape_policies, shape_weights = {}, {}
   for i = 1, checks do
     shape_policies[i], shape_weights[i] = policies[next_number()], next_number()
   end
-  for _ = 1, requests do
-    guarded(operation == GIVE_BACK and give_back or request)
-  end
+  local light = checks == 1 and shape_weights[1] > 0
+    and shape_weights[1] <= shape_policies[1].capacity
+  group(light and operation == TAKE and takes_of_one or others)
 end
 
 if #failures == 0 then
