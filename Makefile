@@ -81,3 +81,9 @@ $(XCADDY): tools/go.mod tools/go.sum
 
 $(GOVULNCHECK): tools/go.mod tools/go.sum
 	$(call tool,golang.org/x/vuln/cmd/govulncheck)
+
+# BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
+.PHONY: bench
+bench: ## compare with others, write docs/benchmarks.md (13 minutes)
+	.ci/need redis-server wrk
+	go -C bench run . -out ../docs $(BENCHFLAGS)

@@ -74,6 +74,8 @@ func (p *handlerParser) parse() error {
 		if err := p.parseShort(args); err != nil {
 			return err
 		}
+	case 2:
+		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got 2 arguments. A key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
 	default:
 		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments", appName, len(args))
 	}
@@ -131,8 +133,11 @@ func (p *handlerParser) parseOption() error {
 		return p.Errf("%s stands here twice; leave one out", option)
 	}
 	p.seen = append(p.seen, option)
-	if slices.Contains(policyOptions, option) {
+	switch {
+	case slices.Contains(policyOptions, option):
 		return p.parsePolicyOption(p.own())
+	case !slices.Contains(handlerOptions, option):
+		return unknownOption(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
 	}
 	value, err := oneValue(p.Dispenser)
 	if err != nil {
@@ -145,25 +150,24 @@ func (p *handlerParser) parseOption() error {
 	case "on_empty_key":
 		h.OnEmptyKey = value
 	case "status":
-		h.Status, err = smallNumber(p.Dispenser, option, value, 400)
+		h.Status, err = numberWithin(p.Dispenser, option, value, 400, 599)
 	case "ipv4_prefix":
 		h.IPv4Prefix = new(int)
-		*h.IPv4Prefix, err = smallNumber(p.Dispenser, option, value, 0)
+		*h.IPv4Prefix, err = numberWithin(p.Dispenser, option, value, 0, 32)
 	case "ipv6_prefix":
 		h.IPv6Prefix = new(int)
-		*h.IPv6Prefix, err = smallNumber(p.Dispenser, option, value, 0)
-	default:
-		return unknownOption(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
+		*h.IPv6Prefix, err = numberWithin(p.Dispenser, option, value, 0, 128)
 	}
 	return err
 }
 
 // parsePolicy reads a policy block.
 func (p *handlerParser) parsePolicy() error {
-	name, err := oneValue(p.Dispenser)
-	if err != nil {
-		return err
+	args := p.RemainingArgs()
+	if len(args) != 1 {
+		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
 	}
+	name := args[0]
 	policy := &Policy{Name: name}
 	p.handler.Policies = append(p.handler.Policies, policy)
 	var seen []string
@@ -291,6 +295,9 @@ func oneValue(d *caddyfile.Dispenser) (string, error) {
 	args := d.RemainingArgs()
 	if len(args) != 1 {
 		return "", d.Errf("%s takes one value, got %d", option, len(args))
+	}
+	if d.NextBlock(d.Nesting()) {
+		return "", d.Errf("%s takes one value and no block", option)
 	}
 	return args[0], nil
 }

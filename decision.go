@@ -1,8 +1,9 @@
 package redisratelimit
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,17 +33,20 @@ type decision struct {
 	resetAt int64         // Unix seconds by this node's clock, rounded up
 	values  [3]string     // of the headers
 	serving bool          // a handler further out writes the headers
+
+	// What the request needs besides, so that it costs one allocation.
+	writer headerWriter
+	space  [2]limiter.Check
 }
 
 // decisionVar is the request variable that handlers of one request find the decision in.
 const decisionVar = "redis_ratelimit.decision"
 
-// decisionOf returns the request's decision, a new one where no handler has decided yet.
-func decisionOf(r *http.Request, repl *caddy.Replacer) *decision {
-	if d, ok := caddyhttp.GetVar(r.Context(), decisionVar).(*decision); ok {
-		return d
+// join makes a new decision the request's, or returns the one that an earlier handler has made.
+func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
+	if earlier, ok := caddyhttp.GetVar(r.Context(), decisionVar).(*decision); ok {
+		return earlier
 	}
-	d := new(decision)
 	caddyhttp.SetVar(r.Context(), decisionVar, d)
 	if repl != nil {
 		repl.Map(d.placeholder)
@@ -70,6 +74,9 @@ func (d *decision) fail(o outcome) { d.outcome, d.source = o, limiter.SourceRedi
 
 // log adds the decision to the access log.
 func (d *decision) log(r *http.Request) {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
+		return // it has none
+	}
 	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	if !ok {
 		return
@@ -83,7 +90,8 @@ func (d *decision) log(r *http.Request) {
 // placeholderPrefix begins the names of all placeholders.
 const placeholderPrefix = "http.redis_ratelimit."
 
-// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds.
+// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds. Where no
+// policy was decided, those that tell of one are empty.
 func (d *decision) placeholder(name string) (any, bool) {
 	name, ok := strings.CutPrefix(name, placeholderPrefix)
 	if !ok {
@@ -96,7 +104,7 @@ func (d *decision) placeholder(name string) (any, bool) {
 		return string(d.source), true
 	}
 	if d.binding.Policy == nil {
-		return nil, false
+		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
 	}
 	switch name {
 	case "policy":
@@ -118,7 +126,8 @@ func seconds(d time.Duration) string {
 	if d == limiter.Never {
 		return "-1"
 	}
-	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	text := fmt.Sprintf("%d.%06d", d/time.Second, d%time.Second/time.Microsecond)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // ceilSeconds rounds up to whole seconds.

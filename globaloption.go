@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -55,7 +56,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.Errf("the global option %s takes no arguments, only a block", appName)
 	}
 	app := new(App)
-	err := eachOption(d, func(option string) error { return parseAppOption(d, app, option) })
+	err := eachOption(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +68,21 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
 }
 
-// eachOption walks through the block at hand and refuses words that stand twice.
-func eachOption(d *caddyfile.Dispenser, parse func(option string) error) error {
+// The words of the blocks.
+var (
+	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "sentinel_username", "sentinel_password", "db", "tls", "pool_size"}
+	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
+)
+
+// eachOption walks through the block at hand and refuses words that are unknown or stand twice.
+func eachOption(d *caddyfile.Dispenser, known []string, parse func(option string) error) error {
 	var seen []string
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		option := d.Val()
+		if !slices.Contains(known, option) {
+			return unknownOption(d, option, known)
+		}
 		if slices.Contains(seen, option) {
 			return d.Errf("%s stands here twice; leave one out", option)
 		}
@@ -108,8 +119,9 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		if value != "off" {
 			*app.DenyCache, err = parseDuration(d, option, value)
 		}
-	default:
-		return unknownOption(d, option, []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache"})
+		if err != nil {
+			err = d.Errf("deny_cache %s: use off, or a duration of at most %v", value, limiter.MaxDenyAge)
+		}
 	}
 	return err
 }
@@ -126,7 +138,7 @@ func parseRedis(d *caddyfile.Dispenser, app *App) error {
 		r.URL = args[0]
 	}
 	block := false
-	err := eachOption(d, func(option string) error {
+	err := eachOption(d, redisBlockOptions, func(option string) error {
 		block = true
 		return parseRedisOption(d, r, option)
 	})
@@ -175,12 +187,9 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 	case "sentinel_password":
 		r.SentinelPassword = value
 	case "db":
-		r.DB, err = smallNumber(d, option, value, 0)
+		r.DB, err = numberWithin(d, option, value, 0, math.MaxInt32)
 	case "pool_size":
-		r.PoolSize, err = smallNumber(d, option, value, 1)
-	default:
-		return unknownOption(d, option, []string{"address", "mode", "master", "username", "password",
-			"sentinel_username", "sentinel_password", "db", "tls", "pool_size"})
+		r.PoolSize, err = numberWithin(d, option, value, 1, math.MaxInt32)
 	}
 	return err
 }
@@ -190,7 +199,7 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 		return d.Err("tls takes no values, only a block")
 	}
 	r.TLS = new(RedisTLS)
-	return eachOption(d, func(option string) error {
+	err := eachOption(d, tlsOptions, func(option string) error {
 		value, err := oneValue(d)
 		if err != nil {
 			return err
@@ -204,18 +213,23 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 			r.TLS.Key = value
 		case "server_name":
 			r.TLS.ServerName = value
-		default:
-			return unknownOption(d, option, []string{"ca", "cert", "key", "server_name"})
 		}
 		return nil
 	})
+	if err == nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
+		err = d.Err("tls: cert and key go together; name both files, or neither")
+	}
+	return err
 }
 
-// smallNumber reads a number from a least one.
-func smallNumber(d *caddyfile.Dispenser, option, value string, least int) (int, error) {
+// numberWithin reads a whole number from least to most.
+func numberWithin(d *caddyfile.Dispenser, option, value string, least, most int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || int(n) < least {
+	if err == nil && least <= int(n) && int(n) <= most {
+		return int(n), nil
+	}
+	if most == math.MaxInt32 {
 		return 0, d.Errf("%s %s: use a whole number from %d", option, value, least)
 	}
-	return int(n), nil
+	return 0, d.Errf("%s %s: use a whole number from %d to %d", option, value, least, most)
 }

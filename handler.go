@@ -25,8 +25,8 @@ const statusClientGone = 499
 // handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	var space [4]limiter.Check
-	checks, err := h.checks(space[:0], r, repl)
+	d := new(decision)
+	checks, err := h.checks(d.space[:0], r, repl)
 	if err != nil {
 		return err
 	}
@@ -35,9 +35,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
 	if err != nil {
-		return h.undecided(w, r, repl, next, err)
+		return h.undecided(w, r, next, d.join(r, repl), err)
 	}
-	d := decisionOf(r, repl)
+	d = d.join(r, repl)
 	d.add(checks, source)
 	d.log(r)
 	if d.outcome == outcomeDenied {
@@ -87,14 +87,13 @@ func (h *Handler) deny(w http.ResponseWriter, d *decision) error {
 }
 
 // undecided does what the fail mode says with a request that nobody decided.
-func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, next caddyhttp.Handler, err error) error {
+func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, d *decision, err error) error {
 	if !errors.Is(err, limiter.ErrUndecided) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return caddyhttp.HandlerError{StatusCode: http.StatusGatewayTimeout, Err: err}
 		}
 		return caddyhttp.HandlerError{StatusCode: statusClientGone, Err: err}
 	}
-	d := decisionOf(r, repl)
 	if h.FailMode == limiter.FailOpen {
 		d.fail(outcomeFailedOpen)
 		d.log(r)

@@ -24,7 +24,7 @@ func (d *decision) setHeaders(header http.Header) {
 		return
 	}
 	d.values = [3]string{
-		strconv.FormatInt(d.binding.Policy.Capacity(), 10),
+		d.binding.Policy.CapacityText(),
 		strconv.FormatInt(d.binding.Result.Remaining, 10),
 		strconv.FormatInt(d.resetAt, 10),
 	}
@@ -49,8 +49,11 @@ func (d *decision) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		return next.ServeHTTP(w, r)
 	}
 	d.serving = true
-	wrapped := &headerWriter{decision: d}
-	wrapped.ResponseWriter = w
+	wrapped := &d.writer
+	if wrapped.decision != nil { // it served the routes that led to these error routes
+		wrapped = new(headerWriter)
+	}
+	wrapped.decision, wrapped.ResponseWriter = d, w
 	err := next.ServeHTTP(wrapped, r)
 	d.serving = false
 	if !wrapped.done {

@@ -69,15 +69,25 @@ func (p *Policy) check(prefixes prefixes) error {
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
 	default:
-		_, err = limiter.NewPolicy(p.settings())
-	}
-	if err == nil {
-		_, err = parseKey(p.Key, prefixes)
+		err = p.checkTogether(prefixes)
 	}
 	if err != nil {
 		return fmt.Errorf("policy %q: %w", p.Name, err)
 	}
 	return nil
+}
+
+// checkTogether refuses values that are right by themselves but not together.
+func (p *Policy) checkTogether(prefixes prefixes) error {
+	policy, err := limiter.NewPolicy(p.settings())
+	if err != nil {
+		return err
+	}
+	if p.Weight > policy.Capacity() {
+		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
+	}
+	_, err = parseKey(p.Key, prefixes)
+	return err
 }
 
 func (p *Policy) settings() limiter.Settings {

@@ -78,7 +78,7 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.send()
-	b.sendTimed(ctx, []*call{c})
+	b.sendTimed(ctx, c.alone[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) > 0 {

@@ -57,8 +57,8 @@ func (b *breaker) allow() (allowed, probe bool) {
 	return probe, probe
 }
 
-// success reports a decision.
-func (b *breaker) success(probe bool) {
+// success reports a decision on a request sent at some instant.
+func (b *breaker) success(probe bool, sent time.Time) {
 	if b.failures.Load() != 0 {
 		b.failures.Store(0)
 	}
@@ -69,7 +69,7 @@ func (b *breaker) success(probe bool) {
 		b.onClose()
 		return
 	}
-	b.count(false)
+	b.count(false, sent.UnixNano())
 }
 
 // failure reports a request that could not be decided.
@@ -84,7 +84,7 @@ func (b *breaker) failure(probe bool, err error) {
 		b.since.Store(now)
 	}
 	lasting := b.failures.Load() >= failuresInARow && now-b.since.Load() >= int64(failuresSpan)
-	b.count(true)
+	b.count(true, now)
 	if certain(err) || lasting || b.wasBad.Load() {
 		b.postpone()
 		if b.state.CompareAndSwap(breakerClosed, breakerOpen) {
@@ -103,9 +103,9 @@ func (b *breaker) neither(probe bool) {
 func (b *breaker) postpone() { b.reopens.Store(b.now().Add(probeInterval).UnixNano()) }
 
 // count keeps the totals of the interval at hand and judges the one before.
-func (b *breaker) count(failed bool) {
-	interval := b.now().UnixNano() / int64(probeInterval)
-	if old := b.interval.Load(); old != interval && b.interval.CompareAndSwap(old, interval) {
+func (b *breaker) count(failed bool, now int64) {
+	interval := now / int64(probeInterval)
+	if old := b.interval.Load(); interval > old && b.interval.CompareAndSwap(old, interval) {
 		total, wrong := b.total.Swap(0), b.failed.Swap(0)
 		b.wasBad.Store(total >= minSample && 2*wrong >= total)
 	}

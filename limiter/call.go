@@ -13,7 +13,8 @@ type call struct {
 	checks   []Check
 	receipts []receipt
 	err      error
-	detached bool // nobody waits for it
+	alone    [1]*call // itself, for a batch of one
+	detached bool     // nobody waits for it
 
 	state    atomic.Int32
 	answered chan struct{} // holds one
@@ -38,6 +39,7 @@ var callPool = sync.Pool{New: func() any {
 func newCall(op operation, checks []Check) *call {
 	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	c.op, c.err, c.detached = op, nil, false
+	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]
 	c.state.Store(callQueued)

@@ -12,7 +12,6 @@ import (
 // until its retry after has passed. A stale entry (the share was reset or its limit raised on
 // another node, a failover lost counts) can only deny too much, for the maximal age at most.
 type denyCache struct {
-	now    func() time.Time // monotonic
 	maxAge time.Duration
 	seed   maphash.Seed
 	shards [denyShards]denyShard
@@ -54,7 +53,7 @@ func newDenyCache(maxAge time.Duration) *denyCache {
 	if maxAge <= 0 {
 		return nil
 	}
-	c := &denyCache{now: time.Now, maxAge: min(maxAge, MaxDenyAge), seed: maphash.MakeSeed()}
+	c := &denyCache{maxAge: min(maxAge, MaxDenyAge), seed: maphash.MakeSeed()}
 	for i := range c.shards {
 		c.shards[i].denials = map[denyKey]denial{}
 	}
@@ -65,13 +64,12 @@ func (c *denyCache) shardOf(key string) *denyShard {
 	return &c.shards[maphash.String(c.seed, key)%denyShards]
 }
 
-// deny answers the checks if one of them is known to be denied; the others are answered as if
-// nobody had asked. It is false where the store must be asked.
-func (c *denyCache) deny(checks []Check) bool {
+// deny answers the checks if one of them is known to be denied at an instant; the others are
+// answered as if nobody had asked. It is false where the store must be asked.
+func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	if c == nil {
 		return false
 	}
-	now := c.now()
 	denied := false
 	for i := range checks {
 		check := &checks[i]

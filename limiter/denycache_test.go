@@ -19,7 +19,6 @@ func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
 			cache := newDenyCache(time.Second)
-			cache.now = func() time.Time { return time.UnixMicro(tr.now) }
 			for range 80 {
 				before := tr.now
 				tr.step()
@@ -29,7 +28,7 @@ func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
 				}
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
 				checks := []Check{{Policy: p, Key: "k", Weight: weight}}
-				cached := cache.deny(checks)
+				cached := cache.deny(checks, time.UnixMicro(tr.now))
 				fromCache := checks[0].Result
 				truth := play(t, s, tr.now, p, weight)
 				if cached {
@@ -39,7 +38,7 @@ func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
 					}
 				} else {
 					checks[0].Result = truth
-					cache.learn(checks, cache.now())
+					cache.learn(checks, time.UnixMicro(tr.now))
 				}
 				tr.learn([]Check{{Result: truth}})
 			}
@@ -54,7 +53,6 @@ func TestDenyCache_is_bounded(t *testing.T) {
 	p := dayPolicy(t, "bounded", "gcra", 1)
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
-	cache.now = func() time.Time { return now }
 	for i := range 4 * denyShards * denyShardSize {
 		cache.learn([]Check{{Policy: p, Key: fmt.Sprint(i), Weight: 1, Result: Result{RetryAfter: time.Hour}}}, now)
 	}
@@ -66,7 +64,7 @@ func TestDenyCache_is_bounded(t *testing.T) {
 		t.Errorf("%d denials are kept, want about %d", total, denyShards*denyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.deny([]Check{{Policy: p, Key: fmt.Sprint(4*denyShards*denyShardSize - 1), Weight: 1}}) {
+	if cache.deny([]Check{{Policy: p, Key: fmt.Sprint(4*denyShards*denyShardSize - 1), Weight: 1}}, now) {
 		t.Error("a denial is used longer than its age")
 	}
 }

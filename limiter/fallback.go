@@ -72,10 +72,11 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 	if g.shared == nil {
 		return g.local.Decide(ctx, checks)
 	}
-	if g.denied.deny(checks) {
+	now := time.Now()
+	if g.denied.deny(checks, now) {
 		return SourceDenyCache, nil
 	}
-	source, err := g.decideShared(ctx, checks)
+	source, err := g.decideShared(ctx, checks, now)
 	if err == nil || mode != FailLocal || !errors.Is(err, ErrUndecided) {
 		return source, err
 	}
@@ -103,16 +104,15 @@ func (g *Guard) Failing() (bool, time.Duration) {
 	return true, max(0, time.Until(time.Unix(0, g.breaker.reopens.Load())))
 }
 
-func (g *Guard) decideShared(ctx context.Context, checks []Check) (Source, error) {
+func (g *Guard) decideShared(ctx context.Context, checks []Check, sent time.Time) (Source, error) {
 	allowed, probe := g.breaker.allow()
 	if !allowed {
 		return SourceRedis, ErrOutage
 	}
-	sent := time.Now()
 	source, err := g.shared.Decide(ctx, checks)
 	switch {
 	case err == nil:
-		g.breaker.success(probe)
+		g.breaker.success(probe, sent)
 		g.denied.learn(checks, sent)
 	case errors.Is(err, ErrUndecided):
 		g.breaker.failure(probe, err)

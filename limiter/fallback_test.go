@@ -124,7 +124,7 @@ func TestBreaker(t *testing.T) {
 	for range failuresInARow - 1 {
 		b.failure(false, timeout)
 	}
-	b.success(false)
+	b.success(false, now)
 	for range failuresInARow - 1 {
 		b.failure(false, timeout)
 	}
@@ -144,7 +144,7 @@ func TestBreaker(t *testing.T) {
 	expect("the next probe", true, true)
 	b.neither(true)
 	expect("a probe in place of one whose client left", true, true)
-	b.success(true)
+	b.success(true, now)
 	expect("closed after a probe", true, false)
 	b.failure(false, refused)
 	expect("open after one certain failure", false, false)
@@ -170,7 +170,7 @@ func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
 		if i%2 == 0 {
 			b.failure(false, errTimeout)
 		} else {
-			b.success(false)
+			b.success(false, now)
 		}
 	}
 }

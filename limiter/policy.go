@@ -39,6 +39,7 @@ type Policy struct {
 	algorithm *algorithm
 	terms     terms
 	id        string
+	capacity  string                // in decimal
 	table     atomic.Pointer[table] // where a Memory keeps the shares; looked up once
 }
 
@@ -84,7 +85,7 @@ func NewPolicy(s Settings) (*Policy, error) {
 		return nil, err
 	}
 	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
-	return &Policy{settings: s, algorithm: a, terms: t, id: id}, nil
+	return &Policy{settings: s, algorithm: a, terms: t, id: id, capacity: strconv.FormatInt(t.capacity, 10)}, nil
 }
 
 // Settings returns what the policy was made of.
@@ -95,6 +96,9 @@ func (p *Policy) Name() string { return p.settings.Name }
 
 // Capacity is the most units that a share can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.terms.capacity }
+
+// CapacityText is the capacity in decimal, made once for all answers.
+func (p *Policy) CapacityText() string { return p.capacity }
 
 // ID names the shares that the policy counts in: its name and a short code of algorithm, window
 // and tick. Policies that differ in limit or burst alone go on with the same shares.

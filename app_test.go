@@ -1,0 +1,212 @@
+package redisratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// nowhere is an app whose Redis is not there, which no test minds.
+const nowhere = `{"redis":{"url":"redis://127.0.0.1:1"}}`
+
+// references counts who holds the stores, and the stores.
+func references(t testing.TB) (holders, held int) {
+	t.Helper()
+	stores.Range(func(key, _ any) bool {
+		count, _ := stores.References(key)
+		holders += count
+		held++
+		return true
+	})
+	return holders, held
+}
+
+func checkReferences(t testing.TB, holders, held int) {
+	t.Helper()
+	if gotHolders, gotHeld := references(t); gotHolders != holders || gotHeld != held {
+		t.Errorf("%d stores are held %d times, want %d held %d times", gotHeld, gotHolders, held, holders)
+	}
+}
+
+func loadApp(ctx caddy.Context) (*App, error) {
+	module, err := ctx.App(appName)
+	if err != nil {
+		return nil, err
+	}
+	return module.(*App), nil //nolint:forcetypeassert,errcheck // nothing else has the name
+}
+
+func TestApp_has_defaults(t *testing.T) {
+	ctx, end := newContext(t, "")
+	defer end()
+	app, err := loadApp(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != limiter.FailLocal || *app.KeyPrefix != "rl" {
+		t.Errorf("got timeout %v, fail_mode %s, key_prefix %q; want 100ms, local, rl", time.Duration(app.Timeout), app.FailMode, *app.KeyPrefix)
+	}
+}
+
+func TestHandler_has_defaults(t *testing.T) {
+	h := newHandler(t, `{"policies":[{"limit":5,"window":"1m"}]}`)
+	p := h.Policies[0]
+	if p.Name != "default" || p.Key != "{http.vars.client_ip}" || p.Algorithm != "sliding_window_counter" || p.Weight != 1 {
+		t.Errorf("got the policy %+v", *p)
+	}
+	if h.Status != 429 || *h.IPv4Prefix != 32 || *h.IPv6Prefix != 64 || h.OnEmptyKey != "client_ip" || h.FailMode != limiter.FailLocal {
+		t.Errorf("got the handler %+v", *h)
+	}
+}
+
+func TestHandler_takes_the_fail_mode_of_the_app(t *testing.T) {
+	ctx, end := newContext(t, `{"fail_mode":"closed"}`)
+	defer end()
+	if h := loadHandler(t, ctx, policyJSON("p", "5")); h.FailMode != limiter.FailClosed {
+		t.Errorf("got fail_mode %s, want closed", h.FailMode)
+	}
+	own := loadHandler(t, ctx, strings.Replace(policyJSON("p", "5"), "{", `{"fail_mode":"open",`, 1))
+	if own.FailMode != limiter.FailOpen {
+		t.Errorf("got fail_mode %s, want the handler's own", own.FailMode)
+	}
+}
+
+func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testing.T) {
+	first, endFirst := newContext(t, nowhere)
+	second, endSecond := newContext(t, nowhere)
+	third, endThird := newContext(t, strings.Replace(nowhere, "127.0.0.1:1", "127.0.0.1:2", 1))
+	apps := make([]*App, 3)
+	for i, ctx := range []caddy.Context{first, second, third} {
+		app, err := loadApp(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apps[i] = app
+	}
+	if apps[0].remote != apps[1].remote || apps[0].remote == apps[2].remote {
+		t.Error("equal settings do not share a client, or different ones do")
+	}
+	checkReferences(t, 6, 3) // the in-process store, and two clients
+	endFirst()
+	checkReferences(t, 4, 3)
+	if err := limiter.Ping(context.Background(), apps[1].remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
+		t.Errorf("the shared client answers %v; want it open, and nobody there", err)
+	}
+	endSecond()
+	endThird()
+	checkReferences(t, 0, 0)
+}
+
+func TestStores_are_told_apart_by_every_setting(t *testing.T) {
+	t.Setenv("OTHER_PASSWORD", "other")
+	seen := map[string]string{}
+	for _, text := range []string{
+		`{"redis":{"url":"redis://127.0.0.1:1"}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1/1"}}`,
+		`{"redis":{"url":"redis://user@127.0.0.1:1"}}`,
+		`{"redis":{"url":"redis://user:password@127.0.0.1:1"}}`,
+		`{"redis":{"url":"redis://user:{env.OTHER_PASSWORD}@127.0.0.1:1"}}`,
+		`{"redis":{"url":"rediss://127.0.0.1:1"}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"server_name":"a"}}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"server_name":"b"}}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1","pool_size":7}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1"},"timeout":"1s"}`,
+		`{"redis":{"url":"redis://127.0.0.1:1"},"key_prefix":"x"}`,
+		`{"redis":{"url":"redis://127.0.0.1:1"},"hash_keys":"x"}`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"cluster"}}`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a"}}`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a","sentinel_password":"x"}}`,
+	} {
+		ctx, end := newContext(t, text)
+		defer end()
+		app, err := loadApp(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if other, found := seen[app.remote.key]; found {
+			t.Errorf("%s and %s share a client", text, other)
+		}
+		seen[app.remote.key] = text
+	}
+}
+
+func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
+	running, end := newContext(t, nowhere)
+	defer func() { end(); checkReferences(t, 0, 0) }()
+	if _, err := loadApp(running); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"timeout":-1}`:          "timeout",
+		`{"fail_mode":"panic"}`:   "fail_mode",
+		`{"key_prefix":"{x}"}`:    "key_prefix",
+		`{"redis":{}}`:            "address",
+		`{"redis":{"url":"x:y"}}`: "scheme",
+		`{"redis":{"url":"redis://:{env.NOWHERE}@127.0.0.1:1"}}`:                        "env.NOWHERE",
+		`{"redis":{"url":"redis://127.0.0.1:1"},"hash_keys":"{env.NOWHERE}"}`:           "hash_keys",
+		`{"redis":{"url":"redis://127.0.0.1:1","db":3}}`:                                "leave the other fields out",
+		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"ca":"/nowhere.pem"}}}`:           "ca",
+		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"cert":"/nowhere.pem"}}}`:         "cert and key",
+		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel"}}`:                     "master",
+		`{"redis":{"addresses":["127.0.0.1:1"],"password":"{file./nowhere/password}"}}`: "password",
+	} {
+		ctx, end := newContext(t, text)
+		if _, err := loadApp(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one about %q", text, err, want)
+		}
+		end()
+		checkReferences(t, 2, 2) // of the running one
+	}
+}
+
+func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "at least one",
+		`{"policies":[{"limit":6,"window":"24h"}]}`:                                              "two meanings",
+		`{"policies":[{"name":"a","window":"24h"}]}`:                                             "limit: missing",
+		`{"policies":[{"name":"a","limit":-5,"window":"24h"}]}`:                                  "limit -5",
+		`{"policies":[{"name":"a","limit":5}]}`:                                                  "window: missing",
+		`{"policies":[{"name":"a","limit":5,"window":"24h","weight":-1}]}`:                       "weight",
+		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{x}"}]}`:                       "placeholder",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"status":200}`:                      "status",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv4_prefix":33}`:                  "ipv4_prefix",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv6_prefix":-1}`:                  "ipv6_prefix",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"on_empty_key":"x"}`:                "on_empty_key",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"fail_mode":"x"}`:                   "fail_mode",
+		`{"policies":[{"name":"default","limit":5,"window":"24h"}],"ipv6_prefix":48}`:            "two meanings",
+		`{"policies":[{"name":"a","limit":5,"window":"24h"},{"name":"a","limit":5,"window":1}]}`: "window",
+	} {
+		ctx, end := newContext(t, nowhere)
+		loadHandler(t, ctx, `{"policies":[{"limit":5,"window":"24h"}]}`)
+		if _, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one about %q", text, err, want)
+		}
+		end()
+		checkReferences(t, 0, 0)
+	}
+}
+
+func TestCleanup_twice_releases_once(t *testing.T) {
+	ctx, end := newContext(t, nowhere)
+	other, endOther := newContext(t, nowhere)
+	app, err := loadApp(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadApp(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := app.Cleanup(); err != nil {
+		t.Error(err)
+	}
+	end() // cleans up again
+	checkReferences(t, 2, 2)
+	endOther()
+	checkReferences(t, 0, 0)
+}

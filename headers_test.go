@@ -1,0 +1,190 @@
+package redisratelimit
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// fetch asks a server once.
+func fetch(t testing.TB, url string) *http.Response {
+	t.Helper()
+	response, err := http.Get(url) //nolint:noctx // the server is this test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// checkShare checks the headers that show a share, each of which must stand once.
+func checkShare(t testing.TB, header http.Header, limit, remaining string) {
+	t.Helper()
+	for name, want := range map[string]string{headerLimit: limit, headerRemaining: remaining} {
+		if got := header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %s", name, got, want)
+		}
+	}
+	resets := header.Values(headerReset)
+	if len(resets) != 1 {
+		t.Fatalf("%s is %q, want one", headerReset, resets)
+	}
+	reset, err := strconv.ParseInt(resets[0], 10, 64)
+	if left := time.Until(time.Unix(reset, 0)); err != nil || left < 0 || left > 48*time.Hour+time.Minute {
+		t.Errorf("%s is %q, want a time until 48 hours from now", headerReset, resets[0])
+	}
+}
+
+func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
+	tests := []struct {
+		name   string
+		inside caddyhttp.HandlerFunc
+		status int
+	}{
+		{"nothing written", func(http.ResponseWriter, *http.Request) error { return nil }, 200},
+		{"an error", func(http.ResponseWriter, *http.Request) error { return errors.New("broken") }, 500},
+		{"an error with a status", func(http.ResponseWriter, *http.Request) error {
+			return caddyhttp.Error(http.StatusNotFound, errors.New("not here"))
+		}, 404},
+		{"a status alone", func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}, 204},
+		{"a body alone", func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.WriteString(w, "hello")
+			return err
+		}, 200},
+		{"a body read from elsewhere", func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader("hello")) //nolint:forcetypeassert,errcheck // it panics otherwise
+			return err
+		}, 200},
+		{"a body copied", func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.Copy(w, io.LimitReader(strings.NewReader("hello"), 3))
+			return err
+		}, 200},
+		{"a stream", func(w http.ResponseWriter, _ *http.Request) error {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+			_, err := io.WriteString(w, "hello")
+			return err
+		}, 200},
+		{"headers of the same names", func(w http.ResponseWriter, _ *http.Request) error {
+			for _, name := range []string{"X-RateLimit-Limit", "x-ratelimit-remaining", "X-Ratelimit-Reset"} {
+				w.Header().Add(name, "98")
+				w.Header().Add(name, "99")
+			}
+			w.WriteHeader(http.StatusBadGateway)
+			return nil
+		}, 502},
+		{"headers of the same names and an error", func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Add("X-RateLimit-Limit", "99")
+			return errors.New("broken")
+		}, 500},
+		{"two statuses", func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}, 304},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			server := serve(t, test.inside, newHandler(t, policyJSON("p", "10")))
+			response := fetch(t, server.URL)
+			if response.StatusCode != test.status {
+				t.Errorf("the status is %d, want %d", response.StatusCode, test.status)
+			}
+			checkShare(t, response.Header, "10", "9")
+		})
+	}
+}
+
+func TestHeaders_leave_informational_responses_alone(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}, newHandler(t, policyJSON("p", "10")))
+	r, err := http.NewRequest(http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hints := 0
+	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+			hints++
+			if status != http.StatusEarlyHints || header.Get("Link") == "" || header.Get(headerLimit) != "" {
+				t.Errorf("got status %d with %v; want 103 without a share", status, header)
+			}
+			return nil
+		},
+	}))
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if hints != 1 {
+		t.Errorf("%d informational responses came, want 1", hints)
+	}
+	checkShare(t, response.Header, "10", "9")
+}
+
+// TestHeaders_stand_on_a_switch_of_protocols does what reverse_proxy does for a websocket.
+func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "echo")
+		w.Header().Set("X-Ratelimit-Limit", "99")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		line, err := buffered.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(conn, line)
+		return err
+	}, newHandler(t, policyJSON("p", "10")))
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("the status is %d, want 101", response.StatusCode)
+	}
+	checkShare(t, response.Header, "10", "9")
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if echo, err := reader.ReadString('\n'); err != nil || echo != "hello\n" {
+		t.Errorf("the connection echoes %q, error %v", echo, err)
+	}
+}

@@ -1,0 +1,79 @@
+package redisratelimit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// newContext is a configuration with this app, or none where it is empty, and what ends it.
+func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
+	t.Helper()
+	config := new(caddy.Config)
+	base, err := caddy.ProvisionContext(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if app != "" { // loaded by whoever asks for it first, so that this context cleans it up
+		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
+	}
+	return caddy.NewContext(base)
+}
+
+// newHandler provisions a handler, which is cleaned up with the test.
+func newHandler(t testing.TB, handler string) *Handler {
+	t.Helper()
+	ctx, end := newContext(t, "")
+	t.Cleanup(end)
+	return loadHandler(t, ctx, handler)
+}
+
+func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
+	t.Helper()
+	module, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, ok := module.(*Handler)
+	if !ok {
+		t.Fatalf("the module is a %T", module)
+	}
+	return h
+}
+
+// policyJSON is a handler of one policy that no test waits for.
+func policyJSON(name, limit string) string {
+	return `{"policies":[{"name":"` + name + `","limit":` + limit + `,"window":"24h"}]}`
+}
+
+// serve runs handlers one around the other, the last one inside, on a real server, which answers
+// errors the way that Caddy does without error routes.
+func serve(t testing.TB, inside caddyhttp.HandlerFunc, handlers ...*Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+		if err := chain(handlers, inside).ServeHTTP(w, r); err != nil {
+			status := http.StatusInternalServerError
+			if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) {
+				status = coded.StatusCode
+			}
+			w.WriteHeader(status)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// chain makes one handler of many.
+func chain(handlers []*Handler, inside caddyhttp.Handler) caddyhttp.Handler {
+	for i := len(handlers) - 1; i >= 0; i-- {
+		h, next := handlers[i], inside
+		inside = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
+	}
+	return inside
+}
