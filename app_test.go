@@ -124,7 +124,7 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a","sentinel_password":"x"}}`,
 	} {
 		ctx, end := newContext(t, text)
-		defer end()
+		t.Cleanup(end)
 		app, err := loadApp(ctx)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)

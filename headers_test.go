@@ -19,7 +19,7 @@ import (
 // fetch asks a server once.
 func fetch(t testing.TB, url string) *http.Response {
 	t.Helper()
-	response, err := http.Get(url) //nolint:noctx // the server is this test's own
+	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
+		defer conn.Close() //nolint:errcheck // all was read
 		line, err := buffered.ReadString('\n')
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // all was read
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,116 @@
+package caddytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
+
+	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
+)
+
+// update writes what is adapted now into the golden files. Read the difference before you keep it.
+var update = flag.Bool("update", false, "rewrite the expectations in adapt/*.caddyfiletest")
+
+const separator = "\n----------\n"
+
+// TestAdapt_gives_what_the_golden_files_say adapts the Caddyfile above the ten dashes to the JSON
+// below them, or to an error that contains each line of that text.
+func TestAdapt_gives_what_the_golden_files_say(t *testing.T) {
+	paths, err := filepath.Glob("adapt/*.caddyfiletest")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are no golden files, error %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, want, found := strings.Cut(string(text), separator)
+			if !found && !*update {
+				t.Fatal("it has no line of ten dashes")
+			}
+			input = strings.TrimSuffix(input, "\n") + "\n"
+			got, adapted := adapt(t, input)
+			if *update && (adapted || !containsLines(got, want)) {
+				want = got + "\n"
+				if err := os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if adapted == strings.HasPrefix(t.Name(), "TestAdapt_gives_what_the_golden_files_say/error_") {
+				t.Errorf("its name says otherwise: %s", got)
+			}
+			if adapted {
+				if got+"\n" != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				checkFormat(t, input)
+				checkLoads(t, input, got)
+			} else if !containsLines(got, want) || !strings.Contains(got, "Caddyfile:") {
+				t.Errorf("got the error\n%s\nwant\n%s\nwith the file and the line", got, want)
+			}
+		})
+	}
+}
+
+// containsLines tells whether each line stands somewhere in the text.
+func containsLines(text, lines string) bool {
+	for line := range strings.Lines(lines) {
+		if !strings.Contains(text, strings.TrimSpace(line)) {
+			return false
+		}
+	}
+	return strings.TrimSpace(lines) != ""
+}
+
+// adapt returns the JSON, or the error's text.
+func adapt(t *testing.T, input string) (output string, adapted bool) {
+	t.Helper()
+	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err.Error(), false
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, result, "", "\t"); err != nil {
+		t.Fatal(err)
+	}
+	return indented.String(), true
+}
+
+// checkFormat checks that `caddy fmt` would change nothing.
+func checkFormat(t *testing.T, input string) {
+	t.Helper()
+	if formatted := string(caddyfile.Format([]byte(input))); formatted != input {
+		t.Errorf("caddy fmt makes of it\n%s", formatted)
+	}
+}
+
+// checkLoads provisions what was adapted, unless it needs files that are not there.
+func checkLoads(t *testing.T, input, output string) {
+	t.Helper()
+	if strings.Contains(input, "/etc/") || strings.Contains(input, "{file.") {
+		return
+	}
+	for _, name := range []string{"REDIS_PASSWORD", "SENTINEL_PASSWORD", "SECRET"} {
+		t.Setenv(name, "secret")
+	}
+	t.Setenv("THIRD_NODE", "10.0.0.3:6379")
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(output), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Errorf("it does not load: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package caddytest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+func TestCaddyfile_example_is_formatted_and_valid(t *testing.T) {
+	text, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCaddyfile(t, string(text), nil)
+}
+
+// TestCaddyfile_example_with_Redis_is_valid follows the file's advice.
+func TestCaddyfile_example_with_Redis_is_valid(t *testing.T) {
+	text, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const off, on = "# redis redis://", "redis redis://"
+	if strings.Count(string(text), off) != 1 {
+		t.Fatalf("Caddyfile.example has no line %q to uncomment", off)
+	}
+	checkCaddyfile(t, strings.Replace(string(text), off, on, 1), nil)
+}
+
+var (
+	wholeCaddyfile = regexp.MustCompile("\n *```caddyfile\n((?s:.*?)\n) *```\n")
+	usedVariable   = regexp.MustCompile(`\{env\.(\w+)\}|\{\$(\w+)\}`)
+	usedFile       = regexp.MustCompile(`(\{file\.)?(/[\w./-]+\.(?:pem|crt|key)|/run/secrets/[\w./-]+)`)
+)
+
+// TestReadme_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
+func TestReadme_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := wholeCaddyfile.FindAllStringSubmatchIndex(string(text), -1)
+	if len(blocks) == 0 {
+		t.Fatal("README.md has no block that begins with ```caddyfile")
+	}
+	files := stand(t)
+	for _, block := range blocks {
+		line := 1 + strings.Count(string(text[:block[2]]), "\n")
+		t.Run(fmt.Sprintf("line %d", line), func(t *testing.T) {
+			body := string(text[block[2]:block[3]])
+			checkCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
+		})
+	}
+}
+
+// variables gives a value to each environment variable that a Caddyfile uses.
+func variables(text string) []string {
+	var env []string
+	for _, match := range usedVariable.FindAllStringSubmatch(text, -1) {
+		name := match[1] + match[2]
+		value := "example"
+		switch {
+		case strings.HasSuffix(name, "URL"):
+			value = "redis://127.0.0.1:6379"
+		case strings.Contains(name, "ADDR") || strings.Contains(name, "HOST"):
+			value = "127.0.0.1:6379"
+		}
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// standIns are files in place of those that a Caddyfile of the documentation names.
+type standIns struct{ ca, cert, key, secret string }
+
+func stand(t *testing.T) standIns {
+	t.Helper()
+	authority := redistest.NewAuthority(t)
+	files := standIns{ca: authority.CA, secret: filepath.Join(t.TempDir(), "secret")}
+	files.cert, files.key = authority.Issue(t, "caddy.test")
+	if err := os.WriteFile(files.secret, []byte("example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// replace chooses the stand-in for a path, which may follow "{file.".
+func (s standIns) replace(path string) string {
+	name := filepath.Base(path)
+	switch {
+	case strings.HasPrefix(path, "{file."):
+		return "{file." + s.secret
+	case strings.Contains(name, "key"):
+		return s.key
+	case strings.HasPrefix(name, "ca.") || strings.HasPrefix(name, "ca-") || strings.Contains(name, "-ca."):
+		return s.ca
+	case strings.HasPrefix(path, "/run/secrets/"):
+		return s.secret
+	}
+	return s.cert
+}
+
+// checkCaddyfile checks that Caddy's own commands have nothing to say against a Caddyfile.
+func checkCaddyfile(t *testing.T, text string, env []string) {
+	t.Helper()
+	path := writeCaddyfile(t, text)
+	for _, args := range [][]string{
+		{"fmt", "--diff", path},
+		{"adapt", "--config", path, "--adapter", "caddyfile"},
+		{"validate", "--config", path, "--adapter", "caddyfile"},
+	} {
+		if output, err := command(t, env, args...); err != nil {
+			t.Errorf("caddy %s: %v\n%s\n%s", args[0], err, output, text)
+		}
+	}
+}
+
+var granted = regexp.MustCompile(`[\s\x60]([+&][\w|+-]+)`)
+
+// TestReadme_grants_an_ACL_user_what_it_needs compares what is documented with what is tested.
+func TestReadme_grants_an_ACL_user_what_it_needs(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n### ACL\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	got, want := map[string]bool{}, map[string]bool{}
+	for _, match := range granted.FindAllStringSubmatch(section, -1) {
+		got[match[1]] = true
+	}
+	for _, command := range strings.Fields(commands + " " + databaseCommands + " " + clusterCommands + " " + sentinelCommands) {
+		want["+"+command] = true
+	}
+	for _, channel := range strings.Fields(sentinelChannels) {
+		want["&"+channel] = true
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("README.md grants %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,194 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// canary is in every hostile key, so that a log line with a key in it is found.
+const canary = "canary"
+
+// hostileKeys are keys of different clients, made to be taken for one another or for something else.
+func hostileKeys() []string {
+	keys := []string{
+		"", "{", "}", "{}", "}{", "{a}", "a{b}c", "}:default:c1d", "\x00", "\x00\x00", "\n", "\r\n", "\r\nSELECT 1\r\n",
+		"%", "%%", "%25", "%7B", "%7b", "%(", "%)", "%~", "%~0123", "%ip:127.0.0.1", "\xff", "\xff\xfe", "\xc3\x28", "\xc3",
+		"\ufffd", "é", "e\u0301", "{env.HOME}", "{http.request.host}", "{http.vars.client_ip}", "\\{", "*", "?", "[a]", "'", `"`, "|", " ", "  ", "\t",
+		"-1", "nil", "-inf", "redis.call('flushall')", "]] redis.call('flushall') --", "../..", "a:b:c",
+	}
+	for _, length := range []int{121, 122, 123, 127, 128, 129, 5000} {
+		keys = append(keys, strings.Repeat("x", length), strings.Repeat("{", length))
+	}
+	for i, key := range keys {
+		keys[i] = canary + key
+	}
+	return append(keys, "%~"+canary, "%ip:127.0.0.1"+canary, "{"+canary+"}", "\x00"+canary)
+}
+
+func TestHostile_keys_meet_nobody(t *testing.T) {
+	server := redistest.Start(t)
+	for source, global := range map[string]string{"memory": "", "redis": patient(server)} {
+		t.Run(source, func(t *testing.T) {
+			n := start(t, config(global, "redis_ratelimit {query.k} 1 24h"+tell))
+			keys := hostileKeys()
+			for _, want := range []string{"allowed ", "denied "} {
+				for _, key := range keys {
+					if a := n.get(t, "/?k="+url.QueryEscape(key)); a.body != want+source {
+						t.Errorf("key %.40q: got %v; want %s%s", key, a, want, source)
+					}
+				}
+			}
+			checkNoKeyIsLogged(t, n)
+			if source == "redis" {
+				checkNamesAreWhole(t, server, len(keys))
+			}
+		})
+	}
+}
+
+// checkNoKeyIsLogged checks this module's lines; Caddy's own quote the request.
+func checkNoKeyIsLogged(t *testing.T, n *node) {
+	t.Helper()
+	lines := n.log.lines(ours)
+	for _, line := range lines {
+		if strings.Contains(line.text, canary) {
+			t.Errorf("a client's key is logged: %s", line.text)
+		}
+	}
+	if len(lines) == 0 {
+		t.Error("nothing is logged at all, not even denials at DEBUG")
+	}
+}
+
+// checkNamesAreWhole checks that each client has one key in Redis, with one pair of braces.
+func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
+	t.Helper()
+	names, err := server.Client(t).Keys(t.Context(), "*").Result()
+	if err != nil || len(names) != clients {
+		t.Errorf("there are %d keys in Redis, error %v; want %d", len(names), err, clients)
+	}
+	whole := regexp.MustCompile(`^rl:\{[^{}]{1,128}\}:default:c1d$`)
+	for _, name := range names {
+		if !whole.MatchString(name) {
+			t.Errorf("a key is called %q", name)
+		}
+	}
+}
+
+func TestHostile_parts_of_a_composite_key_meet_nobody(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
+		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+tell))
+	pairs := [][2]string{
+		{"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"a", "b%7Cc"}, {"a|", "c"}, {"a", "|c"}, {"a||c", "x"}, {"a", "|c|x"},
+		{"ab", "c"}, {"a", "bc"}, {"a%", "7Cc"}, {"a%7", "Cc"}, {"%", "%"}, {"%%", "%25"},
+	}
+	for _, path := range []string{"/", "/adjacent"} {
+		for _, want := range []string{"allowed memory", "denied memory"} {
+			for _, pair := range pairs {
+				query := url.Values{"a": {path + pair[0]}, "b": {pair[1]}}.Encode()
+				if a := n.get(t, path+"?"+query); a.body != want {
+					t.Errorf("%s with %q: got %v; want %s", path, pair, a, want)
+				}
+			}
+		}
+	}
+}
+
+func TestHostile_long_headers_are_told_apart(t *testing.T) {
+	n := start(t, config("servers {\nmax_header_size 2MB\n}", "redis_ratelimit {header.X-Key} 1 24h"+tell))
+	long := strings.Repeat("x", 900_000)
+	for _, want := range []string{"allowed memory", "denied memory"} {
+		for _, end := range []string{"a", "b"} {
+			if a := n.get(t, "/", "X-Key: "+long+end); a.body != want {
+				t.Errorf("key …%s: status %d, body %q; want %s", end, a.status, a.body, want)
+			}
+		}
+	}
+}
+
+func TestForwarded_address_counts_only_from_trusted_proxies(t *testing.T) {
+	for trusted, want := range map[string]int{"": http.StatusTooManyRequests, "servers {\ntrusted_proxies static 127.0.0.0/8\n}": http.StatusOK} {
+		t.Run(fmt.Sprintf("trusted=%t", trusted != ""), func(t *testing.T) {
+			n := start(t, config(trusted, "redis_ratelimit {client_ip} 1 24h"+tell))
+			checkAdmitted(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.1"), "memory")
+			for _, spoofed := range []string{"192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8:0:1::1"} {
+				if a := n.get(t, "/", "X-Forwarded-For: "+spoofed); a.status != want {
+					t.Errorf("from %s: %v; want status %d", spoofed, a, want)
+				}
+			}
+			if a := n.get(t, "/", "X-Forwarded-For: 192.0.2.1"); a.status != http.StatusTooManyRequests {
+				t.Errorf("the first address again: %v; want it denied", a)
+			}
+		})
+	}
+}
+
+// TestEmpty_key_is_a_share_that_no_header_can_name has one client send no key, and others send
+// what its share might be called.
+func TestEmpty_key_is_a_share_that_no_header_can_name(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h"+tell))
+	for _, header := range []string{"X-Key: 127.0.0.1", "X-Key: %ip:127.0.0.1", "X-Key: %25ip:127.0.0.1", "X-Key: %ip%3A127.0.0.1", "X-Other: none"} {
+		checkAdmitted(t, n.get(t, "/", header), "memory")
+	}
+	for _, header := range []string{"X-Other: none", "X-Key:  ", "X-Key: 127.0.0.1"} {
+		if a := n.get(t, "/", header); a.body != "denied memory" {
+			t.Errorf("%s: got %v; want it denied", header, a)
+		}
+	}
+}
+
+func TestEmpty_key_can_be_skipped_or_rejected(t *testing.T) {
+	n := start(t, config("", `
+	redis_ratelimit /skip {header.X-Key} 1 24h {
+		on_empty_key skip
+	}
+	redis_ratelimit /reject {header.X-Key} 1 24h {
+		on_empty_key reject
+	}
+	respond ok`))
+	for range 3 {
+		if a := n.get(t, "/skip"); a.status != http.StatusOK || hasShare(a) {
+			t.Errorf("skip: got %v; want it passed without a share", a)
+		}
+		if a := n.get(t, "/reject"); a.status != http.StatusBadRequest || hasShare(a) {
+			t.Errorf("reject: got %v; want status 400", a)
+		}
+	}
+	if a := n.get(t, "/skip", "X-Key: jane"); a.status != http.StatusOK {
+		t.Errorf("skip with a key: got %v; want it allowed", a)
+	}
+	if a := n.get(t, "/reject", "X-Key: jane"); a.status != http.StatusTooManyRequests {
+		t.Errorf("reject with the same key: got %v; want it denied, because both are called default", a)
+	}
+}
+
+// TestForeign_value_under_a_key_harms_nobody_else writes what the scripts cannot read.
+func TestForeign_value_under_a_key_harms_nobody_else(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	n := start(t, config(patient(server), "redis_ratelimit {query.k} 1000 24h"+tell))
+	for key, write := range map[string][]any{
+		canary + "list":  {"rpush", "rl:{canarylist}:default:c1d", "x"},
+		canary + "short": {"set", "rl:{canaryshort}:default:c1d", "x"},
+		canary + "long":  {"set", "rl:{canarylong}:default:c1d", strings.Repeat("\xff", 24)},
+	} {
+		if err := client.Do(t.Context(), write...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if a := n.get(t, "/?k="+key); a.status != http.StatusOK && a.status != http.StatusTooManyRequests {
+			t.Errorf("%s: got %v", key, a)
+		}
+		checkAdmitted(t, n.get(t, "/?k=other"), "redis")
+	}
+	for _, line := range n.log.lines(ours) {
+		if strings.Contains(line.text, canary) {
+			t.Errorf("a client's key is logged: %s", line.text)
+		}
+	}
+}

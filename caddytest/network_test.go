@@ -1,0 +1,91 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestDistant_redis_with_TLS_and_password_decides_everything has a round trip of 40ms under the
+// default timeout of 100ms. Connecting takes several of them, in the background.
+func TestDistant_redis_with_TLS_and_password_decides_everything(t *testing.T) {
+	authority := redistest.NewAuthority(t)
+	address, args := authority.ServeTLS(t)
+	redistest.Start(t, append(args, "--requirepass", "secret")...)
+	proxy := redistest.NewProxy(t, address)
+	proxy.Delay(40 * time.Millisecond)
+	n := start(t, config("redis_ratelimit {\nredis {\naddress "+proxy.Addr+"\npassword {env.REDIS_PASSWORD}\ntls {\nca "+authority.CA+"\n}\n}\n}",
+		"redis_ratelimit same 1000000 24h"+tell), "REDIS_PASSWORD=secret")
+	waitForRedis(t, n, "/")
+	redistest.WaitFor(t, "as many connections are open as the clients need", func() error {
+		if elsewhere := decidedElsewhere(t, n, 16, 5); elsewhere > 0 {
+			return fmt.Errorf("%d requests were not decided by Redis", elsewhere)
+		}
+		return nil
+	})
+	var elsewhere int64
+	for range 3 { // a busy machine may lose 60ms, but not in each of three rounds
+		if elsewhere = decidedElsewhere(t, n, 16, 20); elsewhere == 0 {
+			return
+		}
+	}
+	t.Errorf("%d of 320 requests were not decided by Redis\n%v", elsewhere, n.log.lines(ours))
+}
+
+// decidedElsewhere has clients ask at once and counts the requests that Redis did not decide.
+func decidedElsewhere(t *testing.T, n *node, clients, each int) int64 {
+	t.Helper()
+	var elsewhere atomic.Int64
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for range each {
+				a, err := n.try(http.MethodGet, n.URL, "")
+				if err != nil {
+					t.Error(err)
+				}
+				if a.body != "allowed redis" {
+					elsewhere.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return elsewhere.Load()
+}
+
+// TestLost_reply_counts_at_most_once cuts the connection after Redis has decided and before its
+// reply is through.
+func TestLost_reply_counts_at_most_once(t *testing.T) {
+	const limit, cuts = 1000, 5
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	n := start(t, config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+tell))
+	admitted, lost := 0, 0
+	for i := range 10 * cuts {
+		if i%10 == 5 {
+			proxy.CutNextReply()
+		}
+		switch a := n.get(t, "/"); a.status {
+		case http.StatusOK:
+			admitted++
+		case http.StatusServiceUnavailable:
+			lost++
+		default:
+			t.Fatalf("got %v", a)
+		}
+	}
+	last := n.get(t, "/")
+	remaining, err := strconv.Atoi(last.header.Get("X-Ratelimit-Remaining"))
+	if err != nil {
+		t.Fatalf("got %v", last)
+	}
+	if counted := limit - remaining - 1; lost != cuts || counted < admitted || counted > admitted+cuts {
+		t.Errorf("%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
+	}
+}

@@ -1,0 +1,191 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// outages are the ways in which Redis fails here, and how it comes back.
+var outages = []struct {
+	name     string
+	fail     func(t testing.TB, s *redistest.Server)
+	comeBack func(t testing.TB, s *redistest.Server)
+}{
+	{"paused", func(t testing.TB, s *redistest.Server) { s.Pause(t) }, func(t testing.TB, s *redistest.Server) { s.Resume(t) }},
+	{"killed", func(_ testing.TB, s *redistest.Server) { s.Kill() }, func(t testing.TB, s *redistest.Server) { s.Run(t) }},
+}
+
+const (
+	// timeout is the default of the option.
+	timeout = 100 * time.Millisecond
+
+	// slack is what a busy machine of two cores may add; on an idle one it is below 20ms.
+	slack = 150 * time.Millisecond
+
+	// outageLength lets two probes happen.
+	outageLength = 2300 * time.Millisecond
+)
+
+func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
+	checks := map[string]func(testing.TB, answer){
+		"local": func(t testing.TB, a answer) {
+			switch a.body {
+			case "allowed redis", "allowed fallback":
+				if a.status != http.StatusOK || a.header.Get("X-Ratelimit-Limit") != "1000000" {
+					t.Errorf("got %v; want a decision by the same policy", a)
+				}
+			default:
+				t.Errorf("got %v", a)
+			}
+		},
+		"open": func(t testing.TB, a answer) {
+			if a.status == http.StatusOK && a.body == "allowed redis" {
+				return // it came before the outage was known
+			}
+			if a.status != http.StatusOK || a.body != "failed_open redis" || hasShare(a) || a.header.Get("Retry-After") != "" {
+				t.Errorf("got %v; want it let through, without X-RateLimit headers", a)
+			}
+		},
+		"closed": func(t testing.TB, a answer) {
+			if a.status == http.StatusOK && a.body == "allowed redis" {
+				return // it came before the outage was known
+			}
+			checkRefusal(t, a, http.StatusServiceUnavailable)
+			if a.body != "failed_closed redis" || hasShare(a) {
+				t.Errorf("got %v; want failed_closed without X-RateLimit headers", a)
+			}
+		},
+	}
+	for mode, check := range checks {
+		for _, outage := range outages {
+			t.Run(mode+" while "+outage.name, func(t *testing.T) {
+				server := redistest.Start(t)
+				n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode "+mode+"\n}",
+					"redis_ratelimit {query.k} 1000000 24h"+tell))
+				waitForRedis(t, n, "/?k=before")
+				outage.fail(t, server)
+				slowest := requestsDuring(t, n, outageLength, check)
+				if slowest >= timeout+slack {
+					t.Errorf("the slowest answer took %v; none may wait for longer than %v", slowest, timeout)
+				}
+				t.Logf("the slowest answer took %v", slowest)
+				outage.comeBack(t, server)
+				waitForRedis(t, n, "/?k=after")
+				checkOutageLog(t, n)
+			})
+		}
+	}
+}
+
+// hasShare tells whether an answer shows a share.
+func hasShare(a answer) bool {
+	for name := range a.header {
+		if strings.HasPrefix(name, "X-Ratelimit-") {
+			return true
+		}
+	}
+	return false
+}
+
+// waitForRedis asks until Redis decides.
+func waitForRedis(t testing.TB, n *node, path string) {
+	t.Helper()
+	redistest.WaitFor(t, "Redis decides", func() error {
+		if a := n.get(t, path); a.body != "allowed redis" {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+}
+
+// requestsDuring has 8 clients ask one request after the other for that long, checks the answers
+// and returns the longest time that one took.
+func requestsDuring(t *testing.T, n *node, length time.Duration, check func(testing.TB, answer)) time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	var slowest time.Duration
+	var group sync.WaitGroup
+	end := time.Now().Add(length)
+	for i := range 8 {
+		group.Go(func() {
+			for time.Now().Before(end) && !t.Failed() {
+				a, err := n.try(http.MethodGet, n.URL+fmt.Sprint("/?k=", i), "")
+				mu.Lock()
+				if err != nil {
+					t.Error(err)
+				} else {
+					check(t, a)
+				}
+				slowest = max(slowest, a.took)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return slowest
+}
+
+// checkOutageLog checks that the outage was told once when it began and once when it ended.
+func checkOutageLog(t testing.TB, n *node) {
+	t.Helper()
+	redistest.WaitFor(t, "the log tells of the recovery", func() error {
+		if len(n.log.recoveries()) == 0 {
+			return fmt.Errorf("%v", n.log.lines(ours))
+		}
+		return nil
+	})
+	if begun, ended := n.log.outages(), n.log.recoveries(); len(begun) != 1 || len(ended) != 1 ||
+		!strings.HasPrefix(begun[0].Message, "redis cannot decide") {
+		t.Errorf("the log tells of outages %v and recoveries %v; want one each", begun, ended)
+	}
+}
+
+// TestOutage_enforces_the_same_limits_locally spends a share on Redis, then one on this node, then
+// finds the first one as it was.
+func TestOutage_enforces_the_same_limits_locally(t *testing.T) {
+	server := redistest.Start(t)
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit same 3 24h"+tell))
+	waitForRedis(t, n, "/")
+	server.Pause(t)
+	for i := range int64(3) {
+		a := n.get(t, "/")
+		checkAdmitted(t, a, "fallback")
+		checkShare(t, a, 3, 2-i)
+	}
+	a := n.get(t, "/")
+	checkRefusal(t, a, http.StatusTooManyRequests)
+	if a.body != "denied fallback" {
+		t.Errorf("got %v; want it denied by the fallback", a)
+	}
+	server.Resume(t)
+	redistest.WaitFor(t, "redis decides again", func() error {
+		if a = n.get(t, "/"); a.body != "denied redis" && a.body != "allowed redis" {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	checkOutageLog(t, n)
+}
+
+// TestOutage_of_one_mode_per_handler has handlers override the global option.
+func TestOutage_of_one_mode_per_handler(t *testing.T) {
+	server := redistest.Start(t)
+	site := ""
+	for _, mode := range []string{"local", "open", "closed"} {
+		site += "redis_ratelimit /" + mode + " same 1000000 24h {\nfail_mode " + mode + "\n}\n"
+	}
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode closed\n}", site+tell))
+	waitForRedis(t, n, "/local")
+	server.Kill()
+	for path, want := range map[string]string{"/local": "allowed fallback", "/open": "failed_open redis", "/closed": "failed_closed redis"} {
+		if a := n.get(t, path); a.body != want {
+			t.Errorf("%s: got %v, want %s", path, a, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package caddytest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// stores are the two places where counts live: the global option for each, and its source.
+func stores(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{"memory": "", "redis": patient(redistest.Start(t))}
+}
+
+func TestReload_keeps_every_count(t *testing.T) {
+	for source, global := range stores(t) {
+		t.Run(source, func(t *testing.T) {
+			site := "redis_ratelimit same 5 24h" + tell
+			n := start(t, config(global, site))
+			for i := range int64(5) {
+				a := n.get(t, "/")
+				checkAdmitted(t, a, source)
+				checkShare(t, a, 5, 4-i)
+				n.reload(t, config(global, site+"\nheader X-Round "+strings.Repeat("x", int(i+1))))
+			}
+			checkRefusal(t, n.get(t, "/"), http.StatusTooManyRequests)
+		})
+	}
+}
+
+func TestReload_with_another_limit_applies_it_to_live_counts(t *testing.T) {
+	for source, global := range stores(t) {
+		t.Run(source, func(t *testing.T) {
+			n := start(t, config(global, "redis_ratelimit same 5 24h"+tell))
+			for range 4 {
+				checkAdmitted(t, n.get(t, "/"), source)
+			}
+			n.reload(t, config(global, "redis_ratelimit same 10 24h"+tell))
+			checkShare(t, n.get(t, "/"), 10, 5)
+			n.reload(t, config(global, "redis_ratelimit same 3 24h"+tell))
+			checkRefusal(t, n.get(t, "/"), http.StatusTooManyRequests)
+			n.reload(t, config(global, "redis_ratelimit same 20 24h"+tell))
+			checkShare(t, n.get(t, "/"), 20, 14)
+		})
+	}
+}
+
+func TestReload_with_another_window_counts_anew(t *testing.T) {
+	for source, global := range stores(t) {
+		t.Run(source, func(t *testing.T) {
+			n := start(t, config(global, "redis_ratelimit same 1 24h"+tell))
+			checkAdmitted(t, n.get(t, "/"), source)
+			n.reload(t, config(global, "redis_ratelimit same 1 48h"+tell))
+			checkAdmitted(t, n.get(t, "/"), source)
+		})
+	}
+}
+
+func TestFailed_reload_keeps_serving_and_keeps_every_count(t *testing.T) {
+	const site = "redis_ratelimit same 5 24h" + tell
+	for source, global := range stores(t) {
+		mistakes := map[string]struct{ text, complaint string }{
+			"a syntax error":             {config(global, site) + ":1 {\n", "expecting '}'"},
+			"a wrong option":             {config(global, "redis_ratelimit same 5 0s"), "window"},
+			"two meanings of a name":     {config(global, "redis_ratelimit /a same 5 24h\nredis_ratelimit /b same 6 24h"), "two meanings"},
+			"another module's error":     {config(global, site+"\ntls /nowhere.pem /nowhere.key"), "nowhere.pem"},
+			"an unresolved placeholder":  {config("redis_ratelimit {\nredis redis://:{env.NOWHERE}@127.0.0.1:1\n}", site), "env.NOWHERE"},
+			"a missing certificate file": {config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\ntls {\nca /nowhere.pem\n}\n}\n}", site), "nowhere.pem"},
+		}
+		t.Run(source, func(t *testing.T) {
+			n := start(t, config(global, site))
+			checkAdmitted(t, n.get(t, "/"), source)
+			for name, mistake := range mistakes {
+				a := n.load(t, mistake.text)
+				if a.status != http.StatusBadRequest || !strings.Contains(a.body, mistake.complaint) {
+					t.Errorf("reload with %s: %v; want status 400 and %q", name, a, mistake.complaint)
+				}
+			}
+			checkShare(t, n.get(t, "/"), 5, 3)
+			n.reload(t, config(global, site+"\nheader X-Round 2"))
+			checkShare(t, n.get(t, "/"), 5, 2)
+		})
+	}
+}
+
+// TestConflict_through_JSON_is_refused_too loads a configuration that no Caddyfile was made into.
+func TestConflict_through_JSON_is_refused_too(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 5 24h"+tell))
+	handler := func(limit string) string {
+		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
+	}
+	text := `{"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[` + handler("5") + "," + handler("6") + `]}}}}}`
+	a := n.send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json")
+	for _, part := range []string{`policy \"p\"`, "limit 5,", "limit 6,"} {
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, part) {
+			t.Errorf("got %v; want status 400 and %s", a, part)
+		}
+	}
+	checkShare(t, n.get(t, "/"), 5, 4)
+}

@@ -1,0 +1,99 @@
+package caddytest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// forms are the ways in which a secret could show in a log, an answer or an error.
+func forms(secret string) []string {
+	quoted, err := json.Marshal(secret)
+	if err != nil {
+		panic(err)
+	}
+	return []string{secret, strings.Trim(string(quoted), `"`), url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("u", secret).String()[2:]}
+}
+
+// checkSecrets checks that no value of the environment shows in the log or in /config/.
+func checkSecrets(t *testing.T, n *node, env []string) {
+	t.Helper()
+	shown := map[string]string{
+		"the log":  n.log.String(),
+		"/config/": n.send(t, "GET", n.Admin+"/config/", "").body,
+	}
+	for _, place := range slices.Sorted(maps.Keys(shown)) {
+		for _, pair := range env {
+			name, value, _ := strings.Cut(pair, "=")
+			if strings.Contains(name, "PASSWORD") || strings.Contains(name, "SECRET") {
+				checkHidden(t, place, shown[place], value)
+			}
+		}
+	}
+}
+
+// checkHidden checks that a text shows a secret in none of the forms that it may take.
+func checkHidden(t *testing.T, place, text, secret string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		for _, form := range forms(secret) {
+			if strings.Contains(line, form) {
+				t.Errorf("%s shows the secret %q: %s", place, secret, line)
+				break
+			}
+		}
+	}
+}
+
+// TestSecrets_show_nowhere_when_Redis_refuses_them has wrong passwords, which Redis and the client
+// complain about.
+func TestSecrets_show_nowhere_when_Redis_refuses_them(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "the right one")
+	for name, option := range map[string]string{
+		"URL":           "redis redis://someone:{env.REDIS_PASSWORD}@" + server.Addr,
+		"block":         "redis {\naddress " + server.Addr + "\nusername someone\npassword {env.REDIS_PASSWORD}\n}",
+		"cluster":       "redis {\nmode cluster\naddress " + server.Addr + "\npassword {env.REDIS_PASSWORD}\n}",
+		"sentinel":      "redis {\nmode sentinel\nmaster m\naddress " + server.Addr + "\nsentinel_password {env.REDIS_PASSWORD}\n}",
+		"no such host":  "redis redis://:{env.REDIS_PASSWORD}@nowhere.invalid:6379",
+		"no such files": "redis unix://:{env.REDIS_PASSWORD}@/nowhere.sock",
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := []string{"REDIS_PASSWORD=" + password, "SECRET=pepper and salt"}
+			n := start(t, config("redis_ratelimit {\nhash_keys {env.SECRET}\n"+option+"\n}", "redis_ratelimit same 3 24h"+tell), env...)
+			checkAdmitted(t, n.get(t, "/"), "fallback")
+			checkSecrets(t, n, env)
+		})
+	}
+}
+
+// TestSecrets_show_in_no_error loads what cannot be right, with passwords in it.
+func TestSecrets_show_in_no_error(t *testing.T) {
+	const secret = "hunter2%zz"
+	n := start(t, config("", "redis_ratelimit same 3 24h"+tell), "WRONG_URL=redis://user:"+secret+"@host:port", "SECRET="+secret)
+	for name, option := range map[string]string{
+		"a URL that cannot be parsed":          "redis redis://user:" + secret + "@127.0.0.1:6379",
+		"a wrong scheme":                       "redis http://user:hunter2@127.0.0.1:6379",
+		"a wrong port":                         "redis redis://user:hunter2@127.0.0.1:99999",
+		"a wrong database":                     "redis redis://user:hunter2@127.0.0.1:6379/x",
+		"a parameter":                          "redis redis://127.0.0.1:6379?password=hunter2",
+		"a placeholder for the whole URL":      "redis {env.WRONG_URL}",
+		"a placeholder with a wrong port":      "redis redis://user:{env.SECRET}@127.0.0.1:port",
+		"a secret where an address is":         "redis {\naddress {env.WRONG_URL}\n}",
+		"a URL where an address is":            "redis {\naddress redis://user:hunter2@127.0.0.1:6379\n}",
+		"a second password":                    "redis {\naddress 127.0.0.1:1\npassword hunter2 hunter2\n}",
+		"a URL and a block":                    "redis redis://user:hunter2@127.0.0.1:6379 {\ndb 3\n}",
+		"a secret with the option's name gone": "redis {\naddress 127.0.0.1:1\nmaster m\npassword hunter2\n}",
+	} {
+		a := n.load(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 3 24h"))
+		if a.status != http.StatusBadRequest || strings.Contains(a.body, "hunter2") {
+			t.Errorf("%s: got %v; want status 400 without the password", name, a)
+		}
+	}
+	checkHidden(t, "the log", n.log.String(), "hunter2")
+}

@@ -1,0 +1,135 @@
+package caddytest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// patient is a global option that waits for Redis longer than a busy machine can make it wait, so
+// that no decision falls back to a node's own memory.
+func patient(server *redistest.Server) string {
+	return "redis_ratelimit {\nredis redis://" + server.Addr + "\ntimeout 10s\n}"
+}
+
+// crowd has 64 clients ask at once, each a few times, in turn at each of the nodes, and counts the
+// answers that are 200. All others must be 429.
+func crowd(t *testing.T, path string, each int, nodes ...*node) int {
+	t.Helper()
+	const clients = 64
+	var mu sync.Mutex
+	admitted := 0
+	var errs []error
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			for j := range each {
+				n := nodes[(i+j)%len(nodes)]
+				a, err := n.try(http.MethodGet, n.URL+path, "")
+				mu.Lock()
+				switch {
+				case err != nil:
+					errs = append(errs, err)
+				case a.status == http.StatusOK && a.body == "allowed redis":
+					admitted++
+				case a.status != http.StatusTooManyRequests || !a.deniedByRedis():
+					errs = append(errs, fmt.Errorf("got %v", a))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return admitted
+}
+
+// TestTwo_nodes_admit_exactly_the_limit_together uses a window of a day, in which a bucket drains
+// by one in a quarter of an hour, and one of a minute where the algorithm admits exactly the limit
+// in it.
+func TestTwo_nodes_admit_exactly_the_limit_together(t *testing.T) {
+	site := ""
+	windows := map[string][]string{}
+	for _, algorithm := range limiter.Algorithms() {
+		windows[algorithm] = []string{"24h"}
+		switch algorithm {
+		case "sliding_window_counter", "sliding_window_log", "fixed_window":
+			windows[algorithm] = []string{"24h", "1m"}
+		}
+		for _, window := range windows[algorithm] {
+			name := algorithm + "-" + window
+			site += fmt.Sprintf("redis_ratelimit /%s {\nname %s\nkey {query.k}\nlimit 100\nwindow %s\nalgorithm %s\n}\n", name, name, window, algorithm)
+		}
+	}
+	global := patient(redistest.Start(t))
+	first, second := start(t, config(global, site+tell)), start(t, config(global, site+tell))
+	for _, algorithm := range limiter.Algorithms() {
+		for _, window := range windows[algorithm] {
+			t.Run(algorithm+" "+window, func(t *testing.T) {
+				length, err := time.ParseDuration(window)
+				if err != nil {
+					t.Fatal(err)
+				}
+				admitted := withinOneWindow(t, length, func(key string) int {
+					return crowd(t, "/"+algorithm+"-"+window+"?k="+key, 4, first, second)
+				})
+				if admitted != 100 {
+					t.Errorf("%d requests passed, want 100", admitted)
+				}
+			})
+		}
+	}
+}
+
+// withinOneWindow has a count made, once more with another key if the fixed windows of that length
+// rolled meanwhile.
+func withinOneWindow(t *testing.T, window time.Duration, count func(key string) int) int {
+	t.Helper()
+	for attempt := range 2 {
+		before := time.Now().Truncate(window)
+		admitted := count(fmt.Sprint("client-", attempt))
+		if time.Now().Truncate(window).Equal(before) {
+			return admitted
+		}
+	}
+	t.Fatalf("counting took longer than the window of %v", window)
+	return 0
+}
+
+func TestScript_flush_amid_traffic_is_invisible(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+tell))
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	flushes := 0
+	group.Go(func() {
+		for ; ; flushes++ {
+			select {
+			case <-done:
+				return
+			default:
+				if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	admitted := crowd(t, "/", 20, n)
+	close(done)
+	group.Wait()
+	if admitted != 1000 || flushes < 3 {
+		t.Errorf("%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
+	}
+	if lines := n.log.outages(); len(lines) > 0 {
+		t.Errorf("the log tells of an outage: %v", lines)
+	}
+}
