@@ -15,8 +15,12 @@ const (
 	// maxQueue is the most requests that wait for a lane; further ones are not decided.
 	maxQueue = 16384
 
-	// maxLanes is the most batches in flight.
+	// maxLanes is the most batches in flight that a long round trip is reason for.
 	maxLanes = 16
+
+	// maxStalled is the most batches in flight once some do not come back. Where one of twenty
+	// takes 50 ms, ten are out at any time, and now and then twice as many.
+	maxStalled = 48
 
 	// laneSpan is the part of the round trip that one more lane is worth. On a link without delay
 	// there is one: with two, batches are half as large, and cost more than they save.
@@ -155,7 +159,7 @@ func (b *batcher) relieve() {
 	if len(b.waiting) == 0 {
 		return
 	}
-	if b.stalls() && b.lanes < maxLanes {
+	if b.stalls() && b.lanes < maxStalled {
 		b.lanes++
 		go b.lane()
 	}

@@ -143,7 +143,7 @@ func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	g := newGate()
 	g.watched = false
 	var group sync.WaitGroup
-	for range maxLanes {
+	for range maxStalled {
 		group.Add(1)
 		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
 		<-g.started // though none of those before has come back

@@ -37,7 +37,7 @@ type ClientOptions struct {
 	DB                                 int // not on a cluster
 
 	TLS      *tls.Config   // nil: plain
-	PoolSize int           // connections per node; 0: 10 for each CPU, at least 20
+	PoolSize int           // connections per node; 0: 10 for each CPU, at least 50
 	Timeout  time.Duration // of one command on an open connection; required
 }
 
@@ -52,7 +52,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(20, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(maxStalled+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
