@@ -122,8 +122,8 @@ func (a *App) check() error {
 	return nil
 }
 
-// Start says where the counts live, and connects in the background, so that the first requests
-// find connections.
+// Start says where the counts live, and connects in the background, so that the first request
+// finds a connection.
 func (a *App) Start() error {
 	if a.remote == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
@@ -134,7 +134,7 @@ func (a *App) Start() error {
 	go func(remote *sharedRedis, logger *zap.Logger) {
 		ctx, cancel := context.WithTimeout(context.Background(), limiter.ConnectBudget)
 		defer cancel()
-		if err := limiter.Connect(ctx, remote.store.Client()); err != nil {
+		if err := limiter.Ping(ctx, remote.store.Client()); err != nil {
 			logger.Debug("redis does not answer yet", zap.Error(err))
 		}
 	}(a.remote, a.logger)

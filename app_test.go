@@ -95,7 +95,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
 	checkReferences(t, 4, 3)
-	if err := limiter.Connect(context.Background(), apps[1].remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
+	if err := limiter.Ping(context.Background(), apps[1].remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
 		t.Errorf("the shared client answers %v; want it open, and nobody there", err)
 	}
 	endSecond()

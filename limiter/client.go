@@ -207,19 +207,7 @@ func (o *ClientOptions) setDB(text string) error {
 	return nil
 }
 
-// Connect opens as many connections as a link of this length needs, within the context: all ask for
-// a sign of life at once, so that on a short link a few serve all of them and on a long one each
-// has its own. The first error is returned.
-func Connect(ctx context.Context, client redis.UniversalClient) error {
-	errs := make(chan error, maxLanes)
-	for range maxLanes {
-		go func() { errs <- client.Process(ctx, once{redis.NewCmd(ctx, "ping")}) }()
-	}
-	var first error
-	for range maxLanes {
-		if err := <-errs; first == nil {
-			first = err
-		}
-	}
-	return first
+// Ping connects and asks for a sign of life, within the context.
+func Ping(ctx context.Context, client redis.UniversalClient) error {
+	return client.Process(ctx, once{redis.NewCmd(ctx, "ping")})
 }
