@@ -17,13 +17,14 @@ func SystemClock() int64 { return time.Now().UnixMicro() }
 // decayed to empty are forgotten as new ones arrive.
 type Memory struct {
 	clock  Clock
+	grace  int64 // microseconds that a share is kept beyond its end, as in Redis
 	mu     sync.RWMutex
 	tables map[string]*table // by Policy.ID
 }
 
 // NewMemory returns an empty store on the given clock.
 func NewMemory(clock Clock) *Memory {
-	return &Memory{clock: clock, tables: map[string]*table{}}
+	return &Memory{clock: clock, grace: 1000, tables: map[string]*table{}}
 }
 
 // Decide implements [Store]. It never fails and does not wait.

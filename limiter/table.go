@@ -102,9 +102,10 @@ const sweepSample = 4
 func (s *shard) sweep(p *Policy, now int64) {
 	t := &p.terms
 	tick, kernel := now/t.tick, p.algorithm.kernel
+	ended := tick - p.table.Load().owner.grace/t.tick
 	looked := 0
 	for key, value := range s.plain {
-		if kernel.expires(share{numbers: value}, tick, t) <= tick {
+		if kernel.expires(share{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
 		}
 		if looked++; looked == sweepSample {
@@ -112,7 +113,7 @@ func (s *shard) sweep(p *Policy, now int64) {
 		}
 	}
 	for key, value := range s.logs {
-		if kernel.expires(share{log: value}, tick, t) <= tick {
+		if kernel.expires(share{log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
 		if looked++; looked == sweepSample {
