@@ -7,7 +7,7 @@ import (
 
 // breaker keeps requests from waiting for a Redis that does not answer. It opens on failures;
 // while it is open nothing is sent but, once an interval, a single probe, whose success closes it.
-// It is written out here because a request costs two atomic loads, where the usual libraries take a
+// It is written out here because a request costs a few atomic operations, where the usual libraries take a
 // lock and allocate for each.
 type breaker struct {
 	now      func() time.Time
