@@ -88,8 +88,9 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		if err != nil {
 			return nil, err
 		}
-		store := limiter.NewRedis(client, limiter.RedisOptions{Timeout: o.Client.Timeout, Naming: o.Naming})
-		return &sharedRedis{key: key, store: store, guard: limiter.NewGuard(store, local, guardOptions(o))}, nil
+		store := limiter.NewRedis(client, storeOptions(o))
+		guard := limiter.NewGuard(store, local, limiter.GuardOptions{DenyAge: o.DenyAge})
+		return &sharedRedis{key: key, store: store, guard: guard}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -101,12 +102,12 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 	return remote, nil
 }
 
-// guardOptions log an outage of Redis once when it begins and once when it ends. The store outlives
+// storeOptions log an outage of Redis once when it begins and once when it ends. The store outlives
 // the loggers of configurations, so the one of the moment is asked for.
-func guardOptions(o redisOptions) limiter.GuardOptions {
+func storeOptions(o redisOptions) limiter.RedisOptions {
 	logger := func() *zap.Logger { return caddy.Log().Named(appName) }
-	return limiter.GuardOptions{
-		DenyAge: o.DenyAge,
+	return limiter.RedisOptions{
+		Timeout: o.Client.Timeout, Naming: o.Naming,
 		OnOutage: func(err error) {
 			logger().Warn("redis cannot decide; handlers do what their fail_mode says", zap.String("kind", limiter.Kind(err)), zap.Error(err))
 		},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -66,6 +67,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	runtime.GOMAXPROCS(runtime.NumCPU() + 2) // one waits in a system call until requests are due
 	groups := selected(plan(o.connections), o.only)
 	if len(groups) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)

@@ -151,13 +151,14 @@ func slowSection(peak *trial) *section {
 	trials := []*trial{
 		wrkTrial("slow/evalsha", "one EVALSHA a request", serverEvalSHASlow, manyClients),
 		wrkTrial("slow/redis", "this module, Redis", serverRedisSlow, manyClients).aim(report.Target{Within: 10 * time.Millisecond}),
+		wrkTrial("slow/bare", "bare Caddy, which asks no Redis", serverBare, manyClients),
 	}
 	for _, t := range trials {
-		t.peak, t.share, t.others, t.Measure = peak, peakShare, true, report.P99
+		t.peak, t.share, t.others, t.Measure = peak, peakShare/2, t.server != serverBare, report.P99
 	}
 	return &section{
 		title:  "5 % of replies 50 ms late, p99",
-		note:   "The p99 is that of the other requests, those whose reply came in time, at the constant load of the rows before. A reply is what Redis sends at once, so that a batch is late as a whole.",
+		note:   "The p99 is that of the other requests, those whose reply came in time, at half the constant load of the rows before, under which the bare Caddy has a p99 well below the target. A reply is what Redis sends at once, so that a batch is late as a whole.",
 		trials: trials,
 	}
 }

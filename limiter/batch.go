@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -14,21 +13,6 @@ const (
 
 	// maxQueue is the most requests that wait for a lane; further ones are not decided.
 	maxQueue = 16384
-
-	// maxLanes is the most batches in flight that a long round trip is reason for.
-	maxLanes = 16
-
-	// maxStalled is the most batches in flight once some do not come back. Where one of twenty
-	// takes 50 ms, ten are out at any time, and now and then twice as many.
-	maxStalled = 48
-
-	// laneSpan is the part of the round trip that one more lane is worth. On a link without delay
-	// there is one: with two, batches are half as large, and cost more than they save.
-	laneSpan = time.Millisecond
-
-	// stallSpan, and two round trips, is how long a batch may be in flight before those that wait
-	// for it go without it.
-	stallSpan = time.Millisecond
 )
 
 // batcher sends calls in batches: those that arrive while all lanes are busy travel together in
@@ -41,19 +25,16 @@ type batcher struct {
 
 	mu      sync.Mutex
 	waiting []*call
-	lanes   int
+	lanes   lanes
 	ready   int         // connections that have answered and are not in use
-	sent    time.Time   // when the last batch went
-	stall   *time.Timer // looks after calls that wait; nil before the first
+	late    *time.Timer // looks after calls that wait; nil before the first
 	watched bool        // the timer runs
-
-	roundTrip atomic.Int64 // nanoseconds, a slowly forgotten minimum
 }
 
 // do has a call decided within the timeout. It returns nil when the call's err and results are
 // valid; otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
-	if b.lead() {
+	if b.lead(c) {
 		b.sendAlone(c, timeout)
 		return nil
 	}
@@ -65,15 +46,15 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 
 // lead tells whether the caller is to send its call itself, as a lane of its own: nothing waits, a
 // lane is free, and a connection is ready, so that it will not have to wait for one.
-func (b *batcher) lead() bool {
+func (b *batcher) lead(c *call) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ready == 0 || len(b.waiting) > 0 || b.lanes >= b.allowedLanes() {
+	if b.ready == 0 || len(b.waiting) > 0 || !b.lanes.mayOpen(1) {
 		return false
 	}
-	b.lanes++
+	b.lanes.open++
 	b.ready--
-	b.sent = time.Now()
+	b.lanes.depart(&c.flight)
 	return true
 }
 
@@ -82,25 +63,22 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.send()
-	b.sendTimed(ctx, c.alone[:])
+	answered := b.send(ctx, c.alone[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) > 0 {
+	b.land(&c.flight, answered)
+	if len(b.waiting) > 0 && !b.lanes.tooMany() {
 		go b.lane()
 	} else {
-		b.lanes--
+		b.lanes.open--
 	}
 }
 
-// sendTimed sends a batch and learns from it.
-func (b *batcher) sendTimed(ctx context.Context, calls []*call) {
-	start := time.Now()
-	answered := b.send(ctx, calls)
-	b.observe(time.Since(start))
+// land ends a flight. The lock must be held.
+func (b *batcher) land(f *flight, answered bool) {
+	b.lanes.land(f)
 	if answered {
-		b.mu.Lock()
 		b.ready++
-		b.mu.Unlock()
 	}
 }
 
@@ -133,25 +111,36 @@ func (b *batcher) enqueue(c *call) error {
 		return errOverload
 	}
 	b.waiting = append(b.waiting, c)
+	b.lanes.giveUpOnLate()
 	b.startLane()
 	b.watch()
 	return nil
 }
 
-// watch looks again after the span of a stall. The lock must be held.
-func (b *batcher) watch() {
-	switch {
-	case b.watched:
-		return
-	case b.stall == nil:
-		b.stall = time.AfterFunc(b.stallSpan(), b.relieve)
-	default:
-		b.stall.Reset(b.stallSpan())
+// startLane starts a lane if there is work that the lanes there are will not take at once. The
+// lock must be held.
+func (b *batcher) startLane() {
+	if len(b.waiting) > 0 && b.lanes.mayOpen(len(b.waiting)) {
+		b.lanes.open++
+		go b.lane()
 	}
-	b.watched = true
 }
 
-// relieve starts a further lane for calls that wait behind batches that do not come back.
+// watch has calls that wait looked after when the batches ahead of them ought to be back. The lock
+// must be held.
+func (b *batcher) watch() {
+	if b.watched {
+		return
+	}
+	b.watched = true
+	if wait := b.lanes.untilNews(); b.late == nil {
+		b.late = time.AfterFunc(wait, b.relieve)
+	} else {
+		b.late.Reset(wait)
+	}
+}
+
+// relieve goes on without batches that do not come back.
 func (b *batcher) relieve() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,44 +148,24 @@ func (b *batcher) relieve() {
 	if len(b.waiting) == 0 {
 		return
 	}
-	if b.stalls() && b.lanes < maxStalled {
-		b.lanes++
-		go b.lane()
-	}
+	b.lanes.giveUpOnLate()
+	b.startLane()
 	b.watch()
-}
-
-// stalls tells whether no batch has gone for the span of a stall. The lock must be held.
-func (b *batcher) stalls() bool { return time.Since(b.sent) >= b.stallSpan() }
-
-func (b *batcher) stallSpan() time.Duration {
-	return stallSpan + 2*time.Duration(b.roundTrip.Load())
-}
-
-// startLane starts a lane if there is work that the lanes there are will not take at once. The
-// lock must be held.
-func (b *batcher) startLane() {
-	if len(b.waiting) > 0 && b.lanes < b.allowedLanes() {
-		b.lanes++
-		go b.lane()
-	}
-}
-
-// allowedLanes adapts the number of batches in flight to the round trip: on a link of 20 ms, two
-// batches of 128 would cap at 12,800 requests a second.
-func (b *batcher) allowedLanes() int {
-	return min(maxLanes, 1+int(time.Duration(b.roundTrip.Load())/laneSpan))
 }
 
 // lane sends batches until nothing waits.
 func (b *batcher) lane() {
 	var calls []*call
+	var f flight
 	for {
-		calls = b.next(calls[:0])
+		calls = b.next(calls[:0], &f)
 		if len(calls) == 0 {
 			return
 		}
-		b.sendTimed(context.Background(), calls) // the client's own timeouts bound it
+		answered := b.send(context.Background(), calls) // the client's own timeouts bound it
+		b.mu.Lock()
+		b.land(&f, answered)
+		b.mu.Unlock()
 		for i, c := range calls {
 			c.answer()
 			calls[i] = nil
@@ -204,13 +173,14 @@ func (b *batcher) lane() {
 	}
 }
 
-// next takes the calls of a batch from the queue. Where there are none, or the others manage
-// without it, the lane is over.
-func (b *batcher) next(calls []*call) []*call {
+// next takes the calls of a batch from the queue and begins its flight. Where there are none, or
+// the others manage without it, the lane is over.
+func (b *batcher) next(calls []*call, f *flight) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lanes > b.allowedLanes() && !b.stalls() {
-		b.lanes--
+	if b.lanes.tooMany() || b.lanes.tooSoon(len(b.waiting)) {
+		b.lanes.open--
+		b.startLane()
 		return calls
 	}
 	taken := 0
@@ -226,22 +196,11 @@ func (b *batcher) next(calls []*call) []*call {
 	clear(b.waiting[rest:])
 	b.waiting = b.waiting[:rest]
 	if len(calls) == 0 {
-		b.lanes--
-	} else {
-		b.ready = max(0, b.ready-1)
-		b.sent = time.Now()
-		b.startLane()
+		b.lanes.open--
+		return calls
 	}
+	b.ready = max(0, b.ready-1)
+	b.lanes.depart(f)
+	b.startLane()
 	return calls
-}
-
-// observe keeps the shortest round trip of late: what the link takes when nothing queues.
-func (b *batcher) observe(took time.Duration) {
-	const forgetting = 64
-	shortest := b.roundTrip.Load()
-	if n := int64(took); shortest == 0 || n < shortest {
-		b.roundTrip.Store(n)
-	} else {
-		b.roundTrip.Store(shortest + (n-shortest)/forgetting)
-	}
 }

@@ -21,7 +21,7 @@ type gate struct {
 
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
-	g.watched = true // by nobody: stalls are this test's business
+	g.lanes.usual = time.Hour // so that nothing is late here
 	g.send = func(_ context.Context, calls []*call) bool {
 		g.started <- len(calls)
 		<-g.release
@@ -141,9 +141,9 @@ func TestBatcher_refuses_more_than_it_can_hold(t *testing.T) {
 
 func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	g := newGate()
-	g.watched = false
+	g.lanes.usual = 0
 	var group sync.WaitGroup
-	for range maxStalled {
+	for range maxOpenLanes {
 		group.Add(1)
 		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
 		<-g.started // though none of those before has come back
@@ -153,28 +153,41 @@ func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	redistest.WaitFor(t, "surplus lanes end", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.lanes > 0 || g.watched {
-			return fmt.Errorf("%d lanes, watched %v", g.lanes, g.watched)
+		if l := &g.lanes; l.open != 0 || l.stalled != 0 || len(l.flights) != 0 || g.watched {
+			return fmt.Errorf("%+v, watched %v", g.lanes, g.watched)
 		}
 		return nil
 	})
 }
 
 func TestBatcher_has_more_batches_in_flight_on_long_links(t *testing.T) {
-	var b batcher
 	for trip, want := range map[time.Duration]int{
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxLanes,
 	} {
-		b.roundTrip.Store(int64(trip))
-		if got := b.allowedLanes(); got != want {
+		l := lanes{roundTrip: trip}
+		if got := l.allowed(); got != want {
 			t.Errorf("%v: %d lanes, want %d", trip, got, want)
 		}
 	}
-	b.roundTrip.Store(0)
-	b.observe(time.Millisecond)
-	b.observe(20 * time.Millisecond)
-	if got := time.Duration(b.roundTrip.Load()); got < time.Millisecond || got > 2*time.Millisecond {
-		t.Errorf("one slow batch makes the round trip %v", got)
+}
+
+func TestLanes_learn_from_flights_but_little_from_late_ones(t *testing.T) {
+	var l lanes
+	for i := range 2000 {
+		if i%20 == 0 {
+			l.observe(50 * time.Millisecond)
+		} else {
+			l.observe(time.Millisecond)
+		}
+	}
+	if l.roundTrip < time.Millisecond || l.roundTrip > 2*time.Millisecond || l.usual < 900*time.Microsecond || l.usual > 1200*time.Microsecond {
+		t.Errorf("round trip %v and usual flight %v, want about a millisecond", l.roundTrip, l.usual)
+	}
+	for range 200 {
+		l.observe(20 * time.Millisecond)
+	}
+	if l.roundTrip < 15*time.Millisecond || l.usual < 15*time.Millisecond {
+		t.Errorf("round trip %v and usual flight %v on a link that has become longer", l.roundTrip, l.usual)
 	}
 }
 
@@ -184,7 +197,9 @@ func TestRead_refuses_answers_that_no_script_gives(t *testing.T) {
 		m := &message{}
 		c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
 		m.write([]*call{c}, Naming{}.start())
-		m.settle(reply, nil)
+		m.command("evalsha", "")
+		m.sent.SetVal(reply)
+		m.settle(nil)
 		if c.err == nil {
 			t.Errorf("%q was read as %+v", reply, c.checks[0].Result)
 		}
@@ -202,7 +217,9 @@ func FuzzRead(f *testing.F) {
 			m := &message{}
 			c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
 			m.write([]*call{c}, Naming{}.start())
-			m.settle(reply, nil)
+			m.command("evalsha", "")
+			m.sent.SetVal(reply)
+			m.settle(nil)
 			if r := c.checks[0].Result; c.err == nil && (r.Remaining < 0 || r.Remaining > 10 || r.RetryAfter < Never || r.ResetAfter < 0 || r.Delay < 0) {
 				t.Errorf("impossible result %+v", r)
 			}

@@ -100,6 +100,21 @@ func (b *breaker) neither(probe bool) {
 	}
 }
 
+// giveUp closes the breaker for good: what it stood for is there no more.
+func (b *breaker) giveUp() {
+	if b.state.Swap(breakerClosed) != breakerClosed {
+		b.onClose()
+	}
+}
+
+// untilProbe tells whether the breaker is open, and for how long at the least.
+func (b *breaker) untilProbe() (open bool, wait time.Duration) {
+	if b.state.Load() == breakerClosed {
+		return false, 0
+	}
+	return true, max(0, time.Unix(0, b.reopens.Load()).Sub(b.now()))
+}
+
 func (b *breaker) postpone() { b.reopens.Store(b.now().Add(probeInterval).UnixNano()) }
 
 // count keeps the totals of the interval at hand and judges the one before.

@@ -14,6 +14,8 @@ type call struct {
 	receipts []receipt
 	err      error
 	alone    [1]*call // itself, for a batch of one
+	flight   flight   // where it is sent alone
+	slot     uint16   // of a Cluster
 	detached bool     // nobody waits for it
 
 	state    atomic.Int32

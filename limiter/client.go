@@ -52,7 +52,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(maxStalled+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(maxOpenLanes+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,

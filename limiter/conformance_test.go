@@ -75,7 +75,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	do := func(op operation, checks []Check, receipts []receipt) *call {
 		c := newCall(op, checks)
 		c.receipts = append(c.receipts, receipts...)
-		if err := r.batcher.do(context.Background(), c, 10*time.Second); err != nil {
+		if err := r.routes.whole.batcher.do(context.Background(), c, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if c.err != nil {

@@ -27,6 +27,9 @@ func (e *UndecidedError) Error() string { return ErrUndecided.Error() + ": " + e
 // Unwrap makes the error an [ErrUndecided] and its cause.
 func (e *UndecidedError) Unwrap() []error { return []error{ErrUndecided, e.Err} }
 
+// ErrOutage is the error of requests that are not sent because Redis, or a Cluster's master, fails.
+var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is failing; it is probed every second")}
+
 var (
 	errTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
 	errOverload = &UndecidedError{Kind: "overload", Err: errors.New("too many requests wait for Redis")}

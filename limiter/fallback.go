@@ -19,50 +19,25 @@ const (
 // FailModes lists them, the default first.
 func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
 
-// Guard is a shared store with a local one behind it. It keeps requests from waiting for a shared
-// store that fails, and from asking what is known.
+// Guard is a shared store with a local one behind it, for when it cannot decide. It keeps requests
+// from asking what is known.
 type Guard struct {
-	shared  *Redis // nil: the local store decides everything
-	local   *Memory
-	denied  *denyCache
-	breaker breaker
+	shared *Redis // nil: the local store decides everything
+	local  *Memory
+	denied *denyCache
 }
 
-// GuardOptions say how a [Guard] is to behave and whom it tells. The functions must not block; nil
-// means that nobody listens.
+// GuardOptions say how a [Guard] is to behave.
 type GuardOptions struct {
 	// DenyAge is how long a denial by the shared store may be repeated without asking again; at
 	// most [MaxDenyAge], 0 asks always.
 	DenyAge time.Duration
-
-	// OnOutage is called when the shared store begins to fail, with the first error.
-	OnOutage func(err error)
-
-	// OnRecovery is called when it decides again, with how long it did not.
-	OnRecovery func(after time.Duration)
 }
-
-// ErrOutage is the error of requests that are not sent because the shared store fails.
-var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is failing; it is probed every second")}
 
 // NewGuard puts a local store behind a shared one. Where there is no shared one (nil), the local
 // store decides everything.
 func NewGuard(shared *Redis, local *Memory, options GuardOptions) *Guard {
-	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
-	var since time.Time
-	g.breaker.now = time.Now
-	g.breaker.onOpen = func(err error) {
-		since = time.Now()
-		if options.OnOutage != nil {
-			options.OnOutage(err)
-		}
-	}
-	g.breaker.onClose = func() {
-		if options.OnRecovery != nil {
-			options.OnRecovery(time.Since(since))
-		}
-	}
-	return g
+	return &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
 }
 
 // Decide decides the checks on the shared store. Where that cannot, the mode says what happens:
@@ -76,8 +51,12 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 	if g.denied.deny(checks, now) {
 		return SourceDenyCache, nil
 	}
-	source, err := g.decideShared(ctx, checks, now)
-	if err == nil || mode != FailLocal || !errors.Is(err, ErrUndecided) {
+	source, err := g.shared.Decide(ctx, checks)
+	if err == nil {
+		g.denied.learn(checks, now)
+		return source, nil
+	}
+	if mode != FailLocal || !errors.Is(err, ErrUndecided) {
 		return source, err
 	}
 	_, err = g.local.Decide(ctx, checks)
@@ -96,28 +75,11 @@ func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (bool, error) 
 	return found || shared, err
 }
 
-// Failing tells whether requests are kept from the shared store, and for how long at the least.
+// Failing tells whether requests are kept from a part of the shared store, and for how long at the
+// least.
 func (g *Guard) Failing() (bool, time.Duration) {
-	if g.breaker.state.Load() == breakerClosed {
+	if g.shared == nil {
 		return false, 0
 	}
-	return true, max(0, time.Until(time.Unix(0, g.breaker.reopens.Load())))
-}
-
-func (g *Guard) decideShared(ctx context.Context, checks []Check, sent time.Time) (Source, error) {
-	allowed, probe := g.breaker.allow()
-	if !allowed {
-		return SourceRedis, ErrOutage
-	}
-	source, err := g.shared.Decide(ctx, checks)
-	switch {
-	case err == nil:
-		g.breaker.success(probe, sent)
-		g.denied.learn(checks, sent)
-	case errors.Is(err, ErrUndecided):
-		g.breaker.failure(probe, err)
-	default:
-		g.breaker.neither(probe)
-	}
-	return source, err
+	return g.shared.routes.failing()
 }

@@ -10,21 +10,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// outages counts what a guard tells.
-type outages struct{ began, ended []string }
+// told counts what a store tells.
+type told struct{ began, ended []string }
 
-func (o *outages) options() GuardOptions {
-	return GuardOptions{
-		OnOutage:   func(err error) { o.began = append(o.began, Kind(err)) },
-		OnRecovery: func(time.Duration) { o.ended = append(o.ended, "recovery") },
-	}
+func (o *told) listen(r *Redis) {
+	r.routes.outages.onOutage = func(err error) { o.began = append(o.began, Kind(err)) }
+	r.routes.outages.onRecovery = func(time.Duration) { o.ended = append(o.ended, "recovery") }
 }
 
 func TestGuard_takes_over_and_gives_back(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 100*time.Millisecond)
-	var told outages
-	g := NewGuard(r, NewMemory(SystemClock), told.options())
+	var told told
+	told.listen(r)
+	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
 	p := dayPolicy(t, "guarded", "gcra", 5)
 	ask := func(mode FailMode) (Source, Result, error) {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
@@ -92,8 +91,10 @@ func TestGuard_keeps_nobody_waiting_for_a_hung_redis(t *testing.T) {
 
 func TestGuard_passes_the_error_of_a_client_that_left(t *testing.T) {
 	server := redistest.Start(t)
-	var told outages
-	g := NewGuard(openRedis(t, server, 5*time.Second), NewMemory(SystemClock), told.options())
+	var told told
+	r := openRedis(t, server, 5*time.Second)
+	told.listen(r)
+	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
 	p := dayPolicy(t, "left", "gcra", 1_000)
 	server.Pause(t)
 	defer server.Resume(t)

@@ -23,6 +23,8 @@ type naming struct {
 	head string
 	mac  hash.Hash
 	sum  []byte
+
+	client []byte // the one whose slot was asked for last
 }
 
 // hiddenMark begins the client keys that are hashes. No encoded key contains it, because '%' is
@@ -67,13 +69,22 @@ func (n *naming) appendClient(dst []byte, key string) []byte {
 // slotOf is the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as the Redis Cluster specification has it.
 func (n *naming) slotOf(key string) uint16 {
-	client := n.appendClient(nil, key)
+	n.client = n.appendClient(n.client[:0], key)
+	client := n.client
 	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]
 	}
 	crc := uint16(0)
 	for _, b := range client {
-		crc ^= uint16(b) << 8
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]
+	}
+	return crc % 16384
+}
+
+// crcTable holds the CRC16 of every byte.
+var crcTable = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
 				crc = crc<<1 ^ 0x1021
@@ -81,6 +92,7 @@ func (n *naming) slotOf(key string) uint16 {
 				crc <<= 1
 			}
 		}
+		table[i] = crc
 	}
-	return crc % 16384
-}
+	return table
+}()

@@ -19,7 +19,7 @@ type Redis struct {
 	timeout time.Duration
 	naming  Naming
 	scripts scriptSet
-	batcher batcher
+	routes  routes
 	writers sync.Pool // of *writer
 	slotted atomic.Bool
 	closed  atomic.Bool
@@ -32,22 +32,31 @@ type RedisOptions struct {
 
 	// Naming says how keys are called.
 	Naming Naming
+
+	// OnOutage is called when Redis, or the first master of a Cluster, begins to fail, with the
+	// first error. It must not block. Nil: nobody listens.
+	OnOutage func(err error)
+
+	// OnRecovery is called when all of Redis decides again, with how long it did not.
+	OnRecovery func(after time.Duration)
 }
 
 // writer is what one batch needs to be written and read.
 type writer struct {
 	naming   *naming
 	messages []*message
+	used     int // of them, by the batch at hand
 }
 
 // NewRedis returns a store on a client, which it closes. It does not connect. The client must not
 // replay commands by itself: [NewClient] makes one that does not.
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r := &Redis{client: client, timeout: options.Timeout, naming: options.Naming}
-	r.batcher.send = r.send
 	r.writers.New = func() any { return &writer{naming: options.Naming.start()} }
-	_, isCluster := client.(*redis.ClusterClient)
-	r.slotted.Store(isCluster)
+	r.routes.send = r.send
+	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
+	r.routes.start(client)
+	r.slotted.Store(r.routes.cluster != nil)
 	return r
 }
 
@@ -66,20 +75,22 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	if r.closed.Load() {
 		return SourceRedis, errClosed
 	}
-	if len(checks) > 1 && r.slotted.Load() && !r.sameSlot(checks) {
-		return SourceRedis, r.decideAcross(ctx, checks)
+	if r.slotted.Load() {
+		return SourceRedis, r.decideSlotted(ctx, checks)
 	}
+	return SourceRedis, r.decideAt(ctx, r.routes.whole, 0, checks)
+}
+
+// decideAt has one server decide checks of one slot.
+func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []Check) error {
 	c := newCall(opTake, checks)
-	if err := r.batcher.do(ctx, c, r.timeout); err != nil {
-		return SourceRedis, err
+	c.slot = slot
+	if err := s.decide(ctx, c, r.timeout); err != nil {
+		return err
 	}
-	err := c.err
 	copy(checks, c.checks)
 	c.recycle()
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // nobody waits for the decision that failed
-	}
-	return SourceRedis, err
+	return nil
 }
 
 // Reset forgets one share of a policy and tells whether there was one.
@@ -102,63 +113,73 @@ type once struct{ *redis.Cmd }
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-// send decides a batch and tells whether Redis answered.
-func (r *Redis) send(ctx context.Context, calls []*call) bool {
-	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+// send has a server decide a batch and tells whether it answered.
+func (r *Redis) send(ctx context.Context, s *server, calls []*call) bool {
+	w := r.writer()
 	defer r.writers.Put(w)
 	if r.slotted.Load() {
-		return r.sendSlots(ctx, w, calls)
+		return r.sendSlots(ctx, s, w, calls)
 	}
-	m := w.message(0)
+	m := w.message()
 	m.write(calls, w.naming)
-	reply, err := r.run(ctx, m)
+	err := r.run(ctx, s.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		// A sharding proxy that looks like one server. Nothing has run.
 		r.slotted.Store(true)
-		return r.sendSlots(ctx, w, calls)
+		for _, c := range calls {
+			c.slot = w.naming.slotOf(c.checks[0].Key)
+		}
+		return r.sendSlots(ctx, s, w, calls)
 	}
-	m.settle(reply, err)
+	m.settle(err)
 	return err == nil
 }
 
-// message returns the i-th reusable message.
-func (w *writer) message(i int) *message {
-	for len(w.messages) <= i {
+// writer returns one for a batch, with no message written.
+func (r *Redis) writer() *writer {
+	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	w.used = 0
+	return w
+}
+
+// message returns the next reusable message.
+func (w *writer) message() *message {
+	if w.used == len(w.messages) {
 		w.messages = append(w.messages, &message{})
 	}
-	return w.messages[i]
+	w.used++
+	return w.messages[w.used-1]
 }
 
 // run sends a message by its script's hash, and with the script's text where Redis does not know
 // it: after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Redis) run(ctx context.Context, m *message) (any, error) {
-	s, err := r.scripts.get(m.kernels)
+func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *message) error {
+	script, err := r.scripts.get(m.kernels)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cmd := m.command("evalsha", s.sha)
-	err = r.client.Process(ctx, cmd)
+	m.command("evalsha", script.sha)
+	err = client.Process(ctx, m.sent)
 	if isNoScript(err) {
-		cmd = m.command("eval", s.text)
-		err = r.client.Process(ctx, cmd)
+		m.command("eval", script.text)
+		err = client.Process(ctx, m.sent)
 	}
-	return cmd.Val(), err
+	return err
 }
 
-// command makes the command of a message.
-func (m *message) command(name, script string) once {
+// command makes the command that a message goes as.
+func (m *message) command(name, script string) {
 	m.args[0], m.args[1] = name, script
-	cmd := once{redis.NewCmd(context.Background(), m.args...)}
-	cmd.SetFirstKeyPos(commandArgs)
-	return cmd
+	m.sent = once{redis.NewCmd(context.Background(), m.args...)}
+	m.sent.SetFirstKeyPos(commandArgs)
 }
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// settle hands the outcome of a message to its calls.
-func (m *message) settle(reply any, err error) {
+// settle hands the outcome of a message that was sent to its calls.
+func (m *message) settle(err error) {
 	if err == nil {
-		err = m.read(reply)
+		err = m.read(m.sent.Val())
 	}
 	if err == nil {
 		return

@@ -5,75 +5,104 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // This file is what a Cluster adds: a script may touch the keys of one slot alone.
 
-// sameSlot tells whether one script run can decide all the checks.
-func (r *Redis) sameSlot(checks []Check) bool {
-	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	defer r.writers.Put(w)
-	slot := w.naming.slotOf(checks[0].Key)
-	for i := range checks[1:] {
-		if key := checks[i+1].Key; key != checks[0].Key && w.naming.slotOf(key) != slot {
-			return false
-		}
+// decideSlotted decides checks that may lie in several slots.
+func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
+	if len(checks) == 1 {
+		w := r.writer()
+		s, slot := r.serverOf(w, &checks[0])
+		r.writers.Put(w)
+		return r.decideAt(ctx, s, slot, checks)
 	}
-	return true
+	parts := r.split(checks)
+	if len(parts) == 1 {
+		return r.decideAt(ctx, parts[0].server, parts[0].slot, checks)
+	}
+	return r.decideAcross(ctx, checks, parts)
 }
 
-// sendSlots decides a batch with one script run per slot, all in one pipeline, which go-redis
-// splits by node. The runs whose node did not know their script follow in a second one.
-func (r *Redis) sendSlots(ctx context.Context, w *writer, calls []*call) bool {
-	slots := map[uint16][]*call{}
-	for _, c := range calls {
-		slot := w.naming.slotOf(c.checks[0].Key)
-		slots[slot] = append(slots[slot], c)
+// serverOf finds the slot of a check and who decides there.
+func (r *Redis) serverOf(w *writer, c *Check) (*server, uint16) {
+	slot := w.naming.slotOf(c.Key)
+	return r.routes.to(slot, func() string { return string(w.naming.append(nil, c.Policy, c.Key)) }), slot
+}
+
+// sendSlots has a server decide a batch with one script run per slot, all in one pipeline.
+func (r *Redis) sendSlots(ctx context.Context, s *server, w *writer, calls []*call) bool {
+	slices.SortStableFunc(calls, func(a, b *call) int { return int(a.slot) - int(b.slot) })
+	w.used = 0
+	for len(calls) > 0 {
+		n := 1
+		for n < len(calls) && calls[n].slot == calls[0].slot {
+			n++
+		}
+		w.message().write(calls[:n], w.naming)
+		calls = calls[n:]
 	}
-	messages := make([]*message, 0, len(slots))
-	for _, calls := range slots {
-		m := w.message(len(messages))
-		m.write(calls, w.naming)
-		messages = append(messages, m)
+	messages := w.messages[:w.used]
+	if len(messages) == 1 {
+		return r.end(ctx, s, messages[0], r.run(ctx, s.client, messages[0]))
 	}
-	unknown, answered := r.runAll(ctx, messages, func(s *script) (string, string) { return "evalsha", s.sha })
-	if len(unknown) > 0 {
-		_, answered = r.runAll(ctx, unknown, func(s *script) (string, string) { return "eval", s.text })
+	r.runAll(ctx, s.client, messages)
+	answered := true
+	for _, m := range messages {
+		answered = r.end(ctx, s, m, m.sent.Err()) && answered
 	}
 	return answered
 }
 
-// runAll sends the messages in one pipeline and settles them, except those that it returns: their
-// script was not known, so that they have not run. It tells whether all were answered.
-func (r *Redis) runAll(ctx context.Context, messages []*message, form func(*script) (name, script string)) (unknown []*message, answered bool) {
-	pipeline := r.client.Pipeline()
-	commands := make([]once, len(messages))
-	for i, m := range messages {
-		s, err := r.scripts.get(m.kernels)
+// runAll sends the messages in one pipeline. Those whose script was not known follow one by one.
+func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messages []*message) {
+	pipeline := client.Pipeline()
+	for _, m := range messages {
+		script, err := r.scripts.get(m.kernels)
 		if err != nil {
-			m.settle(nil, err)
+			m.command("evalsha", "")
+			m.sent.SetErr(err)
 			continue
 		}
-		commands[i] = m.command(form(s))
-		_ = pipeline.Process(ctx, commands[i]) // a pipeline's errors come with Exec
+		m.command("evalsha", script.sha)
+		_ = pipeline.Process(ctx, m.sent) // a pipeline's errors come with Exec
 	}
 	_, _ = pipeline.Exec(ctx) // and every command has its own
-	answered = true
-	for i, m := range messages {
-		switch cmd := commands[i]; {
-		case cmd.Cmd == nil: // settled above
-		case isNoScript(cmd.Err()):
-			unknown = append(unknown, m)
-		default:
-			m.settle(cmd.Val(), cmd.Err())
-			answered = answered && cmd.Err() == nil
+	for _, m := range messages {
+		if isNoScript(m.sent.Err()) {
+			_ = r.run(ctx, client, m) // the message's command has it
 		}
 	}
-	return unknown, answered
+}
+
+// end hands the outcome of a message to its calls, and learns of the Cluster from it: one that was
+// sent to a master which does not have its slot any more goes again, by way of the whole.
+func (r *Redis) end(ctx context.Context, s *server, m *message, err error) (answered bool) {
+	first := m.order[0]
+	if s.master() != nil && s != r.routes.whole && isRedirection(err) {
+		r.routes.forget(first.slot)
+		s = r.routes.whole
+		err = r.run(ctx, s.client, m)
+	}
+	m.settle(err)
+	if err == nil && s == r.routes.whole && r.routes.cluster != nil {
+		r.routes.learn(first.slot, string(m.names[0].bytes), nil)
+	}
+	return err == nil
+}
+
+// isRedirection tells whether a master has answered that another one decides. Nothing has run.
+func isRedirection(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
 // part is the checks of a request that lie in one slot.
 type part struct {
+	slot    uint16
+	server  *server
+	probe   bool
 	indices []int
 	checks  []Check
 	call    *call
@@ -81,9 +110,8 @@ type part struct {
 
 // decideAcross decides checks that no single script run can: all are looked at, then charged, and
 // given back if another request won the race between.
-func (r *Redis) decideAcross(ctx context.Context, checks []Check) error {
+func (r *Redis) decideAcross(ctx context.Context, checks []Check, parts []*part) error {
 	deadline := time.Now().Add(r.timeout)
-	parts := r.split(checks)
 	if err := r.askAll(ctx, parts, opLook, deadline); err != nil {
 		endAll(parts)
 		return err
@@ -104,7 +132,7 @@ func (r *Redis) decideAcross(ctx context.Context, checks []Check) error {
 		switch {
 		case p.call == nil:
 		case Allowed(p.call.checks):
-			r.giveBack(p.call)
+			p.giveBack()
 		default:
 			denied = append(denied, p)
 		}
@@ -116,16 +144,15 @@ func (r *Redis) decideAcross(ctx context.Context, checks []Check) error {
 
 // split sorts the checks by slot.
 func (r *Redis) split(checks []Check) []*part {
-	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	w := r.writer()
 	defer r.writers.Put(w)
 	var parts []*part
-	var slots []uint16
 	for i := range checks {
-		slot := w.naming.slotOf(checks[i].Key)
-		at := slices.Index(slots, slot)
+		s, slot := r.serverOf(w, &checks[i])
+		at := slices.IndexFunc(parts, func(p *part) bool { return p.slot == slot })
 		if at < 0 {
 			at = len(parts)
-			slots, parts = append(slots, slot), append(parts, &part{})
+			parts = append(parts, &part{slot: slot, server: s})
 		}
 		parts[at].indices = append(parts[at].indices, i)
 		parts[at].checks = append(parts[at].checks, checks[i])
@@ -165,22 +192,18 @@ func endAll(parts []*part) {
 // askAll runs one operation on all parts at once and waits for every answer. The parts that were
 // decided have their answered call afterwards, the others none. The first error is returned.
 func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadline time.Time) error {
+	sent := time.Now()
 	var first error
 	for _, p := range parts {
-		p.call = newCall(op, p.checks)
-		if err := r.batcher.enqueue(p.call); err != nil {
-			p.call, first = nil, err
-		}
+		first = errors.Join(first, p.ask(op))
 	}
 	for _, p := range parts {
 		if p.call == nil {
 			continue
 		}
 		err := await(ctx, p.call, max(0, time.Until(deadline)))
-		if err == nil && p.call.err != nil {
-			err = p.call.err
-			p.call.recycle()
-		}
+		err = p.server.settle(ctx, p.call, err)
+		p.server.report(p.probe, sent, err)
 		if err != nil {
 			p.call = nil
 			first = errors.Join(first, err)
@@ -189,10 +212,27 @@ func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadlin
 	return first
 }
 
+// ask puts a part's question in line. Without an error it has a call afterwards.
+func (p *part) ask(op operation) error {
+	var allowed bool
+	if allowed, p.probe = p.server.breaker.allow(); !allowed {
+		return ErrOutage
+	}
+	c := newCall(op, p.checks)
+	c.slot = p.slot
+	if err := p.server.batcher.enqueue(c); err != nil {
+		p.server.report(p.probe, time.Now(), err)
+		return err
+	}
+	p.call = c
+	return nil
+}
+
 // giveBack undoes a reserve, without waiting for it.
-func (r *Redis) giveBack(reserved *call) {
-	c := newCall(opGiveBack, reserved.checks)
-	c.receipts = append(c.receipts, reserved.receipts...)
+func (p *part) giveBack() {
+	c := newCall(opGiveBack, p.call.checks)
+	c.slot = p.slot
+	c.receipts = append(c.receipts, p.call.receipts...)
 	c.detached = true
-	_ = r.batcher.enqueue(c) // where the queue is full the units drain by themselves
+	_ = p.server.batcher.enqueue(c) // where the queue is full the units drain by themselves
 }

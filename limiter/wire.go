@@ -38,6 +38,7 @@ type message struct {
 	text     argument
 	args     []any
 	kernels  kernelSet
+	sent     once // the command that it went as, in a pipeline
 }
 
 // group is the calls of one shape: same operation, same policies, same weights.

@@ -19,15 +19,14 @@
 --       fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
 local TAKE, LOOK, RESERVE, GIVE_BACK = 1, 2, 3, 4
 local message, position = ARGV[1], 1
+local answers, failures = {}, {}
+local done = 0   -- keys of the requests before the one at hand
+local left       -- requests of the group from the one at hand on
+local operation, checks, shape_policies, shape_weights
 
-local function next_number()
-  local number
-  number, position = unpack_state('<d', message, position)
-  return number
-end
-
-local policies = {}
-for i = 1, next_number() do
+local policies, policy_count = {}
+policy_count, position = unpack_state('<d', message, position)
+for i = 1, policy_count do
   local kernel, limit, window, capacity, max_delay, tick
   kernel, limit, window, capacity, max_delay, tick, position =
     unpack_state('<dddddd', message, position)
@@ -40,11 +39,6 @@ for i = 1, next_number() do
   }
 end
 
-local answers, failures = {}, {}
-local done = 0   -- keys of the requests before the one at hand
-local left       -- requests of the group from the one at hand on
-local operation, checks, shape_policies, shape_weights
-
 -- Converts a time in ticks to microseconds; 0 and -1 stay what they are.
 local function microseconds(policy, ticks)
   if ticks <= 0 then
@@ -53,117 +47,133 @@ local function microseconds(policy, ticks)
   return ticks * policy.tick - policy.offset
 end
 
--- Decides check i of the request at hand: wait, remaining, reset, delay and its next state.
-local function decide(i)
-  local policy, weight = shape_policies[i], shape_weights[i]
-  if weight > policy.capacity then
-    local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0)
-    return -1, remaining, reset, 0
-  end
-  return policy.kernel.decide(policy, KEYS[done + i], weight)
-end
-
-local function answer(i, wait, remaining, reset, delay, first, second)
-  local policy = shape_policies[i]
-  if policy.tick ~= 1 then
-    wait, reset = microseconds(policy, wait), microseconds(policy, reset)
-    delay = microseconds(policy, delay)
-  end
-  if operation == RESERVE then
-    answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
-  else
-    answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
-  end
-end
-
--- Ends check i: charges it if its request passes, else answers with the share as it is.
-local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
-  local policy, weight = shape_policies[i], shape_weights[i]
-  if weight == 0 or wait ~= 0 then
-    answer(i, wait, remaining, reset, 0)
-  elseif passes then
-    policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
-    answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
-  else
-    local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
-    answer(i, wait, rest, ends, operation == LOOK and delay or 0)
-  end
-end
-
-local function request()
-  local decided, passes = {}, operation ~= LOOK
-  for i = 1, checks do
-    decided[i] = {decide(i)}
-    passes = passes and decided[i][1] == 0
-  end
-  for i = 1, checks do
-    settle(i, passes, unpack(decided[i], 1, 8))
-  end
-end
-
 -- The common case in a loop of its own: takes of one check whose weight may pass.
 local function takes_of_one()
   local policy, weight = shape_policies[1], shape_weights[1]
-  local kernel_decide, kernel_take = policy.kernel.decide, policy.kernel.take
+  local decide, take = policy.kernel.decide, policy.kernel.take
   while left > 0 do
     local key = KEYS[done + 1]
-    local wait, remaining, reset, delay, x, y, z, kept = kernel_decide(policy, key, weight)
+    local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight)
     if wait == 0 then
-      kernel_take(policy, key, reset, x, y, z, kept)
+      take(policy, key, reset, x, y, z, kept)
     end
-    answer(1, wait, remaining, reset, delay)
+    if policy.tick ~= 1 then
+      wait, reset = microseconds(policy, wait), microseconds(policy, reset)
+      delay = microseconds(policy, delay)
+    end
     done, left = done + 1, left - 1
+    answers[done] = pack('<dddd', wait, remaining, reset, delay)
   end
 end
 
-local function give_back()
-  local receipts = {}   -- all read before anything can fail
-  for i = 1, 2 * checks do
-    receipts[i] = next_number()
-  end
-  for i = 1, checks do
-    local policy = shape_policies[i]
-    answer(i, 0, 0, 0, 0)
-    policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], receipts[2 * i - 1],
-      receipts[2 * i])
-  end
-end
-
-local function others()
-  while left > 0 do
-    if operation == GIVE_BACK then
-      give_back()
-    else
-      request()
+-- Makes the function that runs any other group. A run that has none does without its parts, which
+-- would take as long to make as a few decisions.
+local function make_others()
+  -- Decides check i of the request at hand: wait, remaining, reset, delay and its next state.
+  local function decide(i)
+    local policy, weight = shape_policies[i], shape_weights[i]
+    if weight > policy.capacity then
+      local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0)
+      return -1, remaining, reset, 0
     end
-    done, left = done + checks, left - 1
+    return policy.kernel.decide(policy, KEYS[done + i], weight)
   end
-end
 
--- Runs the requests of a group; an error spoils the request at hand alone.
-local function group(run)
-  while left > 0 do
-    local ok, problem = pcall(run)
-    if not ok then
-      failures[#failures + 1] = done + 1
-      failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
-      for i = 1, checks do
-        answer(i, -2, 0, 0, 0)
+  local function answer(i, wait, remaining, reset, delay, first, second)
+    local policy = shape_policies[i]
+    wait, reset = microseconds(policy, wait), microseconds(policy, reset)
+    delay = microseconds(policy, delay)
+    if operation == RESERVE then
+      answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
+    else
+      answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
+    end
+  end
+
+  -- Ends check i: charges it if its request passes, else answers with the share as it is.
+  local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
+    local policy, weight = shape_policies[i], shape_weights[i]
+    if weight == 0 or wait ~= 0 then
+      answer(i, wait, remaining, reset, 0)
+    elseif passes then
+      policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
+      answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
+    else
+      local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
+      answer(i, wait, rest, ends, operation == LOOK and delay or 0)
+    end
+  end
+
+  local function request()
+    local decided, passes = {}, operation ~= LOOK
+    for i = 1, checks do
+      decided[i] = {decide(i)}
+      passes = passes and decided[i][1] == 0
+    end
+    for i = 1, checks do
+      settle(i, passes, unpack(decided[i], 1, 8))
+    end
+  end
+
+  local function give_back()
+    local receipts = {}   -- all read before anything can fail
+    for i = 1, 2 * checks do
+      receipts[i], position = unpack_state('<d', message, position)
+    end
+    for i = 1, checks do
+      local policy = shape_policies[i]
+      answer(i, 0, 0, 0, 0)
+      policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], receipts[2 * i - 1],
+        receipts[2 * i])
+    end
+  end
+
+  return function()
+    while left > 0 do
+      if operation == GIVE_BACK then
+        give_back()
+      else
+        request()
       end
       done, left = done + checks, left - 1
     end
   end
 end
 
+-- Answers the request at hand, which an error spoiled, and goes on to the next one.
+local function fail(problem)
+  failures[#failures + 1] = done + 1
+  failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
+  for i = 1, checks do
+    answers[done + i] = pack('<dddd', -2, 0, 0, 0)
+    if operation == RESERVE then
+      answers[done + i] = pack('<dddddd', -2, 0, 0, 0, 0, 0)
+    end
+  end
+  done, left = done + checks, left - 1
+end
+
+local others
 while position <= #message do
   operation, left, checks, position = unpack_state('<ddd', message, position)
   shape_policies, shape_weights = {}, {}
   for i = 1, checks do
-    shape_policies[i], shape_weights[i] = policies[next_number()], next_number()
+    local number
+    number, shape_weights[i], position = unpack_state('<dd', message, position)
+    shape_policies[i] = policies[number]
   end
-  local light = checks == 1 and shape_weights[1] > 0
-    and shape_weights[1] <= shape_policies[1].capacity
-  group(light and operation == TAKE and takes_of_one or others)
+  local run = takes_of_one
+  if operation ~= TAKE or checks > 1 or shape_weights[1] == 0
+    or shape_weights[1] > shape_policies[1].capacity then
+    others = others or make_others()
+    run = others
+  end
+  while left > 0 do
+    local ok, problem = pcall(run)
+    if not ok then
+      fail(problem)
+    end
+  end
 end
 
 if #failures == 0 then
