@@ -7,7 +7,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -41,7 +40,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	d.add(checks, source)
 	d.log(r)
 	if d.outcome == outcomeDenied {
-		return h.deny(w, d)
+		return h.deny(w, r, d)
 	}
 	return d.serve(w, r, next)
 }
@@ -74,16 +73,6 @@ func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
 		}
 	}
 	return append(checks, check)
-}
-
-// deny answers a denied request.
-func (h *Handler) deny(w http.ResponseWriter, d *decision) error {
-	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
-		c.Write(zap.String("policy", d.binding.Policy.Name()), zap.Duration("retry_after", d.binding.Result.RetryAfter))
-	}
-	d.setHeaders(w.Header())
-	refuse(w.Header(), d.binding.Result.RetryAfter)
-	return caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied}
 }
 
 // undecided does what the fail mode says with a request that nobody decided.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -30,11 +31,13 @@ type keyPart struct {
 	literal     string
 	placeholder string // without braces; empty for a literal
 	address     bool   // the placeholder is a client's address
+	header      string // the placeholder is this header of the request, in its canonical form
 }
 
 const (
 	clientIPName   = "http.vars.client_ip"
 	remoteHostName = "http.request.remote.host"
+	headerPrefix   = "http.request.header."
 
 	maxKeyLength = 128
 	hashedMark   = "%~"   // a key that was too long: its SHA-256 follows
@@ -74,7 +77,7 @@ func parseKey(text string, prefixes prefixes) (keyTemplate, error) {
 			if err := checkPlaceholder(name); err != nil {
 				return t, err
 			}
-			t.parts = append(t.parts, keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName})
+			t.parts = append(t.parts, newPlaceholder(name))
 			i += end
 		default:
 			t.addLiteral(&literal, text[i])
@@ -85,6 +88,14 @@ func parseKey(text string, prefixes prefixes) (keyTemplate, error) {
 		return t, errors.New("key: empty; leave it out for {client_ip}")
 	}
 	return t, nil
+}
+
+func newPlaceholder(name string) keyPart {
+	part := keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName}
+	if header, ok := strings.CutPrefix(name, headerPrefix); ok {
+		part.header = textproto.CanonicalMIMEHeaderKey(header)
+	}
+	return part
 }
 
 // addLiteral writes a literal byte the way that no value does, and reserves it in values.
@@ -159,9 +170,12 @@ func boundedKey(key []byte) string {
 // value is a placeholder's value. Text that came from the request is never searched for
 // placeholders itself.
 func (t *keyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
-	if part.placeholder == clientIPName { // the usual key, at a fraction of the replacer's cost
+	switch { // the usual keys, at a fraction of the replacer's cost
+	case part.placeholder == clientIPName:
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return t.prefixes.shorten(ip)
+	case part.header != "":
+		return strings.Join(r.Header[part.header], ",")
 	}
 	value, _ := repl.GetString(part.placeholder)
 	if part.address {

@@ -55,6 +55,8 @@ type Handler struct {
 	app    *App
 	rules  []rule
 	logger *zap.Logger
+
+	unheard bool // between this handler and the server nobody handles errors
 }
 
 // The values of on_empty_key.
@@ -75,6 +77,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision makes the rules that requests are decided by.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
+	h.unheard = onlyServerHears(ctx)
 	h.setDefaults()
 	if err := h.check(); err != nil {
 		return err

@@ -84,9 +84,10 @@ func allowedSection(connections int) *section {
 func deniedSection(connections int) *section {
 	return &section{
 		title: fmt.Sprintf("%d connections, denied", connections),
-		note:  "A flood from 5,000 clients that have used up their limit. The bare Caddy is `respond 429` with three constant headers.",
+		note:  "A flood from 5,000 clients that have used up their limit. The bare Caddy is `respond 429` with three constant headers; `error 429` with the same headers goes through Caddy's error routes, as denials do, and Caddy describes the request for its error log there.",
 		trials: compare(
 			wrkTrial("denied/bare", "bare Caddy", serverBareDenied, connections),
+			wrkTrial("denied/error", "bare Caddy, error routes", serverBareError, connections),
 			wrkTrial("denied/redis", "this module, Redis", serverDenied, connections).aim(report.Target{AtLeast: 0.90}),
 		),
 	}

@@ -16,6 +16,7 @@ type server string
 const (
 	serverBare           server = "bare"
 	serverBareDenied     server = "bare-denied"
+	serverBareError      server = "bare-error"
 	serverMemory         server = "memory"
 	serverRedis          server = "redis"
 	serverDenied         server = "denied"
@@ -42,6 +43,9 @@ func (f *fleet) start(s server) (*target, error) {
 		return f.caddy(s, store{}, nil, constantHeaders("1000000", "999999"), `respond "ok"`)
 	case serverBareDenied:
 		t, err := f.caddy(s, store{}, nil, constantHeaders("1", "0"), "respond 429")
+		return t.refusing(), err
+	case serverBareError:
+		t, err := f.caddy(s, store{}, nil, constantHeaders("1", "0"), "error 429")
 		return t.refusing(), err
 	case serverMemory:
 		return f.caddy(s, store{}, nil, limitAllowed, `respond "ok"`)

@@ -17,6 +17,7 @@ type call struct {
 	flight   flight   // where it is sent alone
 	slot     uint16   // of a Cluster
 	detached bool     // nobody waits for it
+	done     func()   // of a detached call: what to do with the answer; may be nil
 
 	state    atomic.Int32
 	answered chan struct{} // holds one
@@ -40,7 +41,7 @@ var callPool = sync.Pool{New: func() any {
 // newCall copies the checks, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
 	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.op, c.err, c.detached = op, nil, false
+	c.op, c.err, c.detached, c.done = op, nil, false, nil
 	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]
@@ -57,13 +58,19 @@ func (c *call) recycle() {
 // send marks the call as on its way, unless its caller has left.
 func (c *call) send() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
+// forget has nobody wait for the call; done, unless it is nil, is called when it is answered.
+func (c *call) forget(done func()) { c.detached, c.done = true, done }
+
 // answer wakes the caller, or recycles the call where there is none.
 func (c *call) answer() {
 	if !c.detached && c.state.CompareAndSwap(callSent, callAnswered) {
 		c.answered <- struct{}{}
-	} else {
-		c.recycle()
+		return
 	}
+	if c.done != nil {
+		c.done()
+	}
+	c.recycle()
 }
 
 // leave gives the call up. It is false where the answer has come meanwhile.

@@ -15,6 +15,10 @@ type denyCache struct {
 	maxAge time.Duration
 	seed   maphash.Seed
 	shards [denyShards]denyShard
+
+	// renew is told of a denial that is asked for again and again, when it is about to be forgotten
+	// though it holds for longer: the share and the weight. Nil: nobody is told.
+	renew func(check Check)
 }
 
 // denyShards spreads the locks; each shard holds at most denyShardSize entries.
@@ -46,6 +50,7 @@ type denial struct {
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	forgotten time.Time // the entry is used before this
+	renewed   time.Time // from when on a renewal is due; zero: it is none's business any more
 }
 
 // newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
@@ -73,7 +78,10 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	denied := false
 	for i := range checks {
 		check := &checks[i]
-		d, found := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
+		d, found, due := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
+		if due && c.renew != nil {
+			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: d.weight})
+		}
 		if !found || check.Weight < d.weight {
 			check.Result = Result{Remaining: check.Policy.Capacity()}
 			continue
@@ -90,21 +98,42 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		return
 	}
 	for i := range checks {
-		check := &checks[i]
-		r := check.Result
-		if r.Passes() {
-			continue
+		if check := &checks[i]; !check.Result.Passes() {
+			c.shardOf(check.Key).put(denyKey{check.Policy, check.Key}, c.denial(check, sent), sent)
 		}
-		d := denial{weight: check.Weight, remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
-		d.forgotten = sent.Add(c.maxAge)
-		if !d.never {
-			d.until = sent.Add(r.RetryAfter)
-			if d.until.Before(d.forgotten) {
-				d.forgotten = d.until
-			}
-		}
-		c.shardOf(check.Key).put(denyKey{check.Policy, check.Key}, d, sent)
 	}
+}
+
+// denial is what a denied check says, whose question was sent at some instant.
+func (c *denyCache) denial(check *Check, sent time.Time) denial {
+	r := check.Result
+	d := denial{weight: check.Weight, remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
+	d.forgotten = sent.Add(c.maxAge)
+	if !d.never {
+		d.until = sent.Add(r.RetryAfter)
+		if d.until.Before(d.forgotten) {
+			d.forgotten = d.until
+			return d
+		}
+	}
+	d.renewed = sent.Add(c.maxAge * 4 / 5)
+	return d
+}
+
+// relearn takes the answer to a renewal: the denial goes on, or is none any more. One that has been
+// forgotten meanwhile stays so.
+func (c *denyCache) relearn(check *Check, sent time.Time) {
+	s, key := c.shardOf(check.Key), denyKey{check.Policy, check.Key}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, found := s.denials[key]; !found {
+		return
+	}
+	if check.Result.Passes() {
+		delete(s.denials, key)
+		return
+	}
+	s.denials[key] = c.denial(check, sent)
 }
 
 // forget drops what is known of a share in the given policy and all that have its ID.
@@ -131,18 +160,23 @@ func (d *denial) result(now time.Time) Result {
 	return r
 }
 
-func (s *denyShard) get(key denyKey, now time.Time) (denial, bool) {
+// get finds a denial, and tells whether it is the caller's turn to see to its renewal.
+func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, found := s.denials[key]
+	d, found = s.denials[key]
 	if !found {
-		return d, false
+		return d, false, false
 	}
 	if !now.Before(d.forgotten) {
 		delete(s.denials, key)
-		return d, false
+		return d, false, false
 	}
-	return d, true
+	if due = !d.renewed.IsZero() && now.After(d.renewed); due {
+		d.renewed = time.Time{}
+		s.denials[key] = d
+	}
+	return d, true, due
 }
 
 // put stores a denial; a full shard loses one that is over, or any.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -97,11 +99,59 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	}
 	ask(2, SourceRedis, false)
 	ask(2, SourceDenyCache, false)
-	redistest.WaitFor(t, "the denial is forgotten", func() error {
+	if _, err := r.Reset(context.Background(), p, "k"); err != nil { // as another node would
+		t.Error(err)
+	}
+	began := time.Now()
+	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
 		checks := []Check{{Policy: p, Key: "k", Weight: 2}}
-		if source, _ := g.Decide(context.Background(), checks, FailLocal); source != SourceDenyCache {
-			return nil
+		if source, err := g.Decide(context.Background(), checks, FailLocal); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
+			return fmt.Errorf("%s %+v %v", source, checks[0].Result, err)
 		}
-		return fmt.Errorf("still cached")
+		return nil
 	})
+	if took := time.Since(began); took > MaxDenyAge+500*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestGuard_renews_denials_together floods for longer than a denial may be repeated.
+func TestGuard_renews_denials_together(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, time.Second)
+	const age, keys = 200 * time.Millisecond, 300
+	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: age})
+	p := dayPolicy(t, "flood", "gcra", 1)
+	ask := func(key int) Source {
+		checks := []Check{{Policy: p, Key: fmt.Sprint(key), Weight: 1}}
+		source, err := g.Decide(context.Background(), checks, FailLocal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return source
+	}
+	for key := range keys {
+		ask(key)
+		ask(key) // denied
+	}
+	client.ConfigResetStat(context.Background())
+	asked, redis := 0, 0
+	for began := time.Now(); time.Since(began) < 10*age; {
+		for key := range keys {
+			asked++
+			if ask(key) == SourceRedis {
+				redis++
+			}
+		}
+	}
+	stats := client.Info(context.Background(), "commandstats").Val()
+	var scripts int
+	if found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats); found != nil {
+		scripts, _ = strconv.Atoi(found[1]) // digits only
+	}
+	if redis > asked/1000+keys || scripts == 0 || scripts > 10*keys/4 {
+		t.Errorf("of %d requests %d waited for Redis, which ran %d scripts; want hardly any to wait, and renewals in few scripts", asked, redis, scripts)
+	}
+	t.Logf("of %d requests %d waited for Redis, which ran %d scripts", asked, redis, scripts)
 }

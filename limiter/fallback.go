@@ -37,7 +37,12 @@ type GuardOptions struct {
 // NewGuard puts a local store behind a shared one. Where there is no shared one (nil), the local
 // store decides everything.
 func NewGuard(shared *Redis, local *Memory, options GuardOptions) *Guard {
-	return &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
+	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
+	if g.denied != nil && shared != nil {
+		r := &renewal{shared: shared, denied: g.denied, span: g.denied.maxAge / 20}
+		g.denied.renew = r.add
+	}
+	return g
 }
 
 // Decide decides the checks on the shared store. Where that cannot, the mode says what happens:

@@ -93,6 +93,25 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	return nil
 }
 
+// look asks what a check would get, without charging it and without waiting. The function is told
+// of the answer, where there is one; it must not block nor keep the check.
+func (r *Redis) look(check *Check, answered func(*Check)) {
+	w := r.writer()
+	s, slot := r.serverOf(w, check)
+	r.writers.Put(w)
+	if r.closed.Load() || s.breaker.state.Load() != breakerClosed {
+		return
+	}
+	c := newCall(opLook, []Check{*check})
+	c.slot = slot
+	c.forget(func() {
+		if c.err == nil {
+			answered(&c.checks[0])
+		}
+	})
+	_ = s.batcher.enqueue(c) // where the queue is full there is no answer
+}
+
 // Reset forgets one share of a policy and tells whether there was one.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)

@@ -233,6 +233,6 @@ func (p *part) giveBack() {
 	c := newCall(opGiveBack, p.call.checks)
 	c.slot = p.slot
 	c.receipts = append(c.receipts, p.call.receipts...)
-	c.detached = true
+	c.forget(nil)
 	_ = p.server.batcher.enqueue(c) // where the queue is full the units drain by themselves
 }

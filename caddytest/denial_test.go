@@ -1,0 +1,54 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestDenial_reaches_whoever_handles_errors has error routes at the server, in a subroute, and
+// nowhere.
+func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
+	const (
+		limit   = `{"handler": "redis_ratelimit", "policies": [{"name": "%s", "limit": 1, "window": "24h"}]}`
+		respond = `{"handler": "static_response", "body": "{http.error.status_code} %s"}`
+	)
+	errorRoutes := func(who string) string {
+		return `"errors": {"routes": [{"handle": [` + fmt.Sprintf(respond, who) + `]}]}`
+	}
+	inner := func(name, more string) string {
+		return `{"handler": "subroute"` + more + `, "routes": [{"handle": [` + fmt.Sprintf(limit, name) + `]}]}`
+	}
+	for name, test := range map[string]struct{ subroute, server, want string }{
+		"nowhere":     {"", "", ""},
+		"at_server":   {"", ", " + errorRoutes("server"), "429 server"},
+		"in_subroute": {", " + errorRoutes("subroute"), "", "429 subroute"},
+		"in_both":     {", " + errorRoutes("subroute"), ", " + errorRoutes("server"), "429 subroute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, config("", "respond old"))
+			listen := strings.TrimPrefix(n.URL, "http://")
+			a := n.send(t, http.MethodPost, n.Admin+"/load", `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
+				"apps": {"http": {"grace_period": "1s", "servers": {"s": {"listen": ["`+listen+`"], "automatic_https": {"disable": true},
+				"routes": [{"handle": [`+inner(name, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
+			if a.status != http.StatusOK {
+				t.Fatalf("got %v", a)
+			}
+			n.client.CloseIdleConnections()
+			checkShare(t, n.get(t, "/"), 1, 0)
+			a = n.get(t, "/")
+			want := http.StatusTooManyRequests
+			if test.want != "" {
+				want = http.StatusOK // the error route's own
+			}
+			if a.status != want || a.body != test.want {
+				t.Errorf("got %v; want %q", a, test.want)
+			}
+			checkShare(t, a, 1, 0)
+			if a.header.Get("Retry-After") == "" || a.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("got %v", a)
+			}
+		})
+	}
+}
