@@ -45,11 +45,26 @@ type App struct {
 	// would refuse it. From 0, which asks always, to 1s. Default: 1s.
 	DenyCache *caddy.Duration `json:"deny_cache,omitempty"`
 
+	// Bounds what this process keeps of clients. Default: 1,000,000 shares.
+	Memory *Memory `json:"memory,omitempty"`
+
+	// This node's part of each limit, above 0 and up to 1, while `fail_mode` `local` is active: 0.25
+	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
+	LocalShare *float64 `json:"local_share,omitempty"`
+
 	guard   *limiter.Guard
 	claimed claimedPolicies
 	memory  *sharedMemory
 	remote  *sharedRedis
 	logger  *zap.Logger
+}
+
+// Memory bounds the in-process store.
+type Memory struct {
+	// How many shares are kept: clients times policies, those seen on Redis included. Beyond it,
+	// clients that are new share a fixed number of places, and may get too little, never too much.
+	// Default: 1,000,000.
+	MaxKeys int64 `json:"max_keys,omitempty"`
 }
 
 const (
@@ -68,6 +83,9 @@ func (App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.claimed = claimedPolicies{}
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
 	a.setDefaults()
 	if err := a.check(); err != nil {
 		return err
@@ -103,6 +121,9 @@ func (a *App) setDefaults() {
 	if a.KeyPrefix == nil {
 		a.KeyPrefix = new(defaultKeyPrefix)
 	}
+	if a.LocalShare == nil {
+		a.LocalShare = new(1.0)
+	}
 	if a.DenyCache == nil {
 		a.DenyCache = new(caddy.Duration(limiter.MaxDenyAge))
 	}
@@ -116,6 +137,10 @@ func (a *App) check() error {
 		return fmt.Errorf("fail_mode %q: use local, open or closed", a.FailMode)
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use off, or a duration of at most %v", time.Duration(*a.DenyCache), limiter.MaxDenyAge)
+	case !(*a.LocalShare > 0 && *a.LocalShare <= 1):
+		return fmt.Errorf("local_share %v: use a number above 0 and up to 1, such as 0.5 on each of two nodes; to admit nothing in an outage use fail_mode closed", *a.LocalShare)
+	case a.Memory != nil && a.Memory.MaxKeys < 0:
+		return fmt.Errorf("max_keys %d: use a whole number from 1", a.Memory.MaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
 		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", *a.KeyPrefix)
 	}
@@ -125,6 +150,10 @@ func (a *App) check() error {
 // Start says where the counts live, and connects in the background, so that the first request
 // finds a connection.
 func (a *App) Start() error {
+	running.Store(a)
+	a.memory.store.Limit(a.maxKeys(), func() {
+		caddy.Log().Named(appName).Warn("more clients than max_keys: those that are new share places, and may be limited too early", zap.Int64("max_keys", a.maxKeys()))
+	})
 	if a.remote == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
@@ -141,12 +170,20 @@ func (a *App) Start() error {
 	return nil
 }
 
+func (a *App) maxKeys() int64 {
+	if a.Memory == nil || a.Memory.MaxKeys == 0 {
+		return limiter.DefaultMaxKeys
+	}
+	return a.Memory.MaxKeys
+}
+
 // Stop does nothing: requests may still come, and the stores work until Cleanup.
 func (a *App) Stop() error { return nil }
 
 // Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
 // this app acquired.
 func (a *App) Cleanup() error {
+	running.CompareAndSwap(a, nil)
 	var errs []error
 	if a.remote != nil {
 		errs = append(errs, a.remote.release())
@@ -160,7 +197,7 @@ func (a *App) Cleanup() error {
 }
 
 // policy returns the policy of that name in this configuration.
-func (a *App) policy(s limiter.Settings, prefixes prefixes) (*limiter.Policy, error) {
+func (a *App) policy(s limiter.Settings, prefixes prefixes) (claimedPolicy, error) {
 	return a.claimed.claim(s, prefixes)
 }
 

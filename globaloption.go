@@ -44,6 +44,10 @@ func init() {
 //		key_prefix <prefix>
 //		hash_keys  <secret>
 //		deny_cache off|<duration>
+//		memory {
+//			max_keys <n>
+//		}
+//		local_share <part>
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -70,8 +74,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 
 // The words of the blocks.
 var (
-	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache"}
+	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "sentinel_username", "sentinel_password", "db", "tls", "pool_size"}
+	memoryOptions     = []string{"max_keys"}
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
 )
 
@@ -95,8 +100,11 @@ func eachOption(d *caddyfile.Dispenser, known []string, parse func(option string
 }
 
 func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
-	if option == "redis" {
+	switch option {
+	case "redis":
 		return parseRedis(d, app)
+	case "memory":
+		return parseMemory(d, app)
 	}
 	value, err := oneValue(d)
 	if err != nil {
@@ -114,6 +122,11 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		if value == "" {
 			err = d.Err("hash_keys: empty; use a secret such as {env.RATELIMIT_SECRET}, or leave it out")
 		}
+	case "local_share":
+		app.LocalShare = new(float64)
+		if *app.LocalShare, err = strconv.ParseFloat(value, 64); err != nil {
+			err = d.Errf("local_share %s: use a number above 0 and up to 1, such as 0.5 on each of two nodes", value)
+		}
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)
 		if value != "off" {
@@ -124,6 +137,26 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		}
 	}
 	return err
+}
+
+// parseMemory reads the bounds of the in-process store.
+func parseMemory(d *caddyfile.Dispenser, app *App) error {
+	if d.NextArg() {
+		return d.Err("memory takes a block with max_keys <n>")
+	}
+	app.Memory = new(Memory)
+	return eachOption(d, memoryOptions, func(option string) error {
+		value, err := oneValue(d)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseUint(value, 10, 63)
+		if err != nil || n == 0 {
+			return d.Errf("%s %s: use a whole number from 1", option, value)
+		}
+		app.Memory.MaxKeys = int64(n)
+		return nil
+	})
 }
 
 // parseRedis reads either form of redis.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -32,12 +33,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if len(checks) == 0 {
 		return next.ServeHTTP(w, r)
 	}
+	start := time.Now()
 	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
 	if err != nil {
-		return h.undecided(w, r, next, d.join(r, repl), err)
+		return h.undecided(w, r, next, d.join(r, repl), checks, err)
+	}
+	if source == limiter.SourceMemory {
+		memorySeconds.Observe(time.Since(start).Seconds())
 	}
 	d = d.join(r, repl)
 	d.add(checks, source)
+	h.count(checks, d.outcome, source)
 	d.log(r)
 	if d.outcome == outcomeDenied {
 		return h.deny(w, r, d)
@@ -75,8 +81,23 @@ func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
 	return append(checks, check)
 }
 
+// count counts what was decided: for a denial only the policies that denied, for anything else all.
+func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
+	for i := range checks {
+		if o == outcomeDenied && checks[i].Result.Passes() {
+			continue
+		}
+		for j := range h.rules {
+			if rule := &h.rules[j]; rule.policy == checks[i].Policy {
+				rule.counters.count(o, s)
+				break
+			}
+		}
+	}
+}
+
 // undecided does what the fail mode says with a request that nobody decided.
-func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, d *decision, err error) error {
+func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, d *decision, checks []limiter.Check, err error) error {
 	if !errors.Is(err, limiter.ErrUndecided) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return caddyhttp.HandlerError{StatusCode: http.StatusGatewayTimeout, Err: err}
@@ -85,10 +106,12 @@ func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if h.FailMode == limiter.FailOpen {
 		d.fail(outcomeFailedOpen)
+		h.count(checks, d.outcome, d.source)
 		d.log(r)
 		return d.serve(w, r, next)
 	}
 	d.fail(outcomeFailedClosed)
+	h.count(checks, d.outcome, d.source)
 	d.log(r)
 	_, probe := h.app.guard.Failing()
 	refuse(w.Header(), probe)

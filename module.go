@@ -96,7 +96,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	prefixes := h.prefixes()
 	for _, p := range h.Policies {
-		policy, err := app.policy(p.settings(), prefixes)
+		claimed, err := app.policy(p.settings(), prefixes)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		h.rules = append(h.rules, rule{policy: policy, key: key, weight: p.Weight})
+		h.rules = append(h.rules, rule{policy: claimed.policy, key: key, weight: p.Weight, counters: claimed.counters})
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ type rule struct {
 	policy *limiter.Policy
 	key    keyTemplate
 	weight int64
+
+	counters *decisionCounters
 }
 
 // prefixes says how many leading bits of a client's address tell clients apart.
@@ -113,25 +115,26 @@ type claimedPolicies map[string]claimedPolicy
 type claimedPolicy struct {
 	policy   *limiter.Policy
 	prefixes prefixes
+	counters *decisionCounters
 }
 
 // claim returns the one policy of that name. Claiming a name with other settings is an error that
 // shows both.
-func (c claimedPolicies) claim(s limiter.Settings, prefixes prefixes) (*limiter.Policy, error) {
+func (c claimedPolicies) claim(s limiter.Settings, prefixes prefixes) (claimedPolicy, error) {
 	known, found := c[s.Name]
 	if !found {
 		policy, err := limiter.NewPolicy(s)
 		if err != nil {
-			return nil, fmt.Errorf("policy %q: %w", s.Name, err)
+			return known, fmt.Errorf("policy %q: %w", s.Name, err)
 		}
-		known = claimedPolicy{policy: policy, prefixes: prefixes}
+		known = claimedPolicy{policy: policy, prefixes: prefixes, counters: &decisionCounters{policy: s.Name}}
 		c[s.Name] = known
 	}
 	if !known.policy.Settings().Equal(s) || known.prefixes != prefixes {
-		return nil, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
+		return known, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
 			s.Name, describe(known.policy.Settings(), known.prefixes), describe(s, prefixes))
 	}
-	return known.policy, nil
+	return known, nil
 }
 
 func describe(s limiter.Settings, prefixes prefixes) string {

@@ -87,7 +87,7 @@ func (a *App) resolve() (redisOptions, error) {
 	options := redisOptions{
 		Client:  client,
 		Naming:  limiter.Naming{Prefix: *a.KeyPrefix, Secret: secret},
-		DenyAge: time.Duration(*a.DenyCache),
+		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare,
 	}
 	if a.Redis.TLS != nil {
 		config, digest, err := a.Redis.TLS.config()

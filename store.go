@@ -56,7 +56,8 @@ type redisOptions struct {
 	TLS    string // a digest of the files and names that Client.TLS was made of
 	Naming limiter.Naming
 
-	DenyAge time.Duration
+	DenyAge    time.Duration
+	LocalShare float64
 }
 
 // poolKey tells options apart without holding them: a digest, credentials included.
@@ -89,7 +90,10 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 			return nil, err
 		}
 		store := limiter.NewRedis(client, storeOptions(o))
-		guard := limiter.NewGuard(store, local, limiter.GuardOptions{DenyAge: o.DenyAge})
+		guard := limiter.NewGuard(store, local, limiter.GuardOptions{
+			DenyAge: o.DenyAge, LocalShare: o.LocalShare,
+			OnUndecided: func(err error) { metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc() },
+		})
 		return &sharedRedis{key: key, store: store, guard: guard}, nil
 	})
 	if err != nil {
@@ -107,7 +111,7 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 func storeOptions(o redisOptions) limiter.RedisOptions {
 	logger := func() *zap.Logger { return caddy.Log().Named(appName) }
 	return limiter.RedisOptions{
-		Timeout: o.Client.Timeout, Naming: o.Naming,
+		Timeout: o.Client.Timeout, Naming: o.Naming, OnBatch: observeBatch,
 		OnOutage: func(err error) {
 			logger().Warn("redis cannot decide; handlers do what their fail_mode says", zap.String("kind", limiter.Kind(err)), zap.Error(err))
 		},

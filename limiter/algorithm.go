@@ -65,6 +65,10 @@ type kernel interface {
 	// is good for once.
 	giveBack(s share, now int64, t *terms, weight int64, r receipt) share
 
+	// recall makes a share that is used at least as much as the one of which is only known that so
+	// many units were used and that it is as good as new from some instant after now on.
+	recall(used, resets, now int64, t *terms) share
+
 	// expires is the instant from which the share is as good as new if nobody else comes.
 	expires(s share, now int64, t *terms) int64
 }

@@ -78,4 +78,9 @@ func (k bucket) giveBack(s share, now int64, t *terms, weight int64, r receipt) 
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }
 
+// recall takes the debt that drains until then.
+func (bucket) recall(_, resets, now int64, t *terms) share {
+	return share{numbers: numbers{a: min((resets-now)*t.limit, t.capacity*t.window), b: now}}
+}
+
 func (bucket) expires(s share, _ int64, t *terms) int64 { return s.b + cd(s.a, t.limit) }

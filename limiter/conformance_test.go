@@ -40,7 +40,7 @@ func memoryStore() *testStore {
 		receipts := make([]receipt, len(checks))
 		for i := range checks {
 			c := &checks[i]
-			held := m.tableOf(c.Policy).shardOf(c.Key).get(c.Key)
+			held := m.tableOf(c.Policy).shardOf(c.Key).get(c.Policy, c.Key, *now)
 			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(held, *now, c))
 		}
 		m.decideMany(checks)
@@ -53,8 +53,8 @@ func memoryStore() *testStore {
 		for i := range checks {
 			c := &checks[i]
 			shard := m.tableOf(c.Policy).shardOf(c.Key)
-			if shard.has(c.Key) {
-				shard.put(c.Key, c.Policy.algorithm.kernel.giveBack(shard.get(c.Key), *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i]))
+			if _, found := shard.kept(c.Key); found {
+				shard.put(c.Key, c.Policy.algorithm.kernel.giveBack(shard.get(c.Policy, c.Key, *now), *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i]))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -22,9 +23,11 @@ func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed}
 // Guard is a shared store with a local one behind it, for when it cannot decide. It keeps requests
 // from asking what is known.
 type Guard struct {
-	shared *Redis // nil: the local store decides everything
-	local  *Memory
-	denied *denyCache
+	shared      *Redis // nil: the local store decides everything
+	local       *Memory
+	denied      *denyCache
+	onUndecided func(err error)
+	part        float64 // of each policy that is enforced here in an outage
 }
 
 // GuardOptions say how a [Guard] is to behave.
@@ -32,12 +35,21 @@ type GuardOptions struct {
 	// DenyAge is how long a denial by the shared store may be repeated without asking again; at
 	// most [MaxDenyAge], 0 asks always.
 	DenyAge time.Duration
+
+	// LocalShare is the part of each limit that this process enforces while the shared store cannot
+	// decide, above 0 and below 1: 1/n for each of n nodes keeps the limit as a whole. 0 and 1 are
+	// the whole limit.
+	LocalShare float64
+
+	// OnUndecided is called for every request that the shared store could not decide. It must not
+	// block. Nil: nobody listens.
+	OnUndecided func(err error)
 }
 
 // NewGuard puts a local store behind a shared one. Where there is no shared one (nil), the local
 // store decides everything.
 func NewGuard(shared *Redis, local *Memory, options GuardOptions) *Guard {
-	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge)}
+	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge), part: options.LocalShare, onUndecided: options.OnUndecided}
 	if g.denied != nil && shared != nil {
 		r := &renewal{shared: shared, denied: g.denied, span: g.denied.maxAge / 20}
 		g.denied.renew = r.add
@@ -59,13 +71,56 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 	source, err := g.shared.Decide(ctx, checks)
 	if err == nil {
 		g.denied.learn(checks, now)
+		if mode == FailLocal {
+			g.remember(checks)
+		}
 		return source, nil
 	}
-	if mode != FailLocal || !errors.Is(err, ErrUndecided) {
+	if !errors.Is(err, ErrUndecided) {
 		return source, err
 	}
-	_, err = g.local.Decide(ctx, checks)
-	return SourceFallback, err
+	if g.onUndecided != nil {
+		g.onUndecided(err)
+	}
+	if mode != FailLocal {
+		return source, err
+	}
+	return SourceFallback, g.decideLocally(ctx, checks)
+}
+
+// remember keeps what the shared store said, for when it cannot.
+func (g *Guard) remember(checks []Check) {
+	for i := range checks {
+		g.local.remember(&checks[i])
+	}
+}
+
+// decideLocally decides by the part of the limits that is this process's.
+func (g *Guard) decideLocally(ctx context.Context, checks []Check) error {
+	if g.part <= 0 || g.part >= 1 {
+		_, err := g.local.Decide(ctx, checks)
+		return err
+	}
+	own := slices.Clone(checks)
+	for i := range own {
+		own[i].Policy = g.partOf(own[i].Policy)
+		own[i].Weight = min(own[i].Weight, own[i].Policy.Capacity()) // what fits the whole may pass
+	}
+	_, err := g.local.Decide(ctx, own)
+	for i := range own {
+		checks[i].Result = own[i].Result
+	}
+	return err
+}
+
+// partOf is the part of a policy that is this process's, which the policy remembers.
+func (g *Guard) partOf(p *Policy) *Policy {
+	if local := p.local.Load(); local != nil && local.part == g.part {
+		return local
+	}
+	local := p.partOf(g.part)
+	p.local.Store(local)
+	return local
 }
 
 // Reset forgets one share of a policy, here and in the shared store, and tells whether there was

@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,17 +16,79 @@ type Clock func() int64
 func SystemClock() int64 { return time.Now().UnixMicro() }
 
 // Memory is the [Store] of a single process. It is safe for concurrent use. Shares that have
-// decayed to empty are forgotten as new ones arrive.
+// decayed to empty are forgotten as new ones arrive; when there are too many others, keys that it
+// has not met share what is left, so that they can get too little but nobody too much.
 type Memory struct {
-	clock  Clock
-	grace  int64 // microseconds that a share is kept beyond its end, as in Redis
+	clock      Clock
+	grace      int64 // microseconds that a share is kept beyond its end, as in Redis
+	maxKeys    atomic.Int64
+	keys       atomic.Int64
+	overflowed atomic.Int64
+	onOverflow atomic.Pointer[func()]
+
 	mu     sync.RWMutex
 	tables map[string]*table // by Policy.ID
 }
 
+// DefaultMaxKeys is how many shares a [Memory] keeps unless it is told otherwise.
+const DefaultMaxKeys = 1_000_000
+
 // NewMemory returns an empty store on the given clock.
 func NewMemory(clock Clock) *Memory {
-	return &Memory{clock: clock, grace: 1000, tables: map[string]*table{}}
+	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}}
+	m.maxKeys.Store(DefaultMaxKeys)
+	return m
+}
+
+// Limit bounds the shares that are kept, from 1. Those that are there stay. The function is called
+// once, when the bound is met for the first time from now on; it must not block. Nil: nobody is told.
+func (m *Memory) Limit(maxKeys int64, onOverflow func()) {
+	m.maxKeys.Store(maxKeys)
+	m.onOverflow.Store(&onOverflow)
+}
+
+// Len counts the shares kept, some of which may have decayed to empty.
+func (m *Memory) Len() int64 { return m.keys.Load() }
+
+// Overflows counts the takes that there was no room for, so that several keys shared a place.
+func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
+
+// admit counts one more share, unless there are as many as there may be.
+func (m *Memory) admit() bool {
+	if m.keys.Load() >= m.maxKeys.Load() {
+		return false
+	}
+	m.keys.Add(1)
+	return true
+}
+
+func (m *Memory) overflows() {
+	m.overflowed.Add(1)
+	if tell := m.onOverflow.Swap(nil); tell != nil && *tell != nil {
+		(*tell)()
+	}
+}
+
+// sweepElsewhere forgets dead shares of other tables: perhaps their policies are used no more. The
+// lock of the given shard is held.
+func (m *Memory) sweepElsewhere(here *shard, now int64) {
+	const shards = 16
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	looked := 0
+	for looked < shards {
+		for _, t := range m.tables { // in random order
+			s := &t.shards[rand.IntN(tableShards)] //nolint:gosec // any will do
+			if s != here && s.mu.TryLock() {
+				s.sweep(t.policy.Load(), now, sweepFull/shards)
+				s.mu.Unlock()
+			}
+			looked++
+		}
+		if m.keys.Load() < m.maxKeys.Load() {
+			return
+		}
+	}
 }
 
 // Decide implements [Store]. It never fails and does not wait.
@@ -37,33 +101,20 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 	return SourceMemory, nil
 }
 
-// Len counts the shares kept, some of which may have decayed to empty.
-func (m *Memory) Len() int {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	n := 0
-	for _, t := range m.tables {
-		n += t.len()
-	}
-	return n
-}
-
 // Reset forgets one share of a policy and tells whether there was one.
 func (m *Memory) Reset(p *Policy, key string) bool {
 	shard := m.tableOf(p).shardOf(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	found := shard.has(key)
-	shard.drop(key)
-	return found
+	return shard.drop(key)
 }
 
 func (m *Memory) decideOne(c *Check) {
 	shard := m.tableOf(c.Policy).shardOf(c.Key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	s := shard.get(c.Key)
 	now := m.clock()
+	s := shard.get(c.Policy, c.Key, now)
 	v := judge(s, now, c)
 	if v.wait == 0 && c.Weight > 0 {
 		shard.take(c, s, v, now)
@@ -85,7 +136,7 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed := true
 	for i := range checks {
 		c := &checks[i]
-		v := judge(shards[i].get(c.Key), now, c)
+		v := judge(shards[i].get(c.Policy, c.Key, now), now, c)
 		allowed = allowed && v.wait == 0
 		c.answer(v, now)
 	}
@@ -94,7 +145,7 @@ func (m *Memory) decideMany(checks []Check) {
 		if c.Weight == 0 || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].get(c.Key)
+		s := shards[i].get(c.Policy, c.Key, now)
 		if allowed {
 			shards[i].take(c, s, judge(s, now, c), now)
 			continue
@@ -148,9 +199,10 @@ func (m *Memory) tableOf(p *Policy) *table {
 	defer m.mu.Unlock()
 	t, found := m.tables[p.id]
 	if !found {
-		t = newTable(m, len(m.tables), p.algorithm)
+		t = newTable(m, len(m.tables), p)
 		m.tables[p.id] = t
 	}
+	t.policy.Store(p)
 	p.table.Store(t)
 	return t
 }

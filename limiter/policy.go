@@ -39,8 +39,10 @@ type Policy struct {
 	algorithm *algorithm
 	terms     terms
 	id        string
-	capacity  string                // in decimal
-	table     atomic.Pointer[table] // where a Memory keeps the shares; looked up once
+	capacity  string                 // in decimal
+	part      float64                // of the policy that it is made of; 0: it is one of its own
+	local     atomic.Pointer[Policy] // the part of it that was last asked for
+	table     atomic.Pointer[table]  // where a Memory keeps the shares; looked up once
 }
 
 // terms are a policy's numbers as the formulas take them; times count in ticks.

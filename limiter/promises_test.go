@@ -33,7 +33,7 @@ func copyOf(s *testStore, p *Policy) *testStore {
 	if !isMemory || !ok {
 		panic("only the in-process store can be copied")
 	}
-	held := original.tables[p.id].shardOf("k").get("k")
+	held, _ := original.tables[p.id].shardOf("k").kept("k")
 	if held.log != nil {
 		held.log = &unitLog{entries: slices.Clone(held.log.entries), before: held.log.before}
 	}

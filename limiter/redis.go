@@ -23,6 +23,7 @@ type Redis struct {
 	writers sync.Pool // of *writer
 	slotted atomic.Bool
 	closed  atomic.Bool
+	onBatch func(size int, took time.Duration)
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -39,6 +40,9 @@ type RedisOptions struct {
 
 	// OnRecovery is called when all of Redis decides again, with how long it did not.
 	OnRecovery func(after time.Duration)
+
+	// OnBatch is called after every batch, with how many requests it held and how long they took.
+	OnBatch func(size int, took time.Duration)
 }
 
 // writer is what one batch needs to be written and read.
@@ -53,7 +57,8 @@ type writer struct {
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r := &Redis{client: client, timeout: options.Timeout, naming: options.Naming}
 	r.writers.New = func() any { return &writer{naming: options.Naming.start()} }
-	r.routes.send = r.send
+	r.onBatch = options.OnBatch
+	r.routes.send = r.sendTimed
 	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.routes.start(client)
 	r.slotted.Store(r.routes.cluster != nil)
@@ -131,6 +136,17 @@ type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
+
+// sendTimed sends a batch and tells how long that took.
+func (r *Redis) sendTimed(ctx context.Context, s *server, calls []*call) bool {
+	if r.onBatch == nil {
+		return r.send(ctx, s, calls)
+	}
+	start, size := time.Now(), len(calls)
+	answered := r.send(ctx, s, calls)
+	r.onBatch(size, time.Since(start))
+	return answered
+}
 
 // send has a server decide a batch and tells whether it answered.
 func (r *Redis) send(ctx context.Context, s *server, calls []*call) bool {

@@ -67,4 +67,19 @@ func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int6
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }
 
+// recall counts the units in the window that stops to matter then; where it is the previous one, as
+// many in it as give that estimate now.
+func (slidingWindowCounter) recall(used, resets, now int64, t *terms) share {
+	last := cd(resets, t.window) - 1 // the last window that the share matters in
+	if resets-now > t.window {
+		return share{numbers: numbers{a: min(last-1, now/t.window+1), b: used}}
+	}
+	index := now / t.window
+	if last > index { // the clocks' windows are not aligned: it ends in the next one here
+		return share{numbers: numbers{a: index, b: used}}
+	}
+	left := (index+1)*t.window - now
+	return share{numbers: numbers{a: index, c: min(cd(used*t.window, left), t.limit)}}
+}
+
 func (slidingWindowCounter) expires(s share, _ int64, t *terms) int64 { return (s.a + 2) * t.window }

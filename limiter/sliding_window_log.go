@@ -108,6 +108,11 @@ func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r
 	return s
 }
 
+// recall remembers the units as taken all at once, when the newest of them was.
+func (slidingWindowLog) recall(used, resets, _ int64, t *terms) share {
+	return share{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}
+}
+
 func (slidingWindowLog) expires(s share, now int64, t *terms) int64 {
 	if s.log == nil || len(s.log.entries) == 0 {
 		return now

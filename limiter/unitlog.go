@@ -1,6 +1,9 @@
 package limiter
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // unitLog is the entries of one share of a sliding window log.
 type unitLog struct {
@@ -55,4 +58,17 @@ func grown(entries []logEntry) []logEntry {
 	larger := make([]logEntry, len(entries), len(entries)+len(entries)/4+1)
 	copy(larger, entries)
 	return larger
+}
+
+// coarse is a copy of few entries. Each entry that is left out is counted with the one after it,
+// so that its units matter for longer than they would, and never for less long.
+func (l *unitLog) coarse() *unitLog {
+	const few = 8
+	c := &unitLog{before: l.before}
+	step := (len(l.entries) + few - 1) / few
+	for i := len(l.entries) - 1; i >= 0; i -= step {
+		c.entries = append(c.entries, l.entries[i])
+	}
+	slices.Reverse(c.entries)
+	return c
 }

@@ -1,0 +1,66 @@
+package limiter
+
+import "hash/maphash"
+
+// overflowCells is how many places a shard has for shares that there is no room for; a table has
+// 65,536.
+const overflowCells = 65536 / tableShards
+
+// overflow keeps shares in a fixed number of places once a [Memory] is full. Keys that meet in a
+// place share it, and so can get too little, never too much: forgetting the share of a client that
+// has used it up, to make room, would give it a fresh one. Places are found by a seeded hash, so
+// that nobody can choose whom to meet. A nil overflow is empty.
+type overflow struct {
+	seed  maphash.Seed
+	plain []numbers
+	logs  []*unitLog
+}
+
+func newOverflow(logs bool) *overflow {
+	o := &overflow{seed: maphash.MakeSeed()}
+	if logs {
+		o.logs = make([]*unitLog, overflowCells)
+	} else {
+		o.plain = make([]numbers, overflowCells)
+	}
+	return o
+}
+
+func (o *overflow) cell(key string) uint64 { return maphash.String(o.seed, key) % overflowCells }
+
+// get returns the share of a key's place. Its log is the caller's.
+func (o *overflow) get(key string) share {
+	if o.plain != nil {
+		return share{numbers: o.plain[o.cell(key)]}
+	}
+	if log := o.logs[o.cell(key)]; log != nil {
+		return share{log: log.coarse()}
+	}
+	return share{}
+}
+
+// drop empties a key's place and tells whether there was anything.
+func (o *overflow) drop(key string) bool {
+	if o == nil || o.get(key) == (share{}) {
+		return false
+	}
+	if o.plain != nil {
+		o.plain[o.cell(key)] = numbers{}
+	} else {
+		o.logs[o.cell(key)] = nil
+	}
+	return true
+}
+
+// spillOver stores a share that there is no room for.
+func (s *shard) spillOver(key string, value share) {
+	if s.spill == nil {
+		s.spill = newOverflow(s.logs != nil)
+	}
+	if o := s.spill; o.plain != nil {
+		o.plain[o.cell(key)] = value.numbers
+	} else {
+		o.logs[o.cell(key)] = value.log.coarse()
+	}
+	s.owner.overflows()
+}

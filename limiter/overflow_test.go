@@ -1,0 +1,165 @@
+package limiter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestMemory_full_gives_nobody_a_fresh_share floods a small store with keys, before and after
+// clients have used up their shares.
+func TestMemory_full_gives_nobody_a_fresh_share(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			const bound, limit = 1_000, 5
+			m := NewMemory(SystemClock)
+			warnings := 0
+			m.Limit(bound, func() { warnings++ })
+			p := dayPolicy(t, "flooded", algorithm, limit)
+			admitted := map[string]int{}
+			ask := func(key string) {
+				if Allowed(decide(t, m, Check{Policy: p, Key: key, Weight: 1})) {
+					admitted[key]++
+				}
+			}
+			spend := func(name string) {
+				for i := range 50 {
+					for range limit + 1 {
+						ask(fmt.Sprint(name, i))
+					}
+				}
+			}
+			spend("before the flood ")
+			for i := range 20 * bound {
+				ask(fmt.Sprint("flood ", i))
+			}
+			spend("in the flood ")
+			for i := range 20 * bound {
+				ask(fmt.Sprint("second flood ", i))
+			}
+			spend("before the flood ")
+			spend("in the flood ")
+			for key, n := range admitted {
+				if n > limit {
+					t.Errorf("%s: %d admitted, the limit is %d", key, n, limit)
+				}
+			}
+			if n := admitted["before the flood 7"]; n != limit {
+				t.Errorf("who came before the flood was admitted %d times, want %d", n, limit)
+			}
+			if m.Len() > bound || m.Overflows() < bound || warnings != 1 {
+				t.Errorf("%d shares kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
+			}
+		})
+	}
+}
+
+// TestMemory_stays_small_under_a_flood measures the heap; CHAOS=long floods with 10 million keys.
+func TestMemory_stays_small_under_a_flood(t *testing.T) {
+	keys, bound := 300_000, int64(30_000)
+	if os.Getenv("CHAOS") == "long" {
+		keys, bound = 10_000_000, 100_000
+	}
+	for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log"} {
+		m := NewMemory(SystemClock)
+		m.Limit(bound, nil)
+		p := dayPolicy(t, "flood", algorithm, 100)
+		spent := dayPolicy(t, "spent", algorithm, 1)
+		decide(t, m, Check{Policy: spent, Key: "k", Weight: 1})
+		before := heap()
+		for i := range keys {
+			_, _ = m.Decide(t.Context(), []Check{{Policy: p, Key: fmt.Sprintf("%016x", i), Weight: 1}}) // cannot fail
+		}
+		grown := heap() - before
+		if most := 300*bound + 256*65536; grown > most {
+			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
+		}
+		if Allowed(decide(t, m, Check{Policy: spent, Key: "k", Weight: 1})) {
+			t.Error("the flood gave a spent client a fresh share")
+		}
+		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
+		runtime.KeepAlive(m)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// TestMemory_has_room_again_when_shares_have_ended has the flood's shares end.
+func TestMemory_has_room_again_when_shares_have_ended(t *testing.T) {
+	now := int64(1_000_000_000_000)
+	m := NewMemory(func() int64 { return now })
+	m.Limit(100, nil)
+	old := mustPolicy(t, Settings{Name: "old", Algorithm: "gcra", Limit: 10, Window: time.Second})
+	for i := range 1_000 {
+		decide(t, m, Check{Policy: old, Key: fmt.Sprint(i), Weight: 10})
+	}
+	now += 2_000_000
+	overflows := m.Overflows()
+	p := dayPolicy(t, "new", "gcra", 10)
+	for i := range 50 {
+		if got := decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})[0].Result.Remaining; got != 9 {
+			t.Errorf("key %d: %d remaining", i, got)
+		}
+	}
+	if m.Len() > 100 || m.Overflows() > overflows+10 {
+		t.Errorf("%d shares kept, %d new overflows", m.Len(), m.Overflows()-overflows)
+	}
+}
+
+// TestRecall_leaves_at_most_what_the_share_has compares shares, at random later instants, with what
+// is made of the last answers about them: for the whole policy and for a part.
+func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for round := range 300 {
+				now := int64(1_000_000_000_000) + random.Int64N(1e9)
+				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
+				real, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+				for range 20 {
+					now += random.Int64N(p.terms.window * p.terms.tick / 3)
+					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
+					_, _ = real.Decide(t.Context(), check) // cannot fail
+					local.remember(&check[0])
+				}
+				for range 5 {
+					now += random.Int64N(p.terms.window * p.terms.tick)
+					have := decide(t, real, Check{Policy: p, Key: "k"})[0].Result
+					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
+					if got.Remaining > have.Remaining {
+						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
+					}
+					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
+						t.Fatalf("round %d, %v: %d remain of a share that is as good as new", round, p.Settings(), got.Remaining)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPart_of_a_policy_is_at_least_a_unit_and_never_more_than_its_part(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "whole", algorithm, 10)
+		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
+			m := NewMemory(SystemClock)
+			admitted := int64(0)
+			for range 20 {
+				if Allowed(decide(t, m, Check{Policy: p.partOf(part), Key: "k", Weight: 1})) {
+					admitted++
+				}
+			}
+			if admitted != want {
+				t.Errorf("%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package limiter
+
+import "math"
+
+// answer is what Redis last said of a share, so that an outage is no free refill: the local store
+// goes on from what this node has seen.
+type answer struct {
+	used   int64 // units
+	resets int64 // local microseconds since the Unix epoch
+}
+
+// remember keeps the answer to a check that Redis decided. Where there is no room, nothing.
+func (m *Memory) remember(c *Check) {
+	now := m.clock()
+	a := answer{used: c.Policy.terms.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds()}
+	s := m.tableOf(c.Policy).shardOf(c.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.used == 0 || a.resets <= now {
+		s.forget(c.Key)
+		return
+	}
+	if _, known := s.seen[c.Key]; !known && !s.makeRoom(c.Policy, now) {
+		return
+	}
+	if s.seen == nil {
+		s.seen = map[string]answer{}
+	}
+	s.seen[c.Key] = a
+}
+
+// forget forgets what was seen of a key and tells whether that was anything.
+func (s *shard) forget(key string) bool {
+	if _, known := s.seen[key]; !known {
+		return false
+	}
+	delete(s.seen, key)
+	s.owner.keys.Add(-1)
+	return true
+}
+
+// sweepSeen forgets those of a few random answers that tell of nothing any more.
+func (s *shard) sweepSeen(now int64, sample int) {
+	looked := 0
+	for key, a := range s.seen {
+		if looked++; looked > sample {
+			return
+		}
+		if a.resets <= now {
+			delete(s.seen, key)
+		}
+	}
+}
+
+// recall makes a share of an answer, for a policy that may be a part of the one that it is about.
+func (a answer) recall(p *Policy, now int64) share {
+	t := &p.terms
+	used := a.used
+	if p.part > 0 {
+		used = int64(math.Ceil(float64(used) * p.part))
+	}
+	return p.algorithm.kernel.recall(min(used, t.capacity), cd(a.resets, t.tick), now/t.tick, t)
+}
+
+// fuller is the one of two shares that leaves less at an instant in microseconds.
+func (p *Policy) fuller(a, b share, now int64) share {
+	t, kernel := &p.terms, p.algorithm.kernel
+	x, y := kernel.decide(a, now/t.tick, t, 0), kernel.decide(b, now/t.tick, t, 0)
+	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
+		return b
+	}
+	return a
+}
+
+// partOf is the policy of which this process enforces the given part, above 0 and below 1, for
+// itself: at least one unit. It counts in the same shares.
+func (p *Policy) partOf(part float64) *Policy {
+	t := p.terms
+	t.limit = max(1, int64(float64(t.limit)*part))
+	t.capacity = max(1, int64(float64(t.capacity)*part))
+	if cd(t.capacity*t.window, t.limit) > precision/2/t.tick {
+		return p // rounding would make it longer than times can be
+	}
+	return &Policy{settings: p.settings, algorithm: p.algorithm, terms: t, id: p.id, capacity: p.capacity, part: part}
+}

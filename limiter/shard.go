@@ -1,0 +1,131 @@
+package limiter
+
+import (
+	"strings"
+	"sync"
+)
+
+// shard is the part of a table behind one lock. Its methods want the lock held. Only one of plain
+// and logs is in use, whichever the policy's algorithm needs, so that a share costs no more than it
+// is.
+type shard struct {
+	mu    sync.Mutex
+	owner *Memory
+	order int // locks are taken in this order, which is the same for all
+	plain map[string]numbers
+	logs  map[string]*unitLog
+	seen  map[string]answer // what Redis last said of shares; nil before the first
+	spill *overflow         // shares that there was no room for; nil while there was
+}
+
+// get returns a key's share as it counts at an instant in microseconds: the one that is kept, or
+// what else is known, whichever is used more.
+func (s *shard) get(p *Policy, key string, now int64) share {
+	kept, found := s.kept(key)
+	if len(s.seen) > 0 {
+		if a, known := s.seen[key]; known && a.resets > now {
+			kept = p.fuller(kept, a.recall(p, now), now)
+		}
+	}
+	if !found && s.spill != nil {
+		kept = p.fuller(kept, s.spill.get(key), now)
+	}
+	return kept
+}
+
+// kept returns the share that is kept for a key alone.
+func (s *shard) kept(key string) (kept share, found bool) {
+	if s.logs != nil {
+		log, found := s.logs[key]
+		return share{log: log}, found
+	}
+	n, found := s.plain[key]
+	return share{numbers: n}, found
+}
+
+func (s *shard) put(key string, value share) {
+	if s.logs != nil {
+		s.logs[key] = value.log
+		return
+	}
+	s.plain[key] = value.numbers
+}
+
+// drop forgets all that is known of a key and tells whether there was anything. Others may share
+// its place in the overflow and are forgiven with it.
+func (s *shard) drop(key string) (found bool) {
+	if _, found = s.kept(key); found {
+		delete(s.logs, key)
+		delete(s.plain, key)
+		s.owner.keys.Add(-1)
+	}
+	if s.forget(key) {
+		found = true
+	}
+	return s.spill.drop(key) || found
+}
+
+// take charges a passing check and stores its share.
+func (s *shard) take(c *Check, old share, v verdict, now int64) {
+	key := c.Key
+	value := c.Policy.algorithm.kernel.take(old, &c.Policy.terms, v)
+	if old == (share{}) || len(s.seen) > 0 || s.spill != nil {
+		s.forget(key) // what was seen is part of the value
+		if _, found := s.kept(key); !found {
+			if !s.makeRoom(c.Policy, now) {
+				s.spillOver(key, value)
+				return
+			}
+			key = strings.Clone(key) // the caller's may be part of something larger
+		}
+	}
+	s.put(key, value)
+}
+
+const (
+	// sweepSample is how many shares each new one looks at. Maps are walked from a random place, so
+	// that the part of the shares that is dead settles below 1/sweepSample.
+	sweepSample = 4
+
+	// sweepFull is how many are looked at where there is no room, here and in another table.
+	sweepFull = 32
+)
+
+// makeRoom counts one more share, if there is room for it.
+func (s *shard) makeRoom(p *Policy, now int64) bool {
+	s.sweep(p, now, sweepSample)
+	if s.owner.admit() {
+		return true
+	}
+	s.sweep(p, now, sweepFull)
+	s.owner.sweepElsewhere(s, now)
+	return s.owner.admit()
+}
+
+// sweep forgets those of a few random shares that are as good as new, as Redis's TTL does.
+func (s *shard) sweep(p *Policy, now int64, sample int) {
+	t := &p.terms
+	tick, kernel := now/t.tick, p.algorithm.kernel
+	ended := tick - s.owner.grace/t.tick
+	looked, before := 0, len(s.plain)+len(s.logs)+len(s.seen)
+	for key, value := range s.plain {
+		if looked++; looked > sample {
+			break
+		}
+		if kernel.expires(share{numbers: value}, tick, t) <= ended {
+			delete(s.plain, key)
+		}
+	}
+	for key, value := range s.logs {
+		if looked++; looked > sample {
+			break
+		}
+		if kernel.expires(share{log: value}, tick, t) <= ended {
+			delete(s.logs, key)
+		}
+	}
+	s.sweepSeen(now, sample)
+	if swept := before - len(s.plain) - len(s.logs) - len(s.seen); swept > 0 {
+		s.owner.keys.Add(int64(-swept))
+	}
+}
