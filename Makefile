@@ -39,6 +39,17 @@ test: ## run all tests, with the race detector if there is gcc
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
 
+# Each target for so long; what is found goes to testdata/fuzz, to be kept as a test.
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## fuzz the parsers, keys, replies, headers and decisions
+	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z]*' . | cut -c6- | sort | while read -r target; do \
+		package=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" .)"); \
+		echo "go test -fuzz $$target -fuzztime $(FUZZTIME) $$package"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
+	done
+
 .PHONY: vet
 vet: ## run go vet
 	go vet ./...

@@ -2,13 +2,18 @@ package redisratelimit
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // FuzzParseKey gives all placeholders of a key one value, then another, and wants two keys.
@@ -29,8 +34,8 @@ func FuzzParseKey(f *testing.F) {
 		placeholders := 0
 		values := [2]map[string]string{{}, {}}
 		for _, part := range template.parts {
-			if part.address {
-				return // whose values are addresses
+			if part.address || part.header != "" {
+				return // whose values come from elsewhere
 			}
 			if part.placeholder != "" {
 				placeholders++
@@ -50,6 +55,37 @@ func FuzzParseKey(f *testing.F) {
 		}
 		if placeholders > 0 && first != second && keys[0] == keys[1] {
 			t.Errorf("key %q is %q for %q and for %q", text, keys[0], first, second)
+		}
+	})
+}
+
+// FuzzHeaders shows any result that a store may give.
+func FuzzHeaders(f *testing.F) {
+	f.Add(int64(0), int64(0), int64(0))
+	f.Add(int64(99), int64(1), int64(1e18))
+	f.Add(int64(5), int64(-1), int64(60e9))
+	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
+		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
+		d := new(decision)
+		d.add([]limiter.Check{{Policy: policy, Key: "k", Weight: 1, Result: result}}, limiter.SourceRedis)
+		header := http.Header{}
+		d.setHeaders(header)
+		refuse(header, result.RetryAfter)
+		for name, least := range map[string]int64{headerLimit: 100, headerRemaining: 0, headerReset: time.Now().Unix(), "Retry-After": 1} {
+			value := header.Get(name)
+			if name == "Retry-After" && result.RetryAfter == limiter.Never {
+				if value != "" {
+					t.Errorf("Retry-After %q of what can never pass", value)
+				}
+				continue
+			}
+			if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < least {
+				t.Errorf("%s is %q for %+v, want a whole number from %d", name, value, result, least)
+			}
 		}
 	})
 }

@@ -106,7 +106,7 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
 		checks := []Check{{Policy: p, Key: "k", Weight: 2}}
 		if source, err := g.Decide(context.Background(), checks, FailLocal); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
-			return fmt.Errorf("%s %+v %v", source, checks[0].Result, err)
+			return fmt.Errorf("%s %+v: %w", source, checks[0].Result, err)
 		}
 		return nil
 	})

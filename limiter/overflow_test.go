@@ -123,16 +123,16 @@ func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
 			for round := range 300 {
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
 				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
-				real, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+				whole, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.terms.window * p.terms.tick / 3)
 					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
-					_, _ = real.Decide(t.Context(), check) // cannot fail
+					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 				}
 				for range 5 {
 					now += random.Int64N(p.terms.window * p.terms.tick)
-					have := decide(t, real, Check{Policy: p, Key: "k"})[0].Result
+					have := decide(t, whole, Check{Policy: p, Key: "k"})[0].Result
 					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
 					if got.Remaining > have.Remaining {
 						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
