@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -27,19 +28,25 @@ func init() {
 //		window    <duration>
 //		algorithm <name>
 //		burst     <n>
+//		max_delay <duration>
 //		weight    <n>
-//
-//		policy <name> {
-//			key       <text with placeholders>
-//			limit     <n>
-//			window    <duration>
-//			algorithm <name>
-//			burst     <n>
-//			weight    <n>
+//		match     @<name>
+//		match {
+//			<matchers>
 //		}
 //
+//		policy <name> {
+//			<the options above, and dry_run>
+//		}
+//
+//		exempt       <address, range or private_ranges>...
 //		fail_mode    local|open|closed
 //		status       <400-599>
+//		headers      off|[x_ratelimit] [ietf]
+//		retry_jitter <duration>
+//		problem_details
+//		dry_run
+//		log_keys
 //		ipv4_prefix  <0-32>
 //		ipv6_prefix  <0-128>
 //		on_empty_key client_ip|skip|reject
@@ -47,7 +54,7 @@ func init() {
 //
 // A handler has one policy, described in the directive itself, or any number of policy blocks.
 func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	p := &handlerParser{Dispenser: h.Dispenser, handler: new(Handler)}
+	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
 	if err := p.parse(); err != nil {
 		return nil, err
@@ -61,6 +68,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // handlerParser reads one directive.
 type handlerParser struct {
 	*caddyfile.Dispenser
+	helper  httpcaddyfile.Helper
 	handler *Handler
 	single  *Policy  // the policy described in the directive itself
 	seen    []string // options read so far
@@ -115,10 +123,13 @@ func (p *handlerParser) own() *Policy {
 }
 
 // handlerOptions are the words of the block that are no policy's.
-var handlerOptions = []string{"policy", "fail_mode", "status", "ipv4_prefix", "ipv6_prefix", "on_empty_key"}
+var handlerOptions = []string{
+	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "dry_run", "log_keys",
+	"ipv4_prefix", "ipv6_prefix", "on_empty_key",
+}
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "weight"}
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match"}
 
 func policyOptionsIn(options []string) []string {
 	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return !slices.Contains(policyOptions, o) })
@@ -139,12 +150,33 @@ func (p *handlerParser) parseOption() error {
 	case !slices.Contains(handlerOptions, option):
 		return unknownOption(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
 	}
+	return p.parseHandlerOption(option)
+}
+
+// parseHandlerOption reads an option of the handler itself.
+func (p *handlerParser) parseHandlerOption(option string) (err error) {
+	h := p.handler
+	switch option {
+	case "dry_run":
+		return p.flag(&h.DryRun)
+	case "problem_details":
+		return p.flag(&h.ProblemDetails)
+	case "log_keys":
+		return p.flag(&h.LogKeys)
+	case "exempt":
+		h.Exempt, err = p.values("an address, a range or private_ranges")
+		return err
+	case "headers":
+		h.Headers, err = p.values("off, or any of x_ratelimit and ietf")
+		return err
+	}
 	value, err := oneValue(p.Dispenser)
 	if err != nil {
 		return err
 	}
-	h := p.handler
 	switch option {
+	case "retry_jitter":
+		h.RetryJitter, err = p.duration(option, value)
 	case "fail_mode":
 		h.FailMode = limiter.FailMode(value)
 	case "on_empty_key":
@@ -176,8 +208,8 @@ func (p *handlerParser) parsePolicy() error {
 		switch {
 		case option == "name":
 			return p.Err("name: a policy block has its name behind the word policy")
-		case !slices.Contains(policyOptions, option):
-			return unknownOption(p.Dispenser, option, policyOptions[1:])
+		case option != "dry_run" && !slices.Contains(policyOptions, option):
+			return unknownOption(p.Dispenser, option, append(policyOptions[1:len(policyOptions):len(policyOptions)], "dry_run"))
 		case slices.Contains(seen, option):
 			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
 		}
@@ -196,6 +228,12 @@ func (p *handlerParser) parsePolicy() error {
 
 func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	option := p.Val()
+	switch option {
+	case "dry_run":
+		return p.flag(&policy.DryRun)
+	case "match":
+		return p.parseMatch(policy)
+	}
 	value, err := oneValue(p.Dispenser)
 	if err != nil {
 		return err
@@ -221,6 +259,12 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.Weight, err = p.wholeNumber(option, value)
 	case "window":
 		policy.Window, err = p.duration(option, value)
+	case "max_delay":
+		var delay time.Duration
+		if delay, err = caddy.ParseDuration(value); err != nil || delay < 0 {
+			return p.Errf("max_delay %s: use a duration from 0 such as 500ms", value)
+		}
+		policy.MaxDelay = (*caddy.Duration)(&delay)
 	}
 	return err
 }

@@ -22,6 +22,11 @@ const (
 	outcomeDenied       outcome = "denied"
 	outcomeFailedOpen   outcome = "failed_open"
 	outcomeFailedClosed outcome = "failed_closed"
+	outcomeExempt       outcome = "exempt"
+
+	// What dry-run policies would have done; only metrics show these.
+	outcomeDryAllowed outcome = "dry_run_allowed"
+	outcomeDryDenied  outcome = "dry_run_denied"
 )
 
 // decision is what all handlers that a request met have decided about it. It lives as long as the
@@ -29,10 +34,13 @@ const (
 type decision struct {
 	outcome outcome
 	source  limiter.Source
-	binding limiter.Check // the check that binds, over all handlers; no policy: none was decided
-	resetAt int64         // Unix seconds by this node's clock, rounded up
-	values  [3]string     // of the headers
-	serving bool          // a handler further out writes the headers
+	binding limiter.Check   // the check that binds, over all handlers; no policy: none was decided
+	shown   limiter.Check   // the one of those that X-RateLimit headers may show
+	resetAt int64           // when its share is as good as new: Unix seconds by this node's clock, rounded up
+	items   []limiter.Check // what RateLimit headers show
+	dryRun  []string        // the dry-run policies that would have denied
+	values  [3]string       // of the headers
+	serving bool            // a handler further out writes the headers
 
 	// What the request needs besides, so that it costs one allocation.
 	writer headerWriter
@@ -56,17 +64,27 @@ func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
 
 // add merges what one more handler decided. A denial ends the request, so that the last word is
 // the outcome; the headers speak for the policy that binds most over all.
-func (d *decision) add(checks []limiter.Check, source limiter.Source) {
+func (d *decision) add(checks []limiter.Check, source limiter.Source, f formats) {
 	binding := checks[limiter.Binding(checks)]
 	d.outcome, d.source = outcomeAllowed, source
 	if !binding.Result.Passes() {
 		d.outcome = outcomeDenied
 	}
-	if d.binding.Policy != nil && limiter.Binding([]limiter.Check{d.binding, binding}) == 0 {
-		return
+	if f.ietf {
+		d.items = append(d.items, checks...)
 	}
-	d.binding = binding
-	d.resetAt = ceilSeconds(time.Duration(time.Now().UnixNano()) + binding.Result.ResetAfter)
+	if bindsOver(&binding, &d.binding) {
+		d.binding = binding
+	}
+	if f.xRateLimit && bindsOver(&binding, &d.shown) {
+		d.shown = binding
+		d.resetAt = ceilSeconds(time.Duration(time.Now().UnixNano()) + binding.Result.ResetAfter)
+	}
+}
+
+// bindsOver tells whether a check binds more tightly than what an earlier handler decided, if one did.
+func bindsOver(check, earlier *limiter.Check) bool {
+	return earlier.Policy == nil || limiter.Binding([]limiter.Check{*earlier, *check}) == 1
 }
 
 // fail records that this handler's policies could not be decided.
@@ -82,6 +100,9 @@ func (d *decision) log(r *http.Request) {
 		return
 	}
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
+	if len(d.dryRun) > 0 {
+		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
+	}
 	if d.binding.Policy != nil {
 		fields.Set(zap.String("ratelimit_policy", d.binding.Policy.Name()))
 	}
@@ -102,6 +123,8 @@ func (d *decision) placeholder(name string) (any, bool) {
 		return string(d.outcome), true
 	case "source":
 		return string(d.source), true
+	case "dry_run":
+		return d.dryRunText(), true
 	}
 	if d.binding.Policy == nil {
 		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)

@@ -6,22 +6,37 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // deny answers a denied request: by Caddy's error routes, or, where nobody has any, with what Caddy
 // would answer without them. Returning an error has Caddy describe the whole request for its error
 // log first, even if that is off: a quarter of a flood's throughput.
-func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *decision) error {
+func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *decision, checks []limiter.Check) error {
+	denier := &checks[limiter.Binding(checks)]
 	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
-		c.Write(zap.String("policy", d.binding.Policy.Name()), zap.Duration("retry_after", d.binding.Result.RetryAfter))
+		c.Write(h.describe(denier)...)
 	}
+	h.refuse(w.Header(), denier.Result.RetryAfter)
 	d.setHeaders(w.Header())
-	refuse(w.Header(), d.binding.Result.RetryAfter)
+	if h.ProblemDetails {
+		return quotaExceeded(h.Status, violated(checks)).write(w)
+	}
 	if h.unheard && !hasErrorRoutes(r) {
 		w.WriteHeader(h.Status)
 		return nil
 	}
 	return caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied}
+}
+
+// describe is what the log tells of a denial.
+func (h *Handler) describe(c *limiter.Check) []zap.Field {
+	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
+	if h.LogKeys {
+		fields = append(fields, zap.String("key", c.Key))
+	}
+	return fields
 }
 
 // hasErrorRoutes tells whether the server of a request has routes for errors.

@@ -71,10 +71,10 @@ func FuzzHeaders(f *testing.F) {
 		}
 		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
 		d := new(decision)
-		d.add([]limiter.Check{{Policy: policy, Key: "k", Weight: 1, Result: result}}, limiter.SourceRedis)
+		d.add([]limiter.Check{{Policy: policy, Key: "k", Weight: 1, Result: result}}, limiter.SourceRedis, formats{xRateLimit: true, ietf: true})
 		header := http.Header{}
 		d.setHeaders(header)
-		refuse(header, result.RetryAfter)
+		new(Handler).refuse(header, result.RetryAfter)
 		for name, least := range map[string]int64{headerLimit: 100, headerRemaining: 0, headerReset: time.Now().Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if name == "Retry-After" && result.RetryAfter == limiter.Never {

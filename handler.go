@@ -15,6 +15,7 @@ import (
 var (
 	errDenied      = errors.New("rate limit exceeded")
 	errUnavailable = errors.New("rate limit store unavailable")
+	errCrowded     = errors.New("too many requests are held for rate limits")
 	errEmptyKey    = errors.New("a placeholder of the rate limit key is empty")
 )
 
@@ -26,15 +27,23 @@ const statusClientGone = 499
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d := new(decision)
-	checks, err := h.checks(d.space[:0], r, repl)
+	if h.isExempt(r) {
+		d = d.join(r, repl)
+		d.outcome, d.source = outcomeExempt, ""
+		d.log(r)
+		return d.serve(w, r, next)
+	}
+	checks, dry, err := h.checks(d.space[:0], r, repl)
 	if err != nil {
 		return err
 	}
+	dryRun := h.start(r, dry)
 	if len(checks) == 0 {
-		return next.ServeHTTP(w, r)
+		return h.serveDry(w, r, next, repl, dryRun)
 	}
 	start := time.Now()
 	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
+	h.end(dryRun, r, repl)
 	if err != nil {
 		return h.undecided(w, r, next, d.join(r, repl), checks, err)
 	}
@@ -42,33 +51,70 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		memorySeconds.Observe(time.Since(start).Seconds())
 	}
 	d = d.join(r, repl)
-	d.add(checks, source)
+	d.add(checks, source, h.formats)
 	h.count(checks, d.outcome, source)
 	d.log(r)
 	if d.outcome == outcomeDenied {
-		return h.deny(w, r, d)
+		return h.deny(w, r, d, checks)
+	}
+	if err := h.wait(r, checks); err != nil {
+		return err
 	}
 	return d.serve(w, r, next)
 }
 
+// serveDry serves a request that no policy limits, only perhaps pretends to.
+func (h *Handler) serveDry(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, repl *caddy.Replacer, dry *dryRun) error {
+	if dry == nil {
+		return next.ServeHTTP(w, r)
+	}
+	h.end(dry, r, repl)
+	d := new(decision).join(r, repl)
+	d.log(r)
+	return d.serve(w, r, next)
+}
+
+// wait holds an allowed request until it is its turn.
+func (h *Handler) wait(r *http.Request, checks []limiter.Check) error {
+	fits, err := hold(r.Context(), longestDelay(checks))
+	switch {
+	case err != nil:
+		return caddyhttp.HandlerError{StatusCode: statusClientGone, Err: err}
+	case !fits:
+		return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errCrowded}
+	}
+	return nil
+}
+
 // checks lists what the request takes from whom. Policies that yield the same share twice take the
-// sum of their weights from it at once.
-func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) ([]limiter.Check, error) {
+// sum of their weights from it at once. Those of dry-run policies are listed apart.
+func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) (enforced, dry []limiter.Check, err error) {
 	for i := range h.rules {
 		rule := &h.rules[i]
+		if applies, err := rule.applies(r); err != nil || !applies {
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
 		key := rule.key.of(r, repl)
 		if key == "" {
 			switch h.OnEmptyKey {
 			case emptyKeySkip:
 				continue
 			case emptyKeyReject:
-				return nil, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
+				return nil, nil, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
 			}
 			key = rule.key.ofAddress(r)
 		}
-		checks = addCheck(checks, limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight})
+		check := limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight}
+		if rule.dryRun {
+			dry = addCheck(dry, check)
+		} else {
+			checks = addCheck(checks, check)
+		}
 	}
-	return checks, nil
+	return checks, dry, nil
 }
 
 func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
@@ -114,6 +160,9 @@ func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyht
 	h.count(checks, d.outcome, d.source)
 	d.log(r)
 	_, probe := h.app.guard.Failing()
-	refuse(w.Header(), probe)
+	h.refuse(w.Header(), probe)
+	if h.ProblemDetails {
+		return reducedCapacity(http.StatusServiceUnavailable).write(w)
+	}
 	return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errUnavailable}
 }

@@ -2,8 +2,11 @@ package redisratelimit
 
 import (
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -20,24 +23,59 @@ const (
 
 // setHeaders shows the binding policy's share, in place of any headers of those names.
 func (d *decision) setHeaders(header http.Header) {
-	if d.binding.Policy == nil {
+	if d.shown.Policy != nil {
+		d.values = [3]string{
+			d.shown.Policy.CapacityText(),
+			strconv.FormatInt(d.shown.Result.Remaining, 10),
+			strconv.FormatInt(d.resetAt, 10),
+		}
+		header[headerLimit] = d.values[0:1:1]
+		header[headerRemaining] = d.values[1:2:2]
+		header[headerReset] = d.values[2:3:3]
+	}
+	if len(d.items) > 0 {
+		d.setIETF(header)
+	}
+	if len(header["Access-Control-Allow-Origin"]) > 0 {
+		expose(header)
+	}
+}
+
+// ownHeaders are those that scripts of other origins may read where they may read the answer.
+var ownHeaders = []string{headerLimit, headerRemaining, headerReset, headerIETFPolicy, headerIETF, "Retry-After"}
+
+// expose lets scripts of other origins read the headers that are there.
+func expose(header http.Header) {
+	const name = "Access-Control-Expose-Headers"
+	exposed := strings.Join(header[name], ", ")
+	if strings.TrimSpace(exposed) == "*" {
 		return
 	}
-	d.values = [3]string{
-		d.binding.Policy.CapacityText(),
-		strconv.FormatInt(d.binding.Result.Remaining, 10),
-		strconv.FormatInt(d.resetAt, 10),
+	known := strings.ToLower(exposed)
+	for _, own := range ownHeaders {
+		if len(header[own]) == 0 || slices.Contains(strings.FieldsFunc(known, isListSeparator), strings.ToLower(own)) {
+			continue
+		}
+		if exposed != "" {
+			exposed += ", "
+		}
+		exposed += own
 	}
-	header[headerLimit] = d.values[0:1:1]
-	header[headerRemaining] = d.values[1:2:2]
-	header[headerReset] = d.values[2:3:3]
+	if exposed != "" {
+		header[name] = []string{exposed}
+	}
 }
+
+func isListSeparator(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
 
 // refuse sets the headers of a refusal. Retry-After is a positive whole number of seconds, which
 // all clients understand; where waiting is of no use there is none.
-func refuse(header http.Header, retryAfter time.Duration) {
+func (h *Handler) refuse(header http.Header, retryAfter time.Duration) {
 	header.Set("Cache-Control", "no-store")
 	if retryAfter != limiter.Never {
+		if h.RetryJitter > 0 {
+			retryAfter += rand.N(time.Duration(h.RetryJitter) + 1) //nolint:gosec // spreads clients; nothing depends on it
+		}
 		header.Set("Retry-After", strconv.FormatInt(max(1, ceilSeconds(retryAfter)), 10))
 	}
 }

@@ -21,7 +21,7 @@ var metrics = struct {
 }{
 	decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "decisions_total",
-		Help: "Requests by policy, by what was decided about them (allowed, denied, failed_open, failed_closed) and by who decided (redis, memory, deny_cache, fallback).",
+		Help: "Requests by policy, by what was decided about them (allowed, denied, failed_open, failed_closed, and dry_run_allowed, dry_run_denied of policies that only pretend) and by who decided (redis, memory, deny_cache, fallback).",
 	}, []string{"policy", "decision", "source"}),
 	storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_seconds",
@@ -55,6 +55,10 @@ var gauges = []prometheus.Collector{
 		}
 		return 0
 	})),
+	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Name: "held_requests",
+		Help: "Requests that max_delay holds now.",
+	}, func() float64 { return float64(held.Load()) }),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "memory_keys",
 		Help: "Shares known in this process: those it decides by, and those it has seen Redis decide by.",
@@ -99,7 +103,7 @@ var (
 
 // outcomes and sources are the labels that a decision can have, in the order of decisionCounters.
 var (
-	outcomes = []outcome{outcomeAllowed, outcomeDenied, outcomeFailedOpen, outcomeFailedClosed}
+	outcomes = []outcome{outcomeAllowed, outcomeDenied, outcomeFailedOpen, outcomeFailedClosed, outcomeDryAllowed, outcomeDryDenied}
 	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
 )
 
@@ -107,7 +111,7 @@ var (
 // needed, so that nobody sees series of what cannot happen, and not again.
 type decisionCounters struct {
 	policy string
-	cells  [4][4]atomic.Pointer[prometheus.Counter]
+	cells  [6][4]atomic.Pointer[prometheus.Counter]
 }
 
 func (d *decisionCounters) count(o outcome, s limiter.Source) {

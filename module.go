@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -52,10 +54,35 @@ type Handler struct {
 	// policy out, `reject` answers 400. Default: `client_ip`.
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
+	// Clients that are never limited and never counted: addresses, CIDR ranges and
+	// `private_ranges`. Default: none.
+	Exempt []string `json:"exempt,omitempty"`
+
+	// The headers that show a client's share: `x_ratelimit`, `ietf` (RateLimit and
+	// RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11), both, or `off`. `Retry-After`
+	// comes with a denial in any case. Default: `x_ratelimit`.
+	Headers []string `json:"headers,omitempty"`
+
+	// Adds up to so much, at random, to `Retry-After`, so that clients do not all come back at once.
+	// Default: 0.
+	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
+
+	// Whether a refusal is answered directly, with a body of the type application/problem+json
+	// (RFC 9457), instead of through the error routes. Default: false.
+	ProblemDetails bool `json:"problem_details,omitempty"`
+
+	// Whether all policies only pretend, as `dry_run` of a policy says. Default: false.
+	DryRun bool `json:"dry_run,omitempty"`
+
+	// Whether clients' keys may appear in this module's log lines about denials. Default: false.
+	LogKeys bool `json:"log_keys,omitempty"`
+
 	app    *App
 	rules  []rule
 	logger *zap.Logger
 
+	exempt  []netip.Prefix
+	formats formats
 	unheard bool // between this handler and the server nobody handles errors
 }
 
@@ -94,9 +121,24 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.FailMode == "" {
 		h.FailMode = app.FailMode
 	}
+	return h.load(ctx)
+}
+
+// load makes the rules.
+func (h *Handler) load(ctx caddy.Context) (err error) {
+	if h.exempt, err = parseExempt(h.Exempt); err != nil {
+		return err
+	}
+	if h.formats, err = parseFormats(h.Headers); err != nil {
+		return err
+	}
 	prefixes := h.prefixes()
 	for _, p := range h.Policies {
-		claimed, err := app.policy(p.settings(), prefixes)
+		match, err := p.loadMatchers(ctx)
+		if err != nil {
+			return err
+		}
+		claimed, err := h.app.policy(p.settings(), prefixes)
 		if err != nil {
 			return err
 		}
@@ -104,7 +146,10 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		h.rules = append(h.rules, rule{policy: claimed.policy, key: key, weight: p.Weight, counters: claimed.counters})
+		h.rules = append(h.rules, rule{
+			policy: claimed.policy, key: key, weight: p.Weight, match: match,
+			dryRun: p.DryRun || h.DryRun, counters: claimed.counters,
+		})
 	}
 	return nil
 }
@@ -116,6 +161,9 @@ func (h *Handler) setDefaults() {
 	}
 	if h.Status == 0 {
 		h.Status = http.StatusTooManyRequests
+	}
+	if len(h.Headers) == 0 {
+		h.Headers = []string{formatXRateLimit}
 	}
 	if h.OnEmptyKey == "" {
 		h.OnEmptyKey = emptyKeyClientIP
@@ -138,7 +186,15 @@ func (h *Handler) check() error {
 			return err
 		}
 	}
+	if _, err := parseExempt(h.Exempt); err != nil {
+		return err
+	}
+	if _, err := parseFormats(h.Headers); err != nil {
+		return err
+	}
 	switch {
+	case h.RetryJitter < 0:
+		return fmt.Errorf("retry_jitter %v: use a duration from 0", time.Duration(h.RetryJitter))
 	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", h.FailMode)
 	case h.Status < 400 || h.Status > 599:

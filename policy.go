@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -36,6 +37,19 @@ type Policy struct {
 	// How many units one request takes, from 1. It belongs to this handler and not to the policy,
 	// so that a costly path may weigh more in the same budget. Default: 1.
 	Weight int64 `json:"weight,omitempty"`
+
+	// How long a request may be held until it is its turn, instead of being refused, so that
+	// requests leave evenly at the limit's rate on all nodes together. Only with `leaky_bucket`;
+	// 0 spaces them strictly. Default: none is held.
+	MaxDelay *caddy.Duration `json:"max_delay,omitempty"`
+
+	// The policy counts only requests that one of these matcher sets matches. It belongs to this
+	// handler and not to the policy. Default: all requests.
+	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+
+	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
+	// denies nor shows in headers. Default: false.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 const (
@@ -94,6 +108,7 @@ func (p *Policy) settings() limiter.Settings {
 	return limiter.Settings{
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
+		MaxDelay: (*time.Duration)(p.MaxDelay),
 	}
 }
 
@@ -102,6 +117,9 @@ type rule struct {
 	policy *limiter.Policy
 	key    keyTemplate
 	weight int64
+
+	match  caddyhttp.MatcherSets
+	dryRun bool
 
 	counters *decisionCounters
 }

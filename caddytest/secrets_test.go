@@ -1,10 +1,13 @@
 package caddytest
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -96,4 +99,41 @@ func TestSecrets_show_in_no_error(t *testing.T) {
 		}
 	}
 	checkHidden(t, "the log", n.log.String(), "hunter2")
+}
+
+// TestPassword_rotates_on_reload changes the password in Redis and in the file that holds it. The
+// Caddyfile stays the same, so that the reload has to be forced.
+func TestPassword_rotates_on_reload(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "first-secret")
+	password := filepath.Join(t.TempDir(), "password")
+	write := func(secret string) {
+		if err := os.WriteFile(password, []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first-secret")
+	text := config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\npassword {file."+password+"}\n}\n}", "redis_ratelimit same 1000 24h"+tell)
+	n := start(t, text)
+	waitForRedis(t, n, "/")
+	ctx := context.Background()
+	conn := server.Client(t).Conn()
+	defer conn.Close() //nolint:errcheck // the test is over
+	conn.Do(ctx, "auth", "first-secret")
+	if err := conn.ConfigSet(ctx, "requirepass", "second-secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	conn.Do(ctx, "auth", "second-secret")
+	conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
+	if a := n.get(t, "/"); a.body != "allowed fallback" {
+		t.Errorf("got %v; want it decided here, because the password is wrong now", a)
+	}
+	write("second-secret")
+	if a := n.send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: text/caddyfile", "Cache-Control: must-revalidate"); a.status != http.StatusOK {
+		t.Fatalf("got %v", a)
+	}
+	n.client.CloseIdleConnections()
+	waitForRedis(t, n, "/")
+	if log := n.log.String(); strings.Contains(log, "first-secret") || strings.Contains(log, "second-secret") {
+		t.Error("the log has a password")
+	}
 }

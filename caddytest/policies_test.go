@@ -1,0 +1,336 @@
+package caddytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// onBothStores runs a test in process and on Redis; option is the global option for it.
+func onBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
+	t.Helper()
+	t.Run("in process", func(t *testing.T) { test(t, "", "memory") })
+	t.Run("on Redis", func(t *testing.T) {
+		test(t, "redis_ratelimit {\nredis redis://"+redistest.Start(t).Addr+"\n}", "redis")
+	})
+}
+
+func TestMatch_limits_only_what_it_matches(t *testing.T) {
+	n := start(t, config("", `@api path /api/*
+	redis_ratelimit {
+		policy named {
+			key same
+			limit 1
+			window 24h
+			match @api
+		}
+		policy block {
+			key same
+			limit 1
+			window 24h
+			match {
+				path /form
+				method POST
+			}
+		}
+	}`+tell))
+	for range 3 {
+		if a := n.get(t, "/elsewhere"); a.status != http.StatusOK || hasShare(a) {
+			t.Errorf("got %v; want it to meet no policy", a)
+		}
+		if a := n.get(t, "/form"); a.status != http.StatusOK || hasShare(a) {
+			t.Errorf("got %v; want a GET to meet no policy", a)
+		}
+	}
+	checkAdmitted(t, n.get(t, "/api/x"), "memory")
+	checkRefusal(t, n.get(t, "/api/y"), http.StatusTooManyRequests)
+	checkAdmitted(t, n.send(t, http.MethodPost, n.URL+"/form", ""), "memory")
+	checkRefusal(t, n.send(t, http.MethodPost, n.URL+"/form", ""), http.StatusTooManyRequests)
+}
+
+func TestExempt_clients_are_neither_limited_nor_counted(t *testing.T) {
+	n := start(t, config("servers {\ntrusted_proxies static 127.0.0.1/32\n}", `redis_ratelimit same 1 24h {
+		exempt 192.0.2.7 2001:db8::/32
+	}`+tell))
+	for _, exempt := range []string{"192.0.2.7", "2001:db8::5", "::ffff:192.0.2.7"} {
+		for range 3 {
+			if a := n.get(t, "/", "X-Forwarded-For: "+exempt); a.status != http.StatusOK || a.body != "exempt " || hasShare(a) {
+				t.Errorf("%s: got %v; want it exempt", exempt, a)
+			}
+		}
+	}
+	checkAdmitted(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.8"), "memory")
+	checkRefusal(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.8"), http.StatusTooManyRequests)
+}
+
+// TestHeaders_ietf_are_structured_fields reads them with a parser of such fields.
+func TestHeaders_ietf_are_structured_fields(t *testing.T) {
+	n := start(t, config("", `redis_ratelimit {
+		policy burst {
+			key same
+			limit 10
+			window 1s
+			algorithm token_bucket
+			burst 2
+		}
+		policy sustained {
+			key same
+			limit 100
+			window 1m
+			algorithm fixed_window
+		}
+		headers x_ratelimit ietf
+	}
+	redis_ratelimit /hidden same 5 1h {
+		name hidden
+		headers off
+	}
+	respond ok`))
+	a := n.get(t, "/hidden")
+	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
+	items := checkNames(t, a, "RateLimit", "burst", "sustained")
+	if r, _ := items[1].Params.Get("r"); r != int64(99) {
+		t.Errorf("got %v", a)
+	}
+	if s, _ := items[1].Params.Get("t"); s.(int64) < 1 || s.(int64) > 60 {
+		t.Errorf("got %v", a)
+	}
+	checkShare(t, a, 2, 1)
+	n.get(t, "/")
+	for range 5 {
+		if a = n.get(t, "/"); a.status == http.StatusTooManyRequests {
+			break
+		}
+	}
+	checkNames(t, a, "RateLimit", "burst", "sustained")
+	checkShare(t, a, 2, 0)
+}
+
+func checkItems(t *testing.T, a answer, header, want string) {
+	t.Helper()
+	if got := a.header.Values(header); !slices.Equal(got, []string{want}) {
+		t.Errorf("%s is %q, want %q", header, got, want)
+	}
+}
+
+// checkNames checks the items of a list and returns them.
+func checkNames(t *testing.T, a answer, header string, names ...string) (items []httpsfv.Item) {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList(a.header.Values(header))
+	if err != nil || len(list) != len(names) {
+		t.Fatalf("%s of %v: %v, error %v", header, a, list, err)
+	}
+	for i, member := range list {
+		item, ok := member.(httpsfv.Item)
+		if !ok || item.Value != names[i] {
+			t.Fatalf("%s of %v: item %d is %v, want %s", header, a, i, member, names[i])
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func TestHeaders_off_leaves_only_retry_after(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
+	if a := n.get(t, "/"); hasShare(a) {
+		t.Errorf("got %v", a)
+	}
+	a := n.get(t, "/")
+	checkRefusal(t, a, http.StatusTooManyRequests)
+	if hasShare(a) || a.header.Get("RateLimit") != "" {
+		t.Errorf("got %v", a)
+	}
+}
+
+func TestHeaders_are_exposed_where_the_answer_is(t *testing.T) {
+	n := start(t, config("", `header /open Access-Control-Allow-Origin *
+	header /open Access-Control-Expose-Headers X-Other
+	redis_ratelimit {path} 1 24h
+	respond ok`))
+	if a := n.get(t, "/closed"); a.header.Get("Access-Control-Expose-Headers") != "" {
+		t.Errorf("got %v", a)
+	}
+	const shares = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
+	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares)
+	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares+", Retry-After")
+}
+
+func TestRetry_jitter_spreads_clients(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
+	n.get(t, "/")
+	seen := map[string]bool{}
+	for range 10 {
+		a := n.get(t, "/")
+		checkRefusal(t, a, http.StatusTooManyRequests)
+		seen[a.header.Get("Retry-After")] = true
+		if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds > 25*60*60+1 {
+			t.Errorf("got %v", a)
+		}
+	}
+	if len(seen) < 5 {
+		t.Errorf("10 clients are told %v", seen)
+	}
+}
+
+func TestProblem_details_name_the_policies_that_deny(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `redis_ratelimit {
+		policy tight {
+			key same
+			limit 1
+			window 24h
+		}
+		policy wide {
+			key same
+			limit 100
+			window 24h
+		}
+		problem_details
+	}
+	redis_ratelimit /closed other 1 24h {
+		fail_mode closed
+		problem_details
+	}
+	respond ok
+	handle_errors {
+		respond "error route"
+	}`))
+	n.get(t, "/")
+	for _, test := range []struct {
+		path, kind string
+		status     int
+		policies   []string
+	}{{"/", "quota-exceeded", 429, []string{"tight"}}, {"/closed", "temporary-reduced-capacity", 503, nil}} {
+		if test.path == "/closed" {
+			n = start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", "redis_ratelimit other 1 24h {\nfail_mode closed\nproblem_details\n}\nrespond ok"))
+		}
+		a := n.get(t, test.path)
+		checkRefusal(t, a, test.status)
+		var body struct {
+			Type     string
+			Title    string
+			Status   int
+			Policies []string `json:"violated-policies"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
+			t.Fatalf("got %v: %v", a, err)
+		}
+		if body.Type != "https://iana.org/assignments/http-problem-types#"+test.kind || body.Title == "" || body.Status != test.status ||
+			!slices.Equal(body.Policies, test.policies) || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("got %v", a)
+		}
+	}
+}
+
+func TestDry_run_counts_but_never_denies(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, source string) {
+		n := start(t, config(option, `redis_ratelimit {
+			policy pretend {
+				key same
+				limit 2
+				window 24h
+				dry_run
+			}
+			policy real {
+				key same
+				limit 5
+				window 24h
+			}
+		}
+		redis_ratelimit /all all 1 24h {
+			name all
+			dry_run
+		}
+		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source} {http.redis_ratelimit.dry_run}"
+		handle_errors {
+			respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}"
+		}`))
+		for i, want := range []string{"", "", "pretend", "pretend"} {
+			a := n.get(t, "/")
+			if a.status != http.StatusOK || a.body != "allowed "+source+" "+want {
+				t.Errorf("request %d: got %v; want it allowed, dry run %q", i, a, want)
+			}
+			checkShare(t, a, 5, int64(4-i))
+		}
+		n.get(t, "/all")
+		if a := n.get(t, "/all"); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "pretend") {
+			t.Errorf("got %v; want the real policy to deny", a)
+		}
+		n.checkMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretend",source="`+source+`"}`, 2)
+		if n.metric(t, `decisions_total{decision="denied",policy="pretend",source="`+source+`"}`) != 0 {
+			t.Error("a dry run counts as a denial")
+		}
+	})
+}
+
+// TestMax_delay_lets_requests_leave_evenly sends a crowd at once, to two nodes on Redis.
+func TestMax_delay_lets_requests_leave_evenly(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		const interval, crowd, fit = 100 * time.Millisecond, 10, 6
+		text := config(option, `redis_ratelimit same 10 1s {
+			algorithm leaky_bucket
+			max_delay 500ms
+		}`+tell)
+		nodes := []*node{start(t, text)}
+		if option != "" {
+			nodes = append(nodes, start(t, text))
+		}
+		var mu sync.Mutex
+		var left []time.Time
+		denied := 0
+		var group sync.WaitGroup
+		for i := range crowd {
+			group.Go(func() {
+				a, err := nodes[i%len(nodes)].try(http.MethodGet, nodes[i%len(nodes)].URL, "")
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					t.Error(err)
+				case a.status == http.StatusOK:
+					left = append(left, time.Now())
+				default:
+					denied++
+				}
+			})
+		}
+		group.Wait()
+		if len(left) != fit || denied != crowd-fit {
+			t.Fatalf("%d requests left and %d were denied, want %d and %d", len(left), denied, fit, crowd-fit)
+		}
+		slices.SortFunc(left, time.Time.Compare)
+		for i := range left[1:] {
+			if gap := left[i+1].Sub(left[i]); gap < interval/2 || gap > interval+slack {
+				t.Errorf("the %d. request left %v after the one before, want about %v", i+2, gap, interval)
+			}
+		}
+		nodes[0].checkMetric(t, "held_requests", 0)
+	})
+}
+
+func TestLog_keys_shows_keys_only_where_it_is_set(t *testing.T) {
+	for option, want := range map[string]bool{"": false, "log_keys": true} {
+		n := start(t, config("", fmt.Sprintf("redis_ratelimit {query.k} 1 24h {\n%s\n}\nrespond ok", option)))
+		n.get(t, "/?k=a-client")
+		n.get(t, "/?k=a-client")
+		redistest.WaitFor(t, "the denial is logged", func() error {
+			lines := n.log.lines(func(l logLine) bool { return l.Message == "request denied" })
+			if len(lines) == 0 {
+				return fmt.Errorf("the log is %s", n.log)
+			}
+			if got := strings.Contains(lines[0].text, `"key":"a-client"`); got != want {
+				t.Errorf("with %q: %s", option, lines[0].text)
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// dryRun decides checks that only pretend to limit: each by itself, so that none is in the way of
+// another, and at the same time as those that are enforced, so that nobody waits for them longer.
+type dryRun struct {
+	checks  []limiter.Check
+	sources []limiter.Source
+	running sync.WaitGroup
+}
+
+// start begins to decide the checks.
+func (h *Handler) start(r *http.Request, checks []limiter.Check) *dryRun {
+	if len(checks) == 0 {
+		return nil
+	}
+	d := &dryRun{checks: checks, sources: make([]limiter.Source, len(checks))}
+	for i := range checks {
+		d.running.Go(func() {
+			source, err := h.app.guard.Decide(r.Context(), checks[i:i+1:i+1], limiter.FailLocal)
+			if err == nil {
+				d.sources[i] = source // where the client has left there is nothing to tell
+			}
+		})
+	}
+	return d
+}
+
+// end waits for the checks, counts them and notes those that would have denied.
+func (h *Handler) end(d *dryRun, r *http.Request, repl *caddy.Replacer) {
+	if d == nil {
+		return
+	}
+	d.running.Wait()
+	joined := new(decision).join(r, repl)
+	for i := range d.checks {
+		check := &d.checks[i]
+		if d.sources[i] == "" {
+			continue
+		}
+		would := outcomeDryAllowed
+		if !check.Result.Passes() {
+			would = outcomeDryDenied
+			joined.wouldDeny(check.Policy.Name())
+			if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
+				c.Write(h.describe(check)...)
+			}
+		}
+		h.count(d.checks[i:i+1], would, d.sources[i])
+	}
+	if joined.outcome == "" {
+		joined.outcome = outcomeAllowed
+	}
+}
+
+// wouldDeny notes a policy that pretends to limit and would have denied.
+func (d *decision) wouldDeny(policy string) {
+	if !slices.Contains(d.dryRun, policy) {
+		d.dryRun = append(d.dryRun, policy)
+	}
+}
+
+// dryRunText names the policies that would have denied.
+func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }

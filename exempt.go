@@ -1,0 +1,65 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// privateRanges stands for all private and loopback addresses, as elsewhere in Caddy.
+const privateRanges = "private_ranges"
+
+// parseExempt reads addresses, CIDR ranges and private_ranges.
+func parseExempt(texts []string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for _, text := range texts {
+		if text == privateRanges {
+			private, err := parseExempt(caddyhttp.PrivateRangesCIDR())
+			if err != nil {
+				return nil, err
+			}
+			ranges = append(ranges, private...)
+			continue
+		}
+		prefix, err := parseRange(text)
+		if err != nil {
+			return nil, fmt.Errorf("exempt %s: use an address such as 192.0.2.7, a range such as 192.0.2.0/24, or %s", text, privateRanges)
+		}
+		ranges = append(ranges, prefix)
+	}
+	return ranges, nil
+}
+
+func parseRange(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		prefix, err := netip.ParsePrefix(text)
+		return prefix.Masked(), err
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return address.Unmap().Prefix(address.Unmap().BitLen())
+}
+
+// isExempt tells whether the client's address is one of those that are never limited.
+func (h *Handler) isExempt(r *http.Request) bool {
+	if len(h.exempt) == 0 {
+		return false
+	}
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return false
+	}
+	address = address.Unmap().WithZone("")
+	for _, prefix := range h.exempt {
+		if prefix.Contains(address) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,91 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The headers of draft-ietf-httpapi-ratelimit-headers-11, in the form that Go's header map has.
+const (
+	headerIETFPolicy = "Ratelimit-Policy"
+	headerIETF       = "Ratelimit"
+)
+
+// setIETF shows every policy's quota and share as structured fields (RFC 9651), in the order that
+// they were met in.
+func (d *decision) setIETF(header http.Header) {
+	var policies, shares httpsfv.List
+	for i := range d.items {
+		policies = append(policies, quotaItem(d.items[i].Policy))
+		shares = append(shares, shareItem(&d.items[i]))
+	}
+	for name, list := range map[string]httpsfv.List{headerIETFPolicy: policies, headerIETF: shares} {
+		text, err := httpsfv.Marshal(list)
+		if err != nil { // numbers beyond 15 digits, which a structured field cannot hold
+			continue
+		}
+		header[name] = []string{text}
+	}
+}
+
+// quotaItem says how much a policy allows: q units, earned in w seconds.
+func quotaItem(p *limiter.Policy) httpsfv.Item {
+	item := httpsfv.NewItem(p.Name())
+	item.Params.Add("q", p.Capacity())
+	if w := int64(earned(p) / time.Second); w >= 1 {
+		item.Params.Add("w", w)
+	}
+	return item
+}
+
+// earned is how long the policy takes to earn its capacity: the window, or for a bucket as much of
+// it or more as the burst is of the limit.
+func earned(p *limiter.Policy) time.Duration {
+	s := p.Settings()
+	return time.Duration(float64(s.Window) / float64(s.Limit) * float64(p.Capacity()))
+}
+
+// shareItem says what a client has left: r units, and how long until there is more to say, t
+// seconds: until the share is as good as new, or, where it denied, until the request would pass.
+func shareItem(c *limiter.Check) httpsfv.Item {
+	item := httpsfv.NewItem(c.Policy.Name())
+	item.Params.Add("r", c.Result.Remaining)
+	switch {
+	case c.Result.Passes():
+		item.Params.Add("t", ceilSeconds(c.Result.ResetAfter))
+	case c.Result.RetryAfter != limiter.Never:
+		item.Params.Add("t", ceilSeconds(c.Result.RetryAfter))
+	}
+	return item
+}
+
+// formats are the headers that a handler shows.
+type formats struct{ xRateLimit, ietf bool }
+
+// The values of the headers option.
+const (
+	formatXRateLimit = "x_ratelimit"
+	formatIETF       = "ietf"
+	formatOff        = "off"
+)
+
+// parseFormats reads the headers option.
+func parseFormats(names []string) (f formats, err error) {
+	for _, name := range names {
+		switch {
+		case name == formatXRateLimit && !f.xRateLimit:
+			f.xRateLimit = true
+		case name == formatIETF && !f.ietf:
+			f.ietf = true
+		case name == formatOff && len(names) == 1:
+		default:
+			return f, fmt.Errorf("headers %s: use off, or any of x_ratelimit and ietf, each once", name)
+		}
+	}
+	return f, nil
+}
