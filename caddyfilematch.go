@@ -34,7 +34,10 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 	d.Reset()
 	d.Next()
 	set, _, err := p.helper.WithDispenser(d).MatcherToken()
-	return set, err
+	if err != nil {
+		return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", args[0], err)
+	}
+	return set, nil
 }
 
 // flag reads an option that has no value.
