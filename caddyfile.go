@@ -30,6 +30,7 @@ func init() {
 //		burst     <n>
 //		max_delay <duration>
 //		weight    <n>
+//		count_if  <response matcher>
 //		match     @<name>
 //		match {
 //			<matchers>
@@ -129,7 +130,7 @@ var handlerOptions = []string{
 }
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match"}
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if"}
 
 func policyOptionsIn(options []string) []string {
 	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return !slices.Contains(policyOptions, o) })
@@ -233,6 +234,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.flag(&policy.DryRun)
 	case "match":
 		return p.parseMatch(policy)
+	case "count_if":
+		return p.parseCountIf(policy)
 	}
 	value, err := oneValue(p.Dispenser)
 	if err != nil {

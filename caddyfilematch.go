@@ -40,6 +40,25 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 	return set, nil
 }
 
+// parseCountIf reads a response matcher, in a line or in a block.
+func (p *handlerParser) parseCountIf(policy *Policy) error {
+	option, matchers := p.Val(), map[string]caddyhttp.ResponseMatcher{}
+	if err := caddyhttp.ParseNamedResponseMatcher(p.NewFromNextSegment(), matchers); err != nil {
+		return p.WrapErr(err)
+	}
+	counts := matchers[option]
+	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
+		return p.Err("count_if takes a response matcher such as status 401 403, or header X-Failed *")
+	}
+	for _, status := range counts.StatusCode {
+		if status < 1 || (status > 5 && status < 100) || status > 599 {
+			return p.Errf("count_if status %d: use a status such as 401, or a class such as 4xx", status)
+		}
+	}
+	policy.CountIf = &counts
+	return nil
+}
+
 // flag reads an option that has no value.
 func (p *handlerParser) flag(set *bool) error {
 	option := p.Val()

@@ -32,15 +32,17 @@ const (
 // decision is what all handlers that a request met have decided about it. It lives as long as the
 // request.
 type decision struct {
-	outcome outcome
-	source  limiter.Source
-	binding limiter.Check   // the check that binds, over all handlers; no policy: none was decided
-	shown   limiter.Check   // the one of those that X-RateLimit headers may show
-	resetAt int64           // when its share is as good as new: Unix seconds by this node's clock, rounded up
-	items   []limiter.Check // what RateLimit headers show
-	dryRun  []string        // the dry-run policies that would have denied
-	values  [3]string       // of the headers
-	serving bool            // a handler further out writes the headers
+	outcome  outcome
+	source   limiter.Source
+	binding  limiter.Check   // the check that binds, over all handlers; no policy: none was decided
+	shown    limiter.Check   // the one of those that X-RateLimit headers may show
+	resetAt  int64           // when its share is as good as new: Unix seconds by this node's clock, rounded up
+	items    []limiter.Check // what RateLimit headers show
+	reserved []reservation   // charges that depend on the response
+	guard    *limiter.Guard  // which undoes them
+	dryRun   []string        // the dry-run policies that would have denied
+	values   [3]string       // of the headers
+	serving  bool            // a handler further out writes the headers
 
 	// What the request needs besides, so that it costs one allocation.
 	writer headerWriter

@@ -57,6 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if d.outcome == outcomeDenied {
 		return h.deny(w, r, d, checks)
 	}
+	h.reserve(d, checks, source)
 	if err := h.wait(r, checks); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 			}
 			key = rule.key.ofAddress(r)
 		}
-		check := limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight}
+		check := limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight, Reserve: rule.countIf != nil}
 		if rule.dryRun {
 			dry = addCheck(dry, check)
 		} else {

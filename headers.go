@@ -91,10 +91,11 @@ func (d *decision) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if wrapped.decision != nil { // it served the routes that led to these error routes
 		wrapped = new(headerWriter)
 	}
-	wrapped.decision, wrapped.ResponseWriter = d, w
+	wrapped.decision, wrapped.request, wrapped.ResponseWriter = d, r, w
 	err := next.ServeHTTP(wrapped, r)
 	d.serving = false
 	if !wrapped.done {
+		d.end(r, w.Header(), err)
 		d.setHeaders(w.Header())
 	}
 	return err
@@ -105,12 +106,14 @@ func (d *decision) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 type headerWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	decision *decision
+	request  *http.Request
 	done     bool
 }
 
-func (w *headerWriter) show() {
+func (w *headerWriter) show(status int) {
 	if !w.done {
 		w.done = true
+		w.decision.respond(w.request, status, w.Header())
 		w.decision.setHeaders(w.Header())
 	}
 }
@@ -118,26 +121,26 @@ func (w *headerWriter) show() {
 // WriteHeader implements [http.ResponseWriter].
 func (w *headerWriter) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
-		w.show()
+		w.show(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *headerWriter) Write(data []byte) (int, error) {
-	w.show()
+	w.show(http.StatusOK)
 	return w.ResponseWriter.Write(data)
 }
 
 // ReadFrom implements [io.ReaderFrom].
 func (w *headerWriter) ReadFrom(r io.Reader) (int64, error) {
-	w.show()
+	w.show(http.StatusOK)
 	return w.ResponseWriterWrapper.ReadFrom(r)
 }
 
 // FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
 func (w *headerWriter) FlushError() error {
-	w.show()
+	w.show(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 

@@ -146,9 +146,14 @@ func (h *Handler) load(ctx caddy.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
+		if p.CountIf != nil {
+			if err := claimed.policy.GiveBack(); err != nil {
+				return fmt.Errorf("policy %q: %w", p.Name, err)
+			}
+		}
 		h.rules = append(h.rules, rule{
 			policy: claimed.policy, key: key, weight: p.Weight, match: match,
-			dryRun: p.DryRun || h.DryRun, counters: claimed.counters,
+			dryRun: p.DryRun || h.DryRun, countIf: p.CountIf, counters: claimed.counters,
 		})
 	}
 	return nil
@@ -185,6 +190,9 @@ func (h *Handler) check() error {
 		if err := p.check(h.prefixes()); err != nil {
 			return err
 		}
+	}
+	if err := h.checkCountIf(); err != nil {
+		return err
 	}
 	if _, err := parseExempt(h.Exempt); err != nil {
 		return err

@@ -47,6 +47,12 @@ type Policy struct {
 	// handler and not to the policy. Default: all requests.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
+	// The policy counts only requests whose response this matches. A charge is made before the
+	// handlers run and given back if the response, at its first final header, does not match. A
+	// client that goes away, a panic and an error of the server (500 and above) count. It belongs
+	// to this handler and not to the policy. Default: all count.
+	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`
+
 	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
 	// denies nor shows in headers. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -97,6 +103,11 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 	if err != nil {
 		return err
 	}
+	if p.CountIf != nil {
+		if err := policy.GiveBack(); err != nil {
+			return err
+		}
+	}
 	if p.Weight > policy.Capacity() {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
 	}
@@ -120,6 +131,8 @@ type rule struct {
 
 	match  caddyhttp.MatcherSets
 	dryRun bool
+
+	countIf *caddyhttp.ResponseMatcher
 
 	counters *decisionCounters
 }

@@ -78,6 +78,10 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	denied := false
 	for i := range checks {
 		check := &checks[i]
+		if check.Policy.givesBack.Load() {
+			check.Result = Result{Remaining: check.Policy.Capacity()}
+			continue
+		}
 		d, found, due := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
 		if due && c.renew != nil {
 			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: d.weight})
@@ -98,7 +102,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		return
 	}
 	for i := range checks {
-		if check := &checks[i]; !check.Result.Passes() {
+		if check := &checks[i]; !check.Result.Passes() && !check.Policy.givesBack.Load() {
 			c.shardOf(check.Key).put(denyKey{check.Policy, check.Key}, c.denial(check, sent), sent)
 		}
 	}

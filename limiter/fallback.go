@@ -108,9 +108,26 @@ func (g *Guard) decideLocally(ctx context.Context, checks []Check) error {
 	}
 	_, err := g.local.Decide(ctx, own)
 	for i := range own {
-		checks[i].Result = own[i].Result
+		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
 	}
 	return err
+}
+
+// GiveBack undoes what checks with Reserve were charged by a decision of that source in which all
+// passed. It does not wait, and must be called at most once. What it cannot undo drains by itself.
+func (g *Guard) GiveBack(checks []Check, source Source) {
+	if source == SourceRedis {
+		g.shared.GiveBack(checks)
+		return
+	}
+	for i := range checks {
+		c := checks[i]
+		if source == SourceFallback && g.part > 0 && g.part < 1 {
+			c.Policy = g.partOf(c.Policy)
+			c.Weight = min(c.Weight, c.Policy.Capacity())
+		}
+		g.local.GiveBack([]Check{c})
+	}
 }
 
 // partOf is the part of a policy that is this process's, which the policy remembers.

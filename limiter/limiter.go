@@ -29,6 +29,12 @@ type Check struct {
 
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
+
+	// Reserve asks for a charge that [Guard.GiveBack] can undo. The policy must be one that gives
+	// back, see [Policy.GiveBack]. Default: the charge stays.
+	Reserve bool
+
+	receipt receipt // of a reserve that passed
 }
 
 // Result is what a store answers to one check. A denial is a result, not an error.
@@ -51,6 +57,16 @@ type Result struct {
 // Passes tells whether the check let the request through. The request as a whole is allowed when
 // all its checks pass.
 func (r Result) Passes() bool { return r.RetryAfter == 0 }
+
+// reserves tells whether a charge must be one that can be undone.
+func reserves(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Reserve {
+			return true
+		}
+	}
+	return false
+}
 
 // Allowed tells whether all checks passed, which is when all of them were charged.
 func Allowed(checks []Check) bool {

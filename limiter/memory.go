@@ -118,6 +118,7 @@ func (m *Memory) decideOne(c *Check) {
 	v := judge(s, now, c)
 	if v.wait == 0 && c.Weight > 0 {
 		shard.take(c, s, v, now)
+		c.receipt = c.Policy.algorithm.kernel.receipt(v)
 	}
 	c.answer(v, now)
 }
@@ -147,12 +148,25 @@ func (m *Memory) decideMany(checks []Check) {
 		}
 		s := shards[i].get(c.Policy, c.Key, now)
 		if allowed {
-			shards[i].take(c, s, judge(s, now, c), now)
+			v := judge(s, now, c)
+			shards[i].take(c, s, v, now)
+			c.receipt = c.Policy.algorithm.kernel.receipt(v)
 			continue
 		}
 		peek := *c
 		peek.Weight = 0
 		c.answer(judge(s, now, &peek), now)
+	}
+}
+
+// GiveBack undoes the charges of checks that passed, each at most once.
+func (m *Memory) GiveBack(checks []Check) {
+	for i := range checks {
+		c := &checks[i]
+		shard := m.tableOf(c.Policy).shardOf(c.Key)
+		shard.mu.Lock()
+		shard.giveBack(c, m.clock())
+		shard.mu.Unlock()
 	}
 }
 

@@ -57,10 +57,16 @@ func (s *shard) spillOver(key string, value share) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
 	}
-	if o := s.spill; o.plain != nil {
+	s.spill.put(key, value)
+	s.owner.overflows()
+}
+
+// put stores the share of a key's place.
+func (o *overflow) put(key string, value share) {
+	switch {
+	case o.plain != nil:
 		o.plain[o.cell(key)] = value.numbers
-	} else {
+	case value.log != nil:
 		o.logs[o.cell(key)] = value.log.coarse()
 	}
-	s.owner.overflows()
 }

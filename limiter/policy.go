@@ -42,6 +42,7 @@ type Policy struct {
 	capacity  string                 // in decimal
 	part      float64                // of the policy that it is made of; 0: it is one of its own
 	local     atomic.Pointer[Policy] // the part of it that was last asked for
+	givesBack atomic.Bool            // its denials are not remembered
 	table     atomic.Pointer[table]  // where a Memory keeps the shares; looked up once
 }
 
@@ -98,6 +99,16 @@ func (p *Policy) Name() string { return p.settings.Name }
 
 // Capacity is the most units that a share can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.terms.capacity }
+
+// GiveBack tells that charges of the policy may be undone ([Check].Reserve): a denial may then end
+// early, and is not repeated without asking. A queue cannot give back.
+func (p *Policy) GiveBack() error {
+	if p.terms.maxDelay >= 0 {
+		return errors.New("max_delay: a queue cannot give back what count_if does not count; use one of them")
+	}
+	p.givesBack.Store(true)
+	return nil
+}
 
 // CapacityText is the capacity in decimal, made once for all answers.
 func (p *Policy) CapacityText() string { return p.capacity }

@@ -88,14 +88,35 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 
 // decideAt has one server decide checks of one slot.
 func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []Check) error {
-	c := newCall(opTake, checks)
+	op := opTake
+	if reserves(checks) {
+		op = opReserve
+	}
+	c := newCall(op, checks)
 	c.slot = slot
 	if err := s.decide(ctx, c, r.timeout); err != nil {
 		return err
 	}
 	copy(checks, c.checks)
+	for i := range c.receipts {
+		checks[i].receipt = c.receipts[i]
+	}
 	c.recycle()
 	return nil
+}
+
+// GiveBack undoes the charges of checks that were reserved, each at most once, without waiting for
+// it. Where Redis cannot be asked they drain by themselves.
+func (r *Redis) GiveBack(checks []Check) {
+	w := r.writer()
+	defer r.writers.Put(w)
+	for i := range checks {
+		s, slot := r.serverOf(w, &checks[i])
+		if r.closed.Load() || s.breaker.state.Load() != breakerClosed {
+			continue
+		}
+		s.giveBack(slot, checks[i:i+1], []receipt{checks[i].receipt})
+	}
 }
 
 // look asks what a check would get, without charging it and without waiting. The function is told

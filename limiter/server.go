@@ -33,6 +33,15 @@ func (s *server) decide(ctx context.Context, c *call, timeout time.Duration) err
 	return err
 }
 
+// giveBack undoes a reserve, without waiting for it.
+func (s *server) giveBack(slot uint16, checks []Check, receipts []receipt) {
+	c := newCall(opGiveBack, checks)
+	c.slot = slot
+	c.receipts = append(c.receipts, receipts...)
+	c.forget(nil)
+	_ = s.batcher.enqueue(c) // where the queue is full the units drain by themselves
+}
+
 // settle ends a call that the batcher is through with: unless it was decided it is gone.
 func (s *server) settle(ctx context.Context, c *call, err error) error {
 	if err != nil || c.err == nil {

@@ -82,6 +82,17 @@ func (s *shard) take(c *Check, old share, v verdict, now int64) {
 	s.put(key, value)
 }
 
+// giveBack undoes a take, wherever its share is now.
+func (s *shard) giveBack(c *Check, now int64) {
+	t, kernel := &c.Policy.terms, c.Policy.algorithm.kernel
+	back := func(held share) share { return kernel.giveBack(held, now/t.tick, t, c.Weight, c.receipt) }
+	if held, found := s.kept(c.Key); found {
+		s.put(c.Key, back(held))
+	} else if s.spill != nil {
+		s.spill.put(c.Key, back(s.spill.get(c.Key)))
+	}
+}
+
 const (
 	// sweepSample is how many shares each new one looks at. Maps are walked from a random place, so
 	// that the part of the shares that is dead settles below 1/sweepSample.

@@ -132,7 +132,7 @@ func (r *Redis) decideAcross(ctx context.Context, checks []Check, parts []*part)
 		switch {
 		case p.call == nil:
 		case Allowed(p.call.checks):
-			p.giveBack()
+			p.server.giveBack(p.slot, p.call.checks, p.call.receipts)
 		default:
 			denied = append(denied, p)
 		}
@@ -165,6 +165,9 @@ func keep(checks []Check, parts []*part) {
 	for _, p := range parts {
 		for i, at := range p.indices {
 			checks[at].Result = p.call.checks[i].Result
+			if i < len(p.call.receipts) {
+				checks[at].receipt = p.call.receipts[i]
+			}
 		}
 	}
 }
@@ -226,13 +229,4 @@ func (p *part) ask(op operation) error {
 	}
 	p.call = c
 	return nil
-}
-
-// giveBack undoes a reserve, without waiting for it.
-func (p *part) giveBack() {
-	c := newCall(opGiveBack, p.call.checks)
-	c.slot = p.slot
-	c.receipts = append(c.receipts, p.call.receipts...)
-	c.forget(nil)
-	_ = p.server.batcher.enqueue(c) // where the queue is full the units drain by themselves
 }

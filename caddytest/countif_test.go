@@ -1,0 +1,164 @@
+package caddytest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// logIn is a site whose path is the status that the log-in answers with.
+func logIn(algorithm, more string) string {
+	return `redis_ratelimit {query.k} 5 24h {
+		algorithm ` + algorithm + `
+		count_if status 401 403
+	}
+	` + more + `
+	@ok path /200
+	respond @ok "welcome"
+	@bad path /401
+	respond @bad 401
+	error /error 403
+	error /broken 500
+	respond 404`
+}
+
+func TestCount_if_counts_only_what_matches(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
+			n := start(t, config(option, logIn(algorithm, "")))
+			remaining := func(path string) string {
+				return n.get(t, path+"?k="+algorithm).header.Get("X-Ratelimit-Remaining")
+			}
+			for range 20 {
+				if got := remaining("/200"); got != "5" {
+					t.Errorf("%s: %s remain after a log-in that went well", algorithm, got)
+				}
+			}
+			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
+				if got, want := remaining(path), []string{"4", "3", "3", "2", "1"}[i]; got != want {
+					t.Errorf("%s, %s: %s remain, want %s", algorithm, path, got, want)
+				}
+			}
+			n.get(t, "/401?k="+algorithm)
+			if a := n.get(t, "/200?k="+algorithm); a.status != http.StatusTooManyRequests {
+				t.Errorf("%s: got %v; want even the right password refused", algorithm, a)
+			}
+		}
+	})
+}
+
+// TestCount_if_lets_no_crowd_slip_through tries many passwords at once.
+func TestCount_if_lets_no_crowd_slip_through(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		n := start(t, config(option, logIn("sliding_window_log", "")))
+		var tried atomic.Int64
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if a, err := n.try(http.MethodGet, n.URL+"/401?k=crowd", ""); err != nil {
+					t.Error(err)
+				} else if a.status == http.StatusUnauthorized {
+					tried.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if tried.Load() != 5 {
+			t.Errorf("%d passwords were tried, want 5", tried.Load())
+		}
+	})
+}
+
+// TestCount_if_counts_who_leaves_and_what_breaks has an upstream that never answers in time, one
+// that is gone, and one that streams.
+func TestCount_if_counts_who_leaves_and_what_breaks(t *testing.T) {
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	slow := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stream" {
+			for range 3 {
+				fmt.Fprint(w, "part ")
+				_ = http.NewResponseController(w).Flush() // it can
+			}
+			return
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	n := start(t, config("", `redis_ratelimit same 5 24h {
+		algorithm fixed_window
+		count_if status 401
+	}
+	reverse_proxy /gone `+redistest.FreeAddr(t)+`
+	reverse_proxy `+slow))
+	if a := n.get(t, "/stream"); a.body != "part part part " || a.header.Get("X-Ratelimit-Remaining") != "5" {
+		t.Errorf("got %v; want it given back at the first part", a)
+	}
+	if a := n.get(t, "/gone"); a.status != http.StatusBadGateway || a.header.Get("X-Ratelimit-Remaining") != "4" {
+		t.Errorf("got %v; want it counted", a)
+	}
+	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/slow", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := n.client.Do(request); err == nil {
+		_ = response.Body.Close()
+		t.Fatal("the slow upstream answered")
+	}
+	redistest.WaitFor(t, "who left is counted", func() error {
+		if a := n.get(t, "/stream"); a.header.Get("X-Ratelimit-Remaining") != "3" {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+}
+
+// TestCount_if_works_with_websockets upgrades a connection.
+func TestCount_if_works_with_websockets(t *testing.T) {
+	upgrading := serveFunc(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	})
+	n := start(t, config("", `redis_ratelimit same 5 24h {
+		algorithm fixed_window
+		count_if status 101
+	}
+	reverse_proxy `+upgrading))
+	for want := 4; want >= 3; want-- {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "websocket")
+		response, err := n.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := response.Header.Get("X-Ratelimit-Remaining"); response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want) {
+			t.Errorf("status %s, %s remain, want %d", response.Status, got, want)
+		}
+	}
+}
+
+// serveFunc is the address of a server.
+func serveFunc(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}

@@ -1,0 +1,74 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
+// outage, and with a part of the limit.
+func TestGuard_gives_back(t *testing.T) {
+	server := redistest.Start(t)
+	down := openRedis(t, server, time.Second)
+	down.routes.whole.breaker.failure(false, &UndecidedError{Kind: "refused", Err: errors.New("down")})
+	down.routes.whole.breaker.reopens.Store(time.Now().Add(time.Hour).UnixNano())
+	for name, g := range map[string]*Guard{
+		"redis":    NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second}),
+		"memory":   NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
+		"fallback": NewGuard(down, NewMemory(SystemClock), GuardOptions{}),
+		"part":     NewGuard(down, NewMemory(SystemClock), GuardOptions{LocalShare: 0.5}),
+	} {
+		for _, algorithm := range Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				capacity := int64(4)
+				if name == "part" {
+					capacity = 2
+				}
+				p := dayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
+				if err := p.GiveBack(); err != nil {
+					t.Fatal(err)
+				}
+				take := func() ([]Check, Source) {
+					checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
+					source, err := g.Decide(context.Background(), checks, FailLocal)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return checks, source
+				}
+				var last []Check
+				var source Source
+				for range capacity {
+					if last, source = take(); !Allowed(last) {
+						t.Fatalf("denied: %+v", last)
+					}
+				}
+				if denied, _ := take(); Allowed(denied) {
+					t.Fatalf("allowed: %+v", denied)
+				}
+				g.GiveBack(last, source)
+				redistest.WaitFor(t, "a unit is there again, at once", func() error {
+					if again, _ := take(); !Allowed(again) {
+						return fmt.Errorf("%+v", again)
+					}
+					return nil
+				})
+				if denied, _ := take(); Allowed(denied) {
+					t.Errorf("more was given back than was taken: %+v", denied)
+				}
+			})
+		}
+	}
+}
+
+func TestQueue_cannot_give_back(t *testing.T) {
+	p := mustPolicy(t, Settings{Name: "queue", Algorithm: "leaky_bucket", Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
+	if p.GiveBack() == nil {
+		t.Error("no error")
+	}
+}
