@@ -197,8 +197,8 @@ func (a *App) Cleanup() error {
 }
 
 // policy returns the policy of that name in this configuration.
-func (a *App) policy(s limiter.Settings, prefixes prefixes) (claimedPolicy, error) {
-	return a.claimed.claim(s, prefixes)
+func (a *App) policy(s limiter.Settings, id identity) (claimedPolicy, error) {
+	return a.claimed.claim(s, id)
 }
 
 // Interface guards

@@ -24,12 +24,12 @@ func init() {
 //	redis_ratelimit [<matcher>] [<key> <limit> <window>] {
 //		name      <policy>
 //		key       <text with placeholders>
-//		limit     <n>
+//		limit     <n> | <placeholder> <n>
 //		window    <duration>
 //		algorithm <name>
-//		burst     <n>
+//		burst     <n> | <placeholder> <n>
 //		max_delay <duration>
-//		weight    <n>
+//		weight    <n> | <placeholder> <n>
 //		count_if  <response matcher>
 //		match     @<name>
 //		match {
@@ -236,6 +236,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseMatch(policy)
 	case "count_if":
 		return p.parseCountIf(policy)
+	case "limit", "burst", "weight":
+		return p.parseNumber(policy, option)
 	}
 	value, err := oneValue(p.Dispenser)
 	if err != nil {
@@ -254,12 +256,6 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		}
 	case "algorithm":
 		policy.Algorithm = value
-	case "limit":
-		policy.Limit, err = p.wholeNumber(option, value)
-	case "burst":
-		policy.Burst, err = p.wholeNumber(option, value)
-	case "weight":
-		policy.Weight, err = p.wholeNumber(option, value)
 	case "window":
 		policy.Window, err = p.duration(option, value)
 	case "max_delay":
@@ -304,7 +300,7 @@ func (p *handlerParser) claim(state map[string]any) error {
 	}
 	whole := p.completed()
 	for _, policy := range whole.Policies {
-		if _, err := claimed.claim(policy.settings(), whole.prefixes()); err != nil {
+		if _, err := claimed.claim(policy.settings(), policy.identity(whole.prefixes())); err != nil {
 			return p.WrapErr(err)
 		}
 	}
@@ -318,7 +314,7 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 		return int64(n), nil
 	}
 	if strings.HasPrefix(value, "{") {
-		return 0, p.Errf("%s %s: use a whole number from 1; a placeholder cannot stand here", option, value)
+		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)
 	}
 	return 0, p.Errf("%s %s: use a whole number from 1", option, value)
 }

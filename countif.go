@@ -35,7 +35,7 @@ func (h *Handler) reserve(d *decision, checks []limiter.Check, source limiter.So
 // ruleOf is the rule of a policy.
 func (h *Handler) ruleOf(p *limiter.Policy) *rule {
 	for i := range h.rules {
-		if h.rules[i].policy == p {
+		if h.rules[i].policy.ID() == p.ID() {
 			return &h.rules[i]
 		}
 	}

@@ -108,7 +108,8 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 			}
 			key = rule.key.ofAddress(r)
 		}
-		check := limiter.Check{Policy: rule.policy, Key: key, Weight: rule.weight, Reserve: rule.countIf != nil}
+		policy, weight := h.numbers(rule, repl)
+		check := limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.countIf != nil}
 		if rule.dryRun {
 			dry = addCheck(dry, check)
 		} else {
@@ -120,7 +121,7 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 
 func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
 	for i := range checks {
-		if checks[i].Policy == check.Policy && checks[i].Key == check.Key {
+		if checks[i].Key == check.Key && checks[i].Policy.ID() == check.Policy.ID() {
 			checks[i].Weight += check.Weight
 			return checks
 		}
@@ -135,7 +136,7 @@ func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
 			continue
 		}
 		for j := range h.rules {
-			if rule := &h.rules[j]; rule.policy == checks[i].Policy {
+			if rule := &h.rules[j]; rule.policy.ID() == checks[i].Policy.ID() {
 				rule.counters.count(o, s)
 				break
 			}

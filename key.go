@@ -75,7 +75,7 @@ func parseKey(text string, prefixes prefixes) (keyTemplate, error) {
 			}
 			name := text[i+1 : i+end]
 			if err := checkPlaceholder(name); err != nil {
-				return t, err
+				return t, fmt.Errorf("key: %w", err)
 			}
 			t.parts = append(t.parts, newPlaceholder(name))
 			i += end
@@ -123,7 +123,7 @@ func checkPlaceholder(name string) error {
 	if letters := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)); letters == "clientip" || letters == "ip" {
 		hint = "did you mean {client_ip}? In JSON it is {http.vars.client_ip}"
 	}
-	return fmt.Errorf("key: Caddy has no placeholder {%s}; %s", name, hint)
+	return fmt.Errorf("Caddy has no placeholder {%s}; %s", name, hint) //nolint:staticcheck // a name
 }
 
 // of makes the key of a request. It is empty where one of the placeholders is.

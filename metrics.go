@@ -18,7 +18,12 @@ var metrics = struct {
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
 	batchSize    prometheus.Histogram
+	badValues    *prometheus.CounterVec
 }{
+	badValues: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "bad_values_total",
+		Help: "Requests whose limit, burst or weight came from a placeholder and could not be used.",
+	}, []string{"policy", "option"}),
 	decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "decisions_total",
 		Help: "Requests by policy, by what was decided about them (allowed, denied, failed_open, failed_closed, and dry_run_allowed, dry_run_denied of policies that only pretend) and by who decided (redis, memory, deny_cache, fallback).",
@@ -82,7 +87,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 // registerMetrics makes the metrics part of a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
 	var errs []error
-	for _, c := range append([]prometheus.Collector{metrics.decisions, metrics.storeSeconds, metrics.storeErrors, metrics.batchSize}, gauges...) {
+	for _, c := range append([]prometheus.Collector{metrics.decisions, metrics.storeSeconds, metrics.storeErrors, metrics.batchSize, metrics.badValues}, gauges...) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			errs = append(errs, err)
 		}

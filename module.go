@@ -138,7 +138,7 @@ func (h *Handler) load(ctx caddy.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		claimed, err := h.app.policy(p.settings(), prefixes)
+		claimed, err := h.app.policy(p.settings(), p.identity(prefixes))
 		if err != nil {
 			return err
 		}
@@ -151,8 +151,14 @@ func (h *Handler) load(ctx caddy.Context) (err error) {
 				return fmt.Errorf("policy %q: %w", p.Name, err)
 			}
 		}
+		sources, err := p.sources()
+		if err != nil {
+			return fmt.Errorf("policy %q: %w", p.Name, err)
+		}
+		sources.variants = claimed.variants
 		h.rules = append(h.rules, rule{
-			policy: claimed.policy, key: key, weight: p.Weight, match: match,
+			dynamic: sources,
+			policy:  claimed.policy, key: key, weight: p.Weight, match: match,
 			dryRun: p.DryRun || h.DryRun, countIf: p.CountIf, counters: claimed.counters,
 		})
 	}

@@ -34,6 +34,17 @@ type Policy struct {
 	// `leaky_bucket` and `gcra`. Default: the limit.
 	Burst int64 `json:"burst,omitempty"`
 
+	// A placeholder that the limit comes from, such as `{http.vars.plan_limit}`. Where it is empty,
+	// no whole number, or no possible limit, `limit` counts. Default: none.
+	LimitFrom string `json:"limit_from,omitempty"`
+
+	// A placeholder that the burst comes from; `burst` is what counts otherwise. Default: none.
+	BurstFrom string `json:"burst_from,omitempty"`
+
+	// A placeholder that the weight comes from; `weight` is what counts otherwise. A weight below 1
+	// is 1. It belongs to this handler and not to the policy. Default: none.
+	WeightFrom string `json:"weight_from,omitempty"`
+
 	// How many units one request takes, from 1. It belongs to this handler and not to the policy,
 	// so that a costly path may weigh more in the same budget. Default: 1.
 	Weight int64 `json:"weight,omitempty"`
@@ -88,6 +99,8 @@ func (p *Policy) check(prefixes prefixes) error {
 		err = errors.New("window: missing or zero; use a duration from 1ms such as 1m")
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
+	case p.BurstFrom != "" && p.Burst == 0:
+		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	default:
 		err = p.checkTogether(prefixes)
 	}
@@ -111,6 +124,9 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 	if p.Weight > policy.Capacity() {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
 	}
+	if _, err = p.sources(); err != nil {
+		return err
+	}
 	_, err = parseKey(p.Key, prefixes)
 	return err
 }
@@ -132,6 +148,7 @@ type rule struct {
 	match  caddyhttp.MatcherSets
 	dryRun bool
 
+	dynamic dynamic
 	countIf *caddyhttp.ResponseMatcher
 
 	counters *decisionCounters
@@ -140,34 +157,55 @@ type rule struct {
 // prefixes says how many leading bits of a client's address tell clients apart.
 type prefixes struct{ ipv4, ipv6 int }
 
+// identity is what must be equal wherever a policy's name is used, besides its settings.
+type identity struct {
+	prefixes
+	limitFrom, burstFrom string
+}
+
+func (p *Policy) identity(prefixes prefixes) identity {
+	return identity{prefixes, p.LimitFrom, p.BurstFrom}
+}
+
 // claimedPolicies holds the policies of one configuration by name.
 type claimedPolicies map[string]claimedPolicy
 
 type claimedPolicy struct {
 	policy   *limiter.Policy
-	prefixes prefixes
+	identity identity
 	counters *decisionCounters
+	variants *variants
 }
 
 // claim returns the one policy of that name. Claiming a name with other settings is an error that
 // shows both.
-func (c claimedPolicies) claim(s limiter.Settings, prefixes prefixes) (claimedPolicy, error) {
+func (c claimedPolicies) claim(s limiter.Settings, id identity) (claimedPolicy, error) {
 	known, found := c[s.Name]
 	if !found {
 		policy, err := limiter.NewPolicy(s)
 		if err != nil {
 			return known, fmt.Errorf("policy %q: %w", s.Name, err)
 		}
-		known = claimedPolicy{policy: policy, prefixes: prefixes, counters: &decisionCounters{policy: s.Name}}
+		known = claimedPolicy{
+			policy: policy, identity: id,
+			counters: &decisionCounters{policy: s.Name}, variants: &variants{base: policy},
+		}
 		c[s.Name] = known
 	}
-	if !known.policy.Settings().Equal(s) || known.prefixes != prefixes {
+	if !known.policy.Settings().Equal(s) || known.identity != id {
 		return known, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
-			s.Name, describe(known.policy.Settings(), known.prefixes), describe(s, prefixes))
+			s.Name, describe(known.policy.Settings(), known.identity), describe(s, id))
 	}
 	return known, nil
 }
 
-func describe(s limiter.Settings, prefixes prefixes) string {
-	return fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, prefixes.ipv4, prefixes.ipv6)
+func describe(s limiter.Settings, id identity) string {
+	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, id.ipv4, id.ipv6)
+	if id.limitFrom != "" {
+		text += ", limit from " + id.limitFrom
+	}
+	if id.burstFrom != "" {
+		text += ", burst from " + id.burstFrom
+	}
+	return text
 }

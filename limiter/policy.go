@@ -91,6 +91,22 @@ func NewPolicy(s Settings) (*Policy, error) {
 	return &Policy{settings: s, algorithm: a, terms: t, id: id, capacity: strconv.FormatInt(t.capacity, 10)}, nil
 }
 
+// With returns the policy with another limit and burst (0: the limit), which counts in the same
+// shares. The error says what is wrong with them.
+func (p *Policy) With(limit, burst int64) (*Policy, error) {
+	s := p.settings
+	s.Limit, s.Burst = limit, burst
+	other, err := NewPolicy(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case other.id != p.id:
+		return nil, fmt.Errorf("limit %d: counts in another unit of time than the policy's own limit of %d", limit, p.settings.Limit)
+	}
+	other.givesBack.Store(p.givesBack.Load())
+	return other, nil
+}
+
 // Settings returns what the policy was made of.
 func (p *Policy) Settings() Settings { return p.settings }
 

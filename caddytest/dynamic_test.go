@@ -1,0 +1,64 @@
+package caddytest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestLimit_by_plan has Caddy's own map give each API key its plan.
+func TestLimit_by_plan(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, source string) {
+		n := start(t, config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} {
+			gold 4 6
+			silver 2 3
+			broken many -1
+			default "" ""
+		}
+		redis_ratelimit /window {header.X-Api-Key} 1 24h {
+			name window
+		}
+		redis_ratelimit {
+			name plan
+			key {header.X-Api-Key}
+			limit {plan_limit} 1
+			window 24h
+			algorithm token_bucket
+			burst {plan_burst} 1
+			weight {header.X-Cost} 1
+		}`+tell))
+		for key, want := range map[string]int64{"gold": 6, "silver": 3, "nobody": 1, "broken": 1} {
+			for i := range want {
+				a := n.get(t, "/", "X-Api-Key: "+key)
+				checkAdmitted(t, a, source)
+				checkShare(t, a, want, want-1-i)
+			}
+			checkRefusal(t, n.get(t, "/", "X-Api-Key: "+key), http.StatusTooManyRequests)
+		}
+		if bad := n.metric(t, `bad_values_total{option="limit",policy="plan"}`); bad < 2 {
+			t.Errorf("%v bad values are counted", bad)
+		}
+		complaints := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.Message, "placeholder") })
+		if len(complaints) != 1 || strings.Contains(complaints[0].text, "many") {
+			t.Errorf("the log has %v; want one line a minute, without the value", complaints)
+		}
+	})
+}
+
+// TestWeight_of_a_client_is_no_free_pass has clients name their own weight.
+func TestWeight_of_a_client_is_no_free_pass(t *testing.T) {
+	n := start(t, config("", `redis_ratelimit {
+		key {query.k}
+		limit 10
+		window 24h
+		weight {header.X-Cost} 2
+	}`+tell))
+	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
+		a := n.get(t, "/?k=cost"+cost, "X-Cost: "+cost)
+		checkShare(t, a, 10, want)
+	}
+	a := n.get(t, "/?k=much", "X-Cost: 11")
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "" {
+		t.Errorf("got %v; want it denied for ever", a)
+	}
+}

@@ -1,0 +1,148 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// dynamic is the numbers of a rule that come from placeholders; empty names: there is none.
+type dynamic struct {
+	limit, burst, weight string // names of placeholders
+	variants             *variants
+}
+
+// variants are a policy with the limits and bursts that requests have brought along.
+type variants struct {
+	base *limiter.Policy
+
+	mu    sync.RWMutex
+	known map[[2]int64]*limiter.Policy
+}
+
+// maxVariants bounds them. There are as many as plans, not as clients; where there are more, all
+// are made anew.
+const maxVariants = 1024
+
+// of returns the policy with a limit and a burst.
+func (v *variants) of(limit, burst int64) (*limiter.Policy, error) {
+	key := [2]int64{limit, burst}
+	v.mu.RLock()
+	p := v.known[key]
+	v.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := v.base.With(limit, burst)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil || len(v.known) >= maxVariants {
+		v.known = map[[2]int64]*limiter.Policy{}
+	}
+	v.known[key] = p
+	return p, nil
+}
+
+// numbers returns a rule's policy and weight for a request.
+func (h *Handler) numbers(rule *rule, repl *caddy.Replacer) (*limiter.Policy, int64) {
+	d := &rule.dynamic
+	weight := rule.weight
+	if n, ok := h.number(rule, "weight", d.weight, repl); ok {
+		weight = max(1, n) // nobody names himself a free pass
+	}
+	if d.limit == "" && d.burst == "" {
+		return rule.policy, weight
+	}
+	settings := rule.policy.Settings()
+	limit, burst := settings.Limit, settings.Burst
+	if n, ok := h.number(rule, "limit", d.limit, repl); ok {
+		limit = n
+	}
+	if n, ok := h.number(rule, "burst", d.burst, repl); ok {
+		burst = n
+	}
+	if limit == settings.Limit && burst == settings.Burst {
+		return rule.policy, weight
+	}
+	policy, err := d.variants.of(limit, burst)
+	if err != nil || limit < 1 || (d.burst != "" && burst < 1) {
+		option := "limit"
+		if d.limit == "" {
+			option = "burst"
+		}
+		h.complain(rule, option, err)
+		return rule.policy, weight
+	}
+	return policy, weight
+}
+
+// number reads a placeholder. Where it is empty, or no whole number, there is none.
+func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) (int64, bool) {
+	if name == "" {
+		return 0, false
+	}
+	text, _ := repl.GetString(name)
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		h.complain(rule, option, fmt.Errorf("{%s} is no whole number", name))
+		return 0, false
+	}
+	return n, true
+}
+
+// lastComplaint is when a value was last complained about: unix nanoseconds.
+var lastComplaint atomic.Int64
+
+// complain counts a value that cannot be used, and logs one a minute. What clients send stays out
+// of the log.
+func (h *Handler) complain(rule *rule, option string, err error) {
+	metrics.badValues.WithLabelValues(rule.policy.Name(), option).Inc()
+	now, last := time.Now().UnixNano(), lastComplaint.Load()
+	if now-last < int64(time.Minute) || !lastComplaint.CompareAndSwap(last, now) {
+		return
+	}
+	h.logger.Warn("a value from a placeholder cannot be used; the fallback is",
+		zap.String("policy", rule.policy.Name()), zap.String("option", option), zap.Error(err))
+}
+
+// parseSource reads the placeholder that a number comes from. Names without a dot are those that
+// Caddy's map directive makes.
+func parseSource(option, text string) (name string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	name, opened := strings.CutPrefix(text, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
+		return "", fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
+	}
+	return name, nil
+}
+
+// sources reads all placeholders of a policy.
+func (p *Policy) sources() (d dynamic, err error) {
+	for _, source := range []struct {
+		option, text string
+		name         *string
+	}{{"limit", p.LimitFrom, &d.limit}, {"burst", p.BurstFrom, &d.burst}, {"weight", p.WeightFrom, &d.weight}} {
+		if *source.name, err = parseSource(source.option, source.text); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
