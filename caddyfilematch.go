@@ -59,28 +59,6 @@ func (p *handlerParser) parseCountIf(policy *Policy) error {
 	return nil
 }
 
-// parseNumber reads a number, or a placeholder and the number that counts where it has none.
-func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
-	numbers := map[string]*int64{"limit": &policy.Limit, "burst": &policy.Burst, "weight": &policy.Weight}
-	sources := map[string]*string{"limit": &policy.LimitFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
-	args := p.RemainingArgs()
-	switch {
-	case p.NextBlock(p.Nesting()):
-		return p.Errf("%s takes no block", option)
-	case len(args) == 1:
-		*numbers[option], err = p.wholeNumber(option, args[0])
-		return err
-	case len(args) != 2:
-		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
-	}
-	if _, err := parseSource(option, args[0]); err != nil {
-		return p.WrapErr(err)
-	}
-	*sources[option] = args[0]
-	*numbers[option], err = p.wholeNumber(option, args[1])
-	return err
-}
-
 // flag reads an option that has no value.
 func (p *handlerParser) flag(set *bool) error {
 	option := p.Val()

@@ -1,17 +1,14 @@
 package caddytest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -71,164 +68,6 @@ func TestExempt_clients_are_neither_limited_nor_counted(t *testing.T) {
 	}
 	checkAdmitted(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.8"), "memory")
 	checkRefusal(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.8"), http.StatusTooManyRequests)
-}
-
-// TestHeaders_ietf_are_structured_fields reads them with a parser of such fields.
-func TestHeaders_ietf_are_structured_fields(t *testing.T) {
-	n := start(t, config("", `redis_ratelimit {
-		policy burst {
-			key same
-			limit 10
-			window 1s
-			algorithm token_bucket
-			burst 2
-		}
-		policy sustained {
-			key same
-			limit 100
-			window 1m
-			algorithm fixed_window
-		}
-		headers x_ratelimit ietf
-	}
-	redis_ratelimit /hidden same 5 1h {
-		name hidden
-		headers off
-	}
-	respond ok`))
-	a := n.get(t, "/hidden")
-	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
-	items := checkNames(t, a, "RateLimit", "burst", "sustained")
-	if r, _ := items[1].Params.Get("r"); r != int64(99) {
-		t.Errorf("got %v", a)
-	}
-	if s, _ := items[1].Params.Get("t"); s.(int64) < 1 || s.(int64) > 60 {
-		t.Errorf("got %v", a)
-	}
-	checkShare(t, a, 2, 1)
-	n.get(t, "/")
-	for range 5 {
-		if a = n.get(t, "/"); a.status == http.StatusTooManyRequests {
-			break
-		}
-	}
-	checkNames(t, a, "RateLimit", "burst", "sustained")
-	checkShare(t, a, 2, 0)
-}
-
-func checkItems(t *testing.T, a answer, header, want string) {
-	t.Helper()
-	if got := a.header.Values(header); !slices.Equal(got, []string{want}) {
-		t.Errorf("%s is %q, want %q", header, got, want)
-	}
-}
-
-// checkNames checks the items of a list and returns them.
-func checkNames(t *testing.T, a answer, header string, names ...string) (items []httpsfv.Item) {
-	t.Helper()
-	list, err := httpsfv.UnmarshalList(a.header.Values(header))
-	if err != nil || len(list) != len(names) {
-		t.Fatalf("%s of %v: %v, error %v", header, a, list, err)
-	}
-	for i, member := range list {
-		item, ok := member.(httpsfv.Item)
-		if !ok || item.Value != names[i] {
-			t.Fatalf("%s of %v: item %d is %v, want %s", header, a, i, member, names[i])
-		}
-		items = append(items, item)
-	}
-	return items
-}
-
-func TestHeaders_off_leaves_only_retry_after(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
-	if a := n.get(t, "/"); hasShare(a) {
-		t.Errorf("got %v", a)
-	}
-	a := n.get(t, "/")
-	checkRefusal(t, a, http.StatusTooManyRequests)
-	if hasShare(a) || a.header.Get("RateLimit") != "" {
-		t.Errorf("got %v", a)
-	}
-}
-
-func TestHeaders_are_exposed_where_the_answer_is(t *testing.T) {
-	n := start(t, config("", `header /open Access-Control-Allow-Origin *
-	header /open Access-Control-Expose-Headers X-Other
-	redis_ratelimit {path} 1 24h
-	respond ok`))
-	if a := n.get(t, "/closed"); a.header.Get("Access-Control-Expose-Headers") != "" {
-		t.Errorf("got %v", a)
-	}
-	const shares = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
-	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares)
-	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares+", Retry-After")
-}
-
-func TestRetry_jitter_spreads_clients(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
-	n.get(t, "/")
-	seen := map[string]bool{}
-	for range 10 {
-		a := n.get(t, "/")
-		checkRefusal(t, a, http.StatusTooManyRequests)
-		seen[a.header.Get("Retry-After")] = true
-		if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds > 25*60*60+1 {
-			t.Errorf("got %v", a)
-		}
-	}
-	if len(seen) < 5 {
-		t.Errorf("10 clients are told %v", seen)
-	}
-}
-
-func TestProblem_details_name_the_policies_that_deny(t *testing.T) {
-	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `redis_ratelimit {
-		policy tight {
-			key same
-			limit 1
-			window 24h
-		}
-		policy wide {
-			key same
-			limit 100
-			window 24h
-		}
-		problem_details
-	}
-	redis_ratelimit /closed other 1 24h {
-		fail_mode closed
-		problem_details
-	}
-	respond ok
-	handle_errors {
-		respond "error route"
-	}`))
-	n.get(t, "/")
-	for _, test := range []struct {
-		path, kind string
-		status     int
-		policies   []string
-	}{{"/", "quota-exceeded", 429, []string{"tight"}}, {"/closed", "temporary-reduced-capacity", 503, nil}} {
-		if test.path == "/closed" {
-			n = start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", "redis_ratelimit other 1 24h {\nfail_mode closed\nproblem_details\n}\nrespond ok"))
-		}
-		a := n.get(t, test.path)
-		checkRefusal(t, a, test.status)
-		var body struct {
-			Type     string
-			Title    string
-			Status   int
-			Policies []string `json:"violated-policies"`
-		}
-		if err := json.Unmarshal([]byte(a.body), &body); err != nil {
-			t.Fatalf("got %v: %v", a, err)
-		}
-		if body.Type != "https://iana.org/assignments/http-problem-types#"+test.kind || body.Title == "" || body.Status != test.status ||
-			!slices.Equal(body.Policies, test.policies) || a.header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("got %v", a)
-		}
-	}
 }
 
 func TestDry_run_counts_but_never_denies(t *testing.T) {
