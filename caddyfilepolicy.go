@@ -120,4 +120,3 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 func (p *handlerParser) duration(option, value string) (caddy.Duration, error) {
 	return parseDuration(p.Dispenser, option, value)
 }
-

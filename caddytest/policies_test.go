@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
