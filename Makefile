@@ -8,6 +8,7 @@ TIMEOUT ?= 10m
 GOLANGCI_LINT = .build/golangci-lint
 XCADDY        = .build/xcaddy
 GOVULNCHECK   = .build/govulncheck
+TOXIPROXY     = .build/toxiproxy-server
 
 # Modules of their own, so that their dependencies stay out of the root one.
 MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
@@ -49,6 +50,11 @@ fuzz: ## fuzz the parsers, keys, replies, headers and decisions
 		echo "go test -fuzz $$target -fuzztime $(FUZZTIME) $$package"; \
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
 	done
+
+.PHONY: chaos
+chaos: $(TOXIPROXY) ## break Redis in every way under load (6 minutes)
+	.ci/need redis-server redis-sentinel faketime
+	CHAOS=long go test -count=1 -v -run Chaos -timeout 15m ./caddytest
 
 .PHONY: vet
 vet: ## run go vet
@@ -92,6 +98,9 @@ $(XCADDY): tools/go.mod tools/go.sum
 
 $(GOVULNCHECK): tools/go.mod tools/go.sum
 	$(call tool,golang.org/x/vuln/cmd/govulncheck)
+
+$(TOXIPROXY): tools/go.mod tools/go.sum
+	$(call tool,github.com/Shopify/toxiproxy/v2/cmd/server)
 
 # BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
 .PHONY: bench

@@ -7,21 +7,29 @@ import "math"
 type answer struct {
 	used   int64 // units
 	resets int64 // local microseconds since the Unix epoch
+	at     int64 // the same: when it was heard
 }
+
+// outOfOrder is how long, in microseconds, the fuller of two answers is kept: those to requests of
+// one moment are not heard in the order that Redis gave them in.
+const outOfOrder = 1_000_000
 
 // remember keeps the answer to a check that Redis decided. Where there is no room, nothing.
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
-	a := answer{used: c.Policy.terms.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds()}
+	a := answer{used: c.Policy.terms.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.tableOf(c.Policy).shardOf(c.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.used == 0 || a.resets <= now {
-		s.forget(c.Key)
+		return // what was seen before ends by itself
+	}
+	before, known := s.seen[c.Key]
+	if !known && !s.makeRoom(c.Policy, now) {
 		return
 	}
-	if _, known := s.seen[c.Key]; !known && !s.makeRoom(c.Policy, now) {
-		return
+	if known && now-before.at < outOfOrder && before.resets > now && before.used > a.used {
+		a.used, a.at = before.used, before.at
 	}
 	if s.seen == nil {
 		s.seen = map[string]answer{}

@@ -7,8 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +22,7 @@ type Server struct {
 	Dir  string // its working directory
 
 	args    []string
+	env     []string // in addition to this process's
 	command *exec.Cmd
 	output  *output
 	exited  chan struct{}
@@ -33,11 +32,16 @@ type Server struct {
 // command line. Persistence is off.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir(), args: args}
-	for !s.run(t) { // the port was taken meanwhile
+	return startServer(t, nil, args)
+}
+
+func startServer(t testing.TB, env, args []string) *Server {
+	t.Helper()
+	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir(), args: args, env: env}
+	t.Cleanup(s.Kill) // also where it never gets ready
+	for !s.run(t) {   // the port was taken meanwhile
 		s.Addr = FreeAddr(t)
 	}
-	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -106,6 +110,7 @@ func (s *Server) start(t testing.TB, name string, args ...string) {
 	s.output, s.exited = &output{}, make(chan struct{})
 	s.command = exec.Command(binary, args...)
 	s.command.Dir, s.command.Stdout, s.command.Stderr = s.Dir, s.output, s.output
+	s.command.Env = append(os.Environ(), s.env...)
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +122,9 @@ func (s *Server) start(t testing.TB, name string, args ...string) {
 
 // Kill ends the server at once and waits until it is gone. Killing it twice is fine.
 func (s *Server) Kill() {
+	if s.command == nil || s.command.Process == nil {
+		return // it never ran
+	}
 	_ = s.command.Process.Kill() // gone already: fine
 	<-s.exited
 }
@@ -171,70 +179,4 @@ func WaitFor(t testing.TB, what string, condition func() error) {
 			t.Fatalf("waiting until %s: %v", what, err)
 		}
 	}
-}
-
-// StartCluster starts a Cluster of three masters and returns them. Its bus needs ports 10,000
-// above the servers', so that these are taken below 50,000.
-func StartCluster(t testing.TB) []*Server {
-	t.Helper()
-	masters := make([]*Server, 3)
-	for i := range masters {
-		s := &Server{Addr: freeBusAddr(t), Dir: t.TempDir()}
-		s.args = []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}
-		s.Run(t)
-		t.Cleanup(s.Kill)
-		masters[i] = s
-	}
-	formCluster(t, masters)
-	return masters
-}
-
-// formCluster gives each master a third of the slots and waits until all agree.
-func formCluster(t testing.TB, masters []*Server) {
-	t.Helper()
-	ctx := context.Background()
-	for i, s := range masters {
-		client := s.Client(t)
-		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
-		if err := client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
-			t.Fatal(err)
-		}
-		host, port, _ := net.SplitHostPort(masters[0].Addr)
-		if err := client.ClusterMeet(ctx, host, port).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range masters {
-		client := s.Client(t)
-		WaitFor(t, "the cluster is complete", func() error {
-			info := client.ClusterInfo(ctx).Val()
-			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3") {
-				return fmt.Errorf("cluster info: %s", info)
-			}
-			return nil
-		})
-	}
-}
-
-// freeBusAddr returns a free address whose port leaves room for the bus port.
-func freeBusAddr(t testing.TB) string {
-	t.Helper()
-	start := 20000 + os.Getpid()%10000
-	for port := start; port < start+20000; port++ {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		bus := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))
-		if isFree(address) && isFree(bus) {
-			return address
-		}
-	}
-	t.Fatal("no free ports for a cluster")
-	return ""
-}
-
-func isFree(address string) bool {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return false
-	}
-	return listener.Close() == nil
 }

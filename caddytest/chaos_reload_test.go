@@ -1,0 +1,73 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// reloaded loads another configuration again and again, and looks for what is left of the ones
+// before.
+func reloaded(t *testing.T, r *row) {
+	server := redistest.Start(t)
+	with := plainly(server.Addr)
+	with.reloads = true
+	s := newStorm(t, with)
+	n, times := s.running[0], 10
+	if isLong() {
+		times = 100
+	}
+	warmUp := func(from, to int) {
+		for round := from; round < to; round++ {
+			if a := n.load(t, s.caddyfile(round)); a.status != http.StatusOK {
+				t.Fatalf("the reload failed: %v", a)
+			}
+		}
+	}
+	warmUp(1, 3)
+	goroutines := n.goroutines(t)
+	s.begin(t)
+	s.hold()
+	open := len(connections(t, server))
+	warmUp(3, 3+times)
+	s.hold()
+	now := len(connections(t, server))
+	r.keep(t, s, promise{outage: true})
+	if r.elsewhere > r.sent/100 {
+		t.Errorf("Redis did not decide %d of %d requests", r.elsewhere, r.sent)
+	}
+	t.Logf("%d connections to Redis, before %d", now, open)
+	if now > open+stormClients {
+		t.Errorf("%d connections to Redis, before %d", now, open)
+	}
+	redistest.WaitFor(t, "there are no more goroutines than before", func() error {
+		// Each connection of the pool may have kept one or two.
+		if left := n.goroutines(t); left > goroutines+4 {
+			return fmt.Errorf("%d, before %d", left, goroutines)
+		}
+		return nil
+	})
+}
+
+// clocksApart has two nodes share a Redis whose clock differs from theirs by 10 s. Go asks the
+// kernel for the time, so that faketime cannot turn a node's clock. But only the difference could
+// matter: if a node's clock went into a decision, on Redis or in what the node remembers of denials,
+// it would meet the server's here. Two nodes of which each is off by another amount would each
+// differ from the server in the same way.
+func clocksApart(t *testing.T, r *row) {
+	server := redistest.StartAt(t, 10*time.Second)
+	with := patiently(server.Addr)
+	with.nodes = 2
+	s := newStorm(t, with)
+	s.begin(t)
+	s.hold()
+	s.hold()
+	s.hold()
+	r.keep(t, s, promise{})
+	if r.hotRedis != smallLimit {
+		t.Errorf("both nodes together admitted %d of the hot key, want %d", r.hotRedis, smallLimit)
+	}
+}

@@ -1,0 +1,132 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// StartCluster starts a Cluster of three masters and returns them. Its bus needs ports 10,000
+// above the servers', so that these are taken below 50,000.
+func StartCluster(t testing.TB) []*Server {
+	t.Helper()
+	masters := make([]*Server, 3)
+	for i := range masters {
+		masters[i] = startClusterServer(t)
+	}
+	formCluster(t, masters)
+	return masters
+}
+
+// StartReplicatedCluster starts a Cluster of three masters, each with a replica that takes over
+// about two seconds after its master was killed. Meanwhile the other masters go on: by default they
+// would refuse too.
+func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
+	t.Helper()
+	var servers []*Server
+	for range 6 {
+		servers = append(servers, startClusterServer(t, "--cluster-node-timeout", "1000",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"))
+	}
+	masters, replicas = servers[:3], servers[3:]
+	formCluster(t, masters)
+	for i, s := range replicas {
+		follow(t, s, masters[i])
+	}
+	return masters, replicas
+}
+
+// startClusterServer starts a server that belongs to no Cluster yet.
+func startClusterServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{Addr: freeBusAddr(t), Dir: t.TempDir()}
+	s.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}, args...)
+	s.Run(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// follow adds a server to a master's Cluster as its replica and waits until it gets all that is written.
+func follow(t testing.TB, s, master *Server) {
+	t.Helper()
+	ctx, client := context.Background(), s.Client(t)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	if err := client.ClusterMeet(ctx, host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	id := master.ClusterID(t)
+	WaitFor(t, "the server knows its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
+	// The master's word: it keeps what it is told back until the replica has said that it is ready.
+	owner := master.Client(t)
+	WaitFor(t, "the replica follows", func() error {
+		if info := owner.Info(ctx, "replication").Val(); !strings.Contains(info, "state=online") {
+			return fmt.Errorf("replication: %s", info)
+		}
+		return nil
+	})
+}
+
+// ClusterID is what the Cluster calls the server.
+func (s *Server) ClusterID(t testing.TB) string {
+	t.Helper()
+	id, err := s.Client(t).ClusterMyID(context.Background()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// formCluster gives each master a third of the slots and waits until all agree.
+func formCluster(t testing.TB, masters []*Server) {
+	t.Helper()
+	ctx := context.Background()
+	for i, s := range masters {
+		client := s.Client(t)
+		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
+		if err := client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
+			t.Fatal(err)
+		}
+		host, port, _ := net.SplitHostPort(masters[0].Addr)
+		if err := client.ClusterMeet(ctx, host, port).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range masters {
+		client := s.Client(t)
+		WaitFor(t, "the cluster is complete", func() error {
+			info := client.ClusterInfo(ctx).Val()
+			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3") {
+				return fmt.Errorf("cluster info: %s", info)
+			}
+			return nil
+		})
+	}
+}
+
+// freeBusAddr returns a free address whose port leaves room for the bus port.
+func freeBusAddr(t testing.TB) string {
+	t.Helper()
+	start := 20000 + os.Getpid()%10000
+	for port := start; port < start+20000; port++ {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		bus := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))
+		if isFree(address) && isFree(bus) {
+			return address
+		}
+	}
+	t.Fatal("no free ports for a cluster")
+	return ""
+}
+
+func isFree(address string) bool {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}

@@ -1,0 +1,110 @@
+package redistest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"testing"
+)
+
+// Toxiproxy is a running toxiproxy-server with one proxy, which passes everything on until it gets
+// toxics. Unlike [Proxy] it is the tool that others test their clients with.
+type Toxiproxy struct {
+	Addr string // 127.0.0.1:port of the proxy
+
+	api string
+}
+
+// Toxic is something bad that a proxy does to what passes. The types and their attributes are
+// those of https://github.com/Shopify/toxiproxy#toxics.
+type Toxic struct {
+	Type       string         `json:"type"`
+	Stream     string         `json:"stream"`     // "upstream": requests; "downstream": replies
+	Attributes map[string]int `json:"attributes"` // times in milliseconds
+}
+
+// StartToxiproxy starts a toxiproxy-server, by its binary, in front of a server; the test's end
+// stops it.
+func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
+	t.Helper()
+	host, port, err := net.SplitHostPort(FreeAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &output{}
+	command := exec.Command(binary, "-host", host, "-port", port)
+	command.Stdout, command.Stderr = said, said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // gone already: fine
+		_ = command.Wait()         // killed: no news
+	})
+	p := &Toxiproxy{api: "http://" + net.JoinHostPort(host, port)}
+	WaitFor(t, "toxiproxy answers", func() error { return p.ask(http.MethodGet, "/version", nil, nil) })
+	proxy := struct {
+		Name     string `json:"name"`
+		Listen   string `json:"listen"`
+		Upstream string `json:"upstream"`
+		Enabled  bool   `json:"enabled"`
+	}{"redis", "127.0.0.1:0", target, true}
+	if err := p.ask(http.MethodPost, "/proxies", proxy, &proxy); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	p.Addr = proxy.Listen
+	return p
+}
+
+// Poison adds a toxic, which open connections feel too. There is one of each type at most.
+func (p *Toxiproxy) Poison(t testing.TB, toxic Toxic) {
+	t.Helper()
+	if err := p.ask(http.MethodPost, "/proxies/redis/toxics", toxic, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Cure removes all toxics.
+func (p *Toxiproxy) Cure(t testing.TB) {
+	t.Helper()
+	if err := p.ask(http.MethodPost, "/reset", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask sends a request to the API, with a body where there is one, and reads the answer into result
+// unless that is nil.
+func (p *Toxiproxy) ask(method, path string, body, result any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequest(method, p.api+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Close = true // so that no connection is left when the process is killed
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, answer)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, result)
+}
