@@ -41,7 +41,8 @@ func TestHeaders_ietf_are_structured_fields(t *testing.T) {
 	if r, _ := items[1].Params.Get("r"); r != int64(99) {
 		t.Errorf("got %v", a)
 	}
-	if s, _ := items[1].Params.Get("t"); s.(int64) < 1 || s.(int64) > 60 {
+	value, _ := items[1].Params.Get("t")
+	if seconds, ok := value.(int64); !ok || seconds < 1 || seconds > 60 {
 		t.Errorf("got %v", a)
 	}
 	checkShare(t, a, 2, 1)
