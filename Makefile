@@ -52,8 +52,9 @@ fuzz: ## fuzz the parsers, keys, replies, headers and decisions
 	done
 
 .PHONY: chaos
-chaos: $(TOXIPROXY) ## break Redis in every way under load (6 minutes)
+chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 	.ci/need redis-server redis-sentinel faketime
+	CHAOS=long go test -count=1 -v -run 'Memory_stays_small' ./limiter
 	CHAOS=long go test -count=1 -v -run Chaos -timeout 15m ./caddytest
 
 .PHONY: vet
@@ -104,6 +105,6 @@ $(TOXIPROXY): tools/go.mod tools/go.sum
 
 # BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
 .PHONY: bench
-bench: ## compare with others, write docs/benchmarks.md (13 minutes)
+bench: ## compare with others, write docs/benchmarks.md (9 minutes)
 	.ci/need redis-server wrk
 	go -C bench run . -out ../docs $(BENCHFLAGS)

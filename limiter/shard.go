@@ -100,6 +100,9 @@ const (
 
 	// sweepFull is how many are looked at where there is no room, here and in another table.
 	sweepFull = 32
+
+	// sweepEvery bounds what a flood of keys costs: of so many takes without room one looks further.
+	sweepEvery = 8
 )
 
 // makeRoom counts one more share, if there is room for it.
@@ -107,6 +110,9 @@ func (s *shard) makeRoom(p *Policy, now int64) bool {
 	s.sweep(p, now, sweepSample)
 	if s.owner.admit() {
 		return true
+	}
+	if s.owner.overflowed.Load()%sweepEvery != 0 {
+		return false
 	}
 	s.sweep(p, now, sweepFull)
 	s.owner.sweepElsewhere(s, now)
