@@ -15,6 +15,7 @@ import (
 // count that is made afterwards.
 type reservation struct {
 	check  limiter.Check
+	guard  *limiter.Guard
 	source limiter.Source
 	counts *caddyhttp.ResponseMatcher
 }
@@ -22,17 +23,14 @@ type reservation struct {
 // reserve notes the charges of a decision that depend on the response.
 func (h *Handler) reserve(d *decision, checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
-		if !checks[i].Reserve || !checks[i].Result.Passes() {
-			continue
+		if checks[i].Reserve && checks[i].Result.Passes() {
+			counts := h.ruleOf(checks[i].Policy).countIf
+			d.reserved = append(d.reserved, reservation{check: checks[i], guard: h.app.guard, source: source, counts: counts})
 		}
-		if rule := h.ruleOf(checks[i].Policy); rule != nil {
-			d.reserved = append(d.reserved, reservation{check: checks[i], source: source, counts: rule.countIf})
-		}
-		d.guard = h.app.guard
 	}
 }
 
-// ruleOf is the rule of a policy.
+// ruleOf is the rule that a check was made by, with its policy or a variant of it.
 func (h *Handler) ruleOf(p *limiter.Policy) *rule {
 	for i := range h.rules {
 		if h.rules[i].policy.ID() == p.ID() {
@@ -53,7 +51,7 @@ func (d *decision) respond(r *http.Request, status int, header http.Header) {
 		if r.counts.Match(status, header) {
 			continue
 		}
-		d.guard.GiveBack([]limiter.Check{r.check}, r.source)
+		r.guard.GiveBack([]limiter.Check{r.check}, r.source)
 		d.restore(&r.check)
 	}
 	d.reserved = nil

@@ -135,12 +135,7 @@ func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
 		if o == outcomeDenied && checks[i].Result.Passes() {
 			continue
 		}
-		for j := range h.rules {
-			if rule := &h.rules[j]; rule.policy.ID() == checks[i].Policy.ID() {
-				rule.counters.count(o, s)
-				break
-			}
-		}
+		h.ruleOf(checks[i].Policy).counters.count(o, s)
 	}
 }
 

@@ -24,11 +24,13 @@ func (d *decision) setIETF(header http.Header) {
 		policies = append(policies, quotaItem(d.items[i].Policy))
 		shares = append(shares, shareItem(&d.items[i]))
 	}
-	for name, list := range map[string]httpsfv.List{headerIETFPolicy: policies, headerIETF: shares} {
-		text, err := httpsfv.Marshal(list)
-		if err != nil { // numbers beyond 15 digits, which a structured field cannot hold
-			continue
-		}
+	setList(header, headerIETFPolicy, policies)
+	setList(header, headerIETF, shares)
+}
+
+// setList sets a header, unless it has numbers beyond the 15 digits that a structured field can hold.
+func setList(header http.Header, name string, list httpsfv.List) {
+	if text, err := httpsfv.Marshal(list); err == nil {
 		header[name] = []string{text}
 	}
 }

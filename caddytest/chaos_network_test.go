@@ -63,41 +63,39 @@ func nearby(milliseconds int) func(*testing.T, *row) {
 
 // tooFar moves Redis so far away that no answer comes in time.
 func tooFar(t *testing.T, r *row) {
-	proxy, _ := toxiproxy(t)
-	s := newStorm(t, plainly(proxy.Addr))
-	s.blow(t, func() {
-		proxy.Poison(t, latency(500))
+	poisoned(t, r, latency(500), func(s *storm, _ *redistest.Server) {
 		s.hold()
 		if s.now().elsewhere == 0 {
 			t.Error("no request was decided elsewhere")
 		}
+	})
+}
+
+// poisoned has the network do something to all connections for a while.
+func poisoned(t *testing.T, r *row, toxic redistest.Toxic, meanwhile func(s *storm, server *redistest.Server)) {
+	t.Helper()
+	proxy, server := toxiproxy(t)
+	s := newStorm(t, plainly(proxy.Addr))
+	s.blow(t, func() {
+		proxy.Poison(t, toxic)
+		meanwhile(s, server)
 		proxy.Cure(t)
 	})
 	r.keep(t, s, promise{outage: true})
 }
 
 func resets(t *testing.T, r *row) {
-	proxy, _ := toxiproxy(t)
-	s := newStorm(t, plainly(proxy.Addr))
-	s.blow(t, func() {
-		proxy.Poison(t, redistest.Toxic{Type: "reset_peer", Stream: "downstream", Attributes: map[string]int{"timeout": 0}})
-		s.hold()
-		proxy.Cure(t)
-	})
-	r.keep(t, s, promise{outage: true})
+	toxic := redistest.Toxic{Type: "reset_peer", Stream: "downstream", Attributes: map[string]int{"timeout": 0}}
+	poisoned(t, r, toxic, func(s *storm, _ *redistest.Server) { s.hold() })
 }
 
 // slowClose has Redis close connections, and the network keep that from the client: what it sends
 // there is never answered.
 func slowClose(t *testing.T, r *row) {
-	proxy, server := toxiproxy(t)
-	s := newStorm(t, plainly(proxy.Addr))
-	s.blow(t, func() {
-		proxy.Poison(t, redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}})
+	toxic := redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}}
+	poisoned(t, r, toxic, func(s *storm, server *redistest.Server) {
 		s.repeat(200*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
-		proxy.Cure(t)
 	})
-	r.keep(t, s, promise{outage: true})
 }
 
 // exactly is a setting in which the hot key's admissions can be compared with what Redis has

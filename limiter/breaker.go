@@ -47,7 +47,7 @@ const (
 
 // allow tells whether a request may be sent, and whether it is the probe.
 func (b *breaker) allow() (allowed, probe bool) {
-	if b.state.Load() == breakerClosed {
+	if b.closed() {
 		return true, false
 	}
 	if b.now().UnixNano() < b.reopens.Load() {
@@ -100,6 +100,9 @@ func (b *breaker) neither(probe bool) {
 	}
 }
 
+// closed tells whether requests may be sent without a probe.
+func (b *breaker) closed() bool { return b.state.Load() == breakerClosed }
+
 // giveUp closes the breaker for good: what it stood for is there no more.
 func (b *breaker) giveUp() {
 	if b.state.Swap(breakerClosed) != breakerClosed {
@@ -109,7 +112,7 @@ func (b *breaker) giveUp() {
 
 // untilProbe tells whether the breaker is open, and for how long at the least.
 func (b *breaker) untilProbe() (open bool, wait time.Duration) {
-	if b.state.Load() == breakerClosed {
+	if b.closed() {
 		return false, 0
 	}
 	return true, max(0, time.Unix(0, b.reopens.Load()).Sub(b.now()))

@@ -97,14 +97,13 @@ func (g *Guard) remember(checks []Check) {
 
 // decideLocally decides by the part of the limits that is this process's.
 func (g *Guard) decideLocally(ctx context.Context, checks []Check) error {
-	if g.part <= 0 || g.part >= 1 {
+	if !g.isPartial() {
 		_, err := g.local.Decide(ctx, checks)
 		return err
 	}
 	own := slices.Clone(checks)
 	for i := range own {
-		own[i].Policy = g.partOf(own[i].Policy)
-		own[i].Weight = min(own[i].Weight, own[i].Policy.Capacity()) // what fits the whole may pass
+		g.reduce(&own[i])
 	}
 	_, err := g.local.Decide(ctx, own)
 	for i := range own {
@@ -122,12 +121,20 @@ func (g *Guard) GiveBack(checks []Check, source Source) {
 	}
 	for i := range checks {
 		c := checks[i]
-		if source == SourceFallback && g.part > 0 && g.part < 1 {
-			c.Policy = g.partOf(c.Policy)
-			c.Weight = min(c.Weight, c.Policy.Capacity())
+		if source == SourceFallback && g.isPartial() {
+			g.reduce(&c)
 		}
 		g.local.GiveBack([]Check{c})
 	}
+}
+
+// isPartial tells whether this process enforces a part of the limits in an outage.
+func (g *Guard) isPartial() bool { return g.part > 0 && g.part < 1 }
+
+// reduce makes a check one of this process's part. What fits the whole may pass.
+func (g *Guard) reduce(c *Check) {
+	c.Policy = g.partOf(c.Policy)
+	c.Weight = min(c.Weight, c.Policy.Capacity())
 }
 
 // partOf is the part of a policy that is this process's, which the policy remembers.

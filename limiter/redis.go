@@ -112,10 +112,9 @@ func (r *Redis) GiveBack(checks []Check) {
 	defer r.writers.Put(w)
 	for i := range checks {
 		s, slot := r.serverOf(w, &checks[i])
-		if r.closed.Load() || s.breaker.state.Load() != breakerClosed {
-			continue
+		if !r.closed.Load() && s.breaker.closed() {
+			s.giveBack(slot, checks[i:i+1], []receipt{checks[i].receipt})
 		}
-		s.giveBack(slot, checks[i:i+1], []receipt{checks[i].receipt})
 	}
 }
 
@@ -125,7 +124,7 @@ func (r *Redis) look(check *Check, answered func(*Check)) {
 	w := r.writer()
 	s, slot := r.serverOf(w, check)
 	r.writers.Put(w)
-	if r.closed.Load() || s.breaker.state.Load() != breakerClosed {
+	if r.closed.Load() || !s.breaker.closed() {
 		return
 	}
 	c := newCall(opLook, []Check{*check})

@@ -60,7 +60,7 @@ func (r *routes) to(slot uint16, name func() string) *server {
 	switch {
 	case s == nil:
 		return r.whole
-	case s.breaker.state.Load() == breakerClosed && !s.retired.Load():
+	case s.breaker.closed() && !s.retired.Load():
 		return s
 	}
 	r.reload()

@@ -81,7 +81,7 @@ func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messag
 // sent to a master which does not have its slot any more goes again, by way of the whole.
 func (r *Redis) end(ctx context.Context, s *server, m *message, err error) (answered bool) {
 	first := m.order[0]
-	if s.master() != nil && s != r.routes.whole && isRedirection(err) {
+	if s != r.routes.whole && isRedirection(err) {
 		r.routes.forget(first.slot)
 		s = r.routes.whole
 		err = r.run(ctx, s.client, m)
