@@ -25,7 +25,7 @@ func (bucket) drained(s share, now int64, t *terms) (debt, at int64) {
 		return 0, now
 	}
 	at = max(now, s.b)
-	return drainedDebt(s.a, at-s.b, t.limit), at
+	return drainedDebt(min(s.a, t.maxDebt), at-s.b, t.limit), at
 }
 
 func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
@@ -78,9 +78,25 @@ func (k bucket) giveBack(s share, now int64, t *terms, weight int64, r receipt) 
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }
 
-// recall takes the debt that drains until then.
+// charge adds the weight to the debt.
+func (k bucket) charge(s share, now int64, t *terms, weight int64) share {
+	debt, at := k.drained(s, now, t)
+	if weight > (t.maxDebt-debt)/t.window {
+		return share{numbers: numbers{a: t.maxDebt, b: at}}
+	}
+	return share{numbers: numbers{a: debt + weight*t.window, b: at}}
+}
+
+// recall takes the debt that drains until then: of a full bucket, or of one that owes more.
 func (bucket) recall(_, resets, now int64, t *terms) share {
-	return share{numbers: numbers{a: min((resets-now)*t.limit, t.capacity*t.window), b: now}}
+	full, drains := t.capacity*t.window, resets-now
+	switch {
+	case drains <= cd(full, t.limit):
+		return share{numbers: numbers{a: min(drains*t.limit, full), b: now}}
+	case drains > t.maxDebt/t.limit:
+		return share{numbers: numbers{a: t.maxDebt, b: now}}
+	}
+	return share{numbers: numbers{a: drains * t.limit, b: now}}
 }
 
 func (bucket) expires(s share, _ int64, t *terms) int64 { return s.b + cd(s.a, t.limit) }

@@ -128,6 +128,23 @@ func (g *Guard) GiveBack(checks []Check, source Source) {
 	}
 }
 
+// Charge charges units for what a request turned out to cost after a decision of that source: without
+// asking whether there is room, so that later requests pay what this one overdrew. It does not wait.
+// While Redis fails the debt is this process's. Weights are at most 2^52.
+func (g *Guard) Charge(checks []Check, source Source) {
+	for i := range checks {
+		c := checks[i]
+		c.Weight = min(c.Weight, maxCharge)
+		if c.Weight <= 0 || (source == SourceRedis && g.shared.charge(&c)) {
+			continue
+		}
+		if source != SourceMemory && g.isPartial() {
+			c.Policy = g.partOf(c.Policy)
+		}
+		g.local.Charge([]Check{c})
+	}
+}
+
 // isPartial tells whether this process enforces a part of the limits in an outage.
 func (g *Guard) isPartial() bool { return g.part > 0 && g.part < 1 }
 

@@ -42,13 +42,19 @@ func (fixedWindow) take(_ share, _ *terms, v verdict) share {
 // window's index.
 func (k fixedWindow) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	index, count := k.rolled(s, now, t)
-	if index != r.first {
+	if index != r.first || count == 0 {
 		return s
 	}
 	return share{numbers: numbers{a: index, b: max(0, count-weight)}}
 }
 
 func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+// charge counts the weight in the current window.
+func (k fixedWindow) charge(s share, now int64, t *terms, weight int64) share {
+	index, count := k.rolled(s, now, t)
+	return share{numbers: numbers{a: index, b: indebted(count, weight, maxCharge/t.window)}}
+}
 
 // recall counts the units in the window that ends then, or the next after that.
 func (fixedWindow) recall(used, resets, now int64, t *terms) share {

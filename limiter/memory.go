@@ -170,6 +170,17 @@ func (m *Memory) GiveBack(checks []Check) {
 	}
 }
 
+// Charge charges checks without asking whether there is room, into debt if need be.
+func (m *Memory) Charge(checks []Check) {
+	for i := range checks {
+		c := &checks[i]
+		shard := m.tableOf(c.Policy).shardOf(c.Key)
+		shard.mu.Lock()
+		shard.charge(c, m.clock())
+		shard.mu.Unlock()
+	}
+}
+
 // judge asks the kernel for a verdict on a check at an instant in microseconds.
 func judge(s share, now int64, c *Check) verdict {
 	t := &c.Policy.terms

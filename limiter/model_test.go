@@ -76,12 +76,14 @@ func (m *model) level(now int64) *big.Rat {
 	return level
 }
 
-// FuzzTraffic plays any traffic through any policy, in the store and in the model.
+// FuzzTraffic plays any traffic through any policy, in the store and in the model, charges afterwards
+// included.
 func FuzzTraffic(f *testing.F) {
 	f.Add(uint8(0), uint16(2), uint16(10), uint8(0), []byte("\x00\x00\x01\x00\x10\x01\x27\x10\x01"))
 	f.Add(uint8(1), uint16(100), uint16(1000), uint8(3), []byte("abcdefghijklmnopqrstuvwxyz"))
 	f.Add(uint8(3), uint16(3), uint16(1), uint8(5), []byte("\x00\x00\x03\x00\x01\x01\x01\x4d\x01\x01\x4e\x01"))
 	f.Add(uint8(5), uint16(7), uint16(3), uint8(1), []byte("\xff\xff\x01\x00\x01\x01\x00\x01\x01"))
+	f.Add(uint8(2), uint16(4), uint16(5), uint8(2), []byte("\x00\x00\x41\x00\x01\x01\x7f\xff\x01\x7f\xff\x01"))
 	f.Fuzz(func(t *testing.T, algorithm uint8, limit, window uint16, burst uint8, steps []byte) {
 		s := Settings{Name: "p", Algorithm: Algorithms()[int(algorithm)%len(Algorithms())], Limit: int64(limit), Window: time.Duration(window) * time.Millisecond}
 		if algorithmNamed(s.Algorithm).bursts {
@@ -96,6 +98,11 @@ func FuzzTraffic(f *testing.F) {
 		for ; len(steps) >= 3 && len(reference.admitted) < 300; steps = steps[3:] {
 			now += int64(binary.BigEndian.Uint16(steps)) * s.Window.Microseconds() / 20_000
 			weight := int64(steps[2]%8) + 1
+			if steps[2]&0x40 != 0 {
+				store.Charge([]Check{{Policy: p, Key: "k", Weight: 3 * weight}})
+				reference.admitted = append(reference.admitted, admission{now, 3 * weight})
+				continue
+			}
 			result := decide(t, store, Check{Policy: p, Key: "k", Weight: weight})[0].Result
 			if want := reference.allows(now, weight); result.Passes() != want {
 				t.Fatalf("%v at %d, weight %d: %+v, want it to pass: %v; admitted before: %v", s, now, weight, result, want, reference.admitted)

@@ -40,6 +40,7 @@ type Policy struct {
 	terms     terms
 	id        string
 	capacity  string                 // in decimal
+	text      atomic.Pointer[string] // that answers show it by
 	part      float64                // of the policy that it is made of; 0: it is one of its own
 	local     atomic.Pointer[Policy] // the part of it that was last asked for
 	givesBack atomic.Bool            // its denials are not remembered
@@ -52,6 +53,7 @@ type terms struct {
 	window   int64
 	capacity int64 // limit, or the burst of a bucket
 	maxDelay int64 // -1: no queue
+	maxDebt  int64 // of a bucket, in 1/window units
 	tick     int64 // microseconds
 }
 
@@ -129,6 +131,17 @@ func (p *Policy) GiveBack() error {
 // CapacityText is the capacity in decimal, made once for all answers.
 func (p *Policy) CapacityText() string { return p.capacity }
 
+// Text is what the function makes of the policy, kept from the first time on for all answers that show
+// the policy. The function must be the same every time.
+func (p *Policy) Text(write func(*Policy) string) string {
+	if text := p.text.Load(); text != nil {
+		return *text
+	}
+	text := write(p)
+	p.text.Store(&text)
+	return text
+}
+
 // ID names the shares that the policy counts in: its name and a short code of algorithm, window
 // and tick. Policies that differ in limit or burst alone go on with the same shares.
 func (p *Policy) ID() string { return p.id }
@@ -188,10 +201,21 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 	if longest := cd(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
 		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst")
 	}
+	t.maxDebt = mostDebt(t.limit, t.tick)
 	if t.maxDelay > precision/2/t.tick {
 		return t, errors.New("max_delay: must be below 2^52 microseconds (142 years)")
 	}
 	return t, nil
+}
+
+// mostDebt is the debt at which a bucket saturates: 2^52 in 1/window units, or as much as drains in
+// 2^52 microseconds.
+func mostDebt(limit, tick int64) int64 {
+	drains := maxCharge / tick
+	if limit > maxCharge/drains {
+		return maxCharge
+	}
+	return min(maxCharge, limit*drains)
 }
 
 // exact tells whether 2 * units * ticks < 2^53.

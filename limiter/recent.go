@@ -89,5 +89,6 @@ func (p *Policy) partOf(part float64) *Policy {
 	if cd(t.capacity*t.window, t.limit) > precision/2/t.tick {
 		return p // rounding would make it longer than times can be
 	}
+	t.maxDebt = mostDebt(t.limit, t.tick)
 	return &Policy{settings: p.settings, algorithm: p.algorithm, terms: t, id: p.id, capacity: p.capacity, part: part}
 }

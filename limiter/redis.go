@@ -105,38 +105,6 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	return nil
 }
 
-// GiveBack undoes the charges of checks that were reserved, each at most once, without waiting for
-// it. Where Redis cannot be asked they drain by themselves.
-func (r *Redis) GiveBack(checks []Check) {
-	w := r.writer()
-	defer r.writers.Put(w)
-	for i := range checks {
-		s, slot := r.serverOf(w, &checks[i])
-		if !r.closed.Load() && s.breaker.closed() {
-			s.giveBack(slot, checks[i:i+1], []receipt{checks[i].receipt})
-		}
-	}
-}
-
-// look asks what a check would get, without charging it and without waiting. The function is told
-// of the answer, where there is one; it must not block nor keep the check.
-func (r *Redis) look(check *Check, answered func(*Check)) {
-	w := r.writer()
-	s, slot := r.serverOf(w, check)
-	r.writers.Put(w)
-	if r.closed.Load() || !s.breaker.closed() {
-		return
-	}
-	c := newCall(opLook, []Check{*check})
-	c.slot = slot
-	c.forget(func() {
-		if c.err == nil {
-			answered(&c.checks[0])
-		}
-	})
-	_ = s.batcher.enqueue(c) // where the queue is full there is no answer
-}
-
 // Reset forgets one share of a policy and tells whether there was one.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)

@@ -67,8 +67,18 @@ func (s *shard) drop(key string) (found bool) {
 
 // take charges a passing check and stores its share.
 func (s *shard) take(c *Check, old share, v verdict, now int64) {
+	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.terms, v), now)
+}
+
+// charge charges a check without asking whether there is room.
+func (s *shard) charge(c *Check, now int64) {
+	t, old := &c.Policy.terms, s.get(c.Policy, c.Key, now)
+	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, c.Weight), now)
+}
+
+// store keeps the new share of a check's key, where there is room in a place of its own.
+func (s *shard) store(c *Check, old, value share, now int64) {
 	key := c.Key
-	value := c.Policy.algorithm.kernel.take(old, &c.Policy.terms, v)
 	if old == (share{}) || len(s.seen) > 0 || s.spill != nil {
 		s.forget(key) // what was seen is part of the value
 		if _, found := s.kept(key); !found {

@@ -54,10 +54,12 @@ func (slidingWindowCounter) take(_ share, _ *terms, v verdict) share {
 // names. The receipt is the window's index.
 func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	index, count, previous := k.rolled(s, now, t)
-	switch r.first {
-	case index:
+	switch {
+	case count == 0 && previous == 0:
+		return s
+	case r.first == index:
 		count = max(0, count-weight)
-	case index - 1:
+	case r.first == index-1:
 		previous = max(0, previous-weight)
 	default:
 		return s
@@ -66,6 +68,12 @@ func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int6
 }
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+// charge counts the weight in the current window.
+func (k slidingWindowCounter) charge(s share, now int64, t *terms, weight int64) share {
+	index, count, previous := k.rolled(s, now, t)
+	return share{numbers: numbers{index, indebted(count, weight, maxCharge/t.window), previous}}
+}
 
 // recall counts the units in the window that stops to matter then; where it is the previous one, as
 // many in it as give that estimate now.

@@ -108,6 +108,17 @@ func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r
 	return s
 }
 
+// charge appends an entry. Its units, with those that are live, stay apart in a running total.
+func (k slidingWindowLog) charge(s share, now int64, t *terms, weight int64) share {
+	live, before, at := k.live(s, now, t)
+	total := before
+	if len(live) > 0 {
+		total = live[len(live)-1].total()
+	}
+	weight = min(weight, logUnits-1-units(total, before))
+	return k.take(s, t, verdict{a: at, b: before, c: total + weight})
+}
+
 // recall remembers the units as taken all at once, when the newest of them was.
 func (slidingWindowLog) recall(used, resets, _ int64, t *terms) share {
 	return share{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}

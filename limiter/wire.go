@@ -16,6 +16,7 @@ const (
 	opLook                          // decide, charge nothing
 	opReserve                       // take, and answer with receipts
 	opGiveBack                      // undo reserves
+	opCharge                        // take without asking for room
 )
 
 // answerSize is the length in bytes of the answer to one check: wait, remaining, reset and delay,
@@ -128,7 +129,7 @@ func (m *message) writePolicies() {
 	m.writeNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
 		t := &p.terms
-		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.limit, t.window, t.capacity, t.maxDelay, t.tick} {
+		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.limit, t.window, t.capacity, t.maxDelay, t.maxDebt, t.tick} {
 			m.writeNumber(n)
 		}
 	}

@@ -4,20 +4,21 @@
 -- Go twin: limiter/wire.go writes the arguments and reads the answer.
 -- KEYS: one share per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
---       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none) and
---       tick (in microseconds; the times before it count in ticks); then groups of requests of one
---       shape until the end: operation (1 take, 2 look, 3 reserve, 4 give back), number of
---       requests, checks per request, per check: policy (from 1), weight; to give back, per
---       request and check: the two numbers of its receipt. A look charges nothing; a reserve is a
---       take with a receipt.
+--       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
+--       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
+--       ticks); then groups of requests of one shape until the end: operation (1 take, 2 look,
+--       3 reserve, 4 give back, 5 charge), number of requests, checks per request, per check:
+--       policy (from 1), weight; to give back, per request and check: the two numbers of its
+--       receipt. A look charges nothing; a reserve is a take with a receipt; a charge is a take
+--       that asks for no room, answered with zeros as a give back is.
 -- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
 --       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
 --       delay (times in microseconds), and for a reserve the two numbers of the receipt. Where
 --       requests failed, an array: that string, then per failure its first key's number and the
 --       error.
--- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 1, 1, 1, 1, 1, 1} as doubles, in a script of
---       fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
-local TAKE, LOOK, RESERVE, GIVE_BACK = 1, 2, 3, 4
+-- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
+--       script of fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
+local TAKE, LOOK, RESERVE, GIVE_BACK, CHARGE = 1, 2, 3, 4, 5
 local message, position = ARGV[1], 1
 local answers, failures = {}, {}
 local done = 0   -- keys of the requests before the one at hand
@@ -27,13 +28,13 @@ local operation, checks, shape_policies, shape_weights
 local policies, policy_count = {}
 policy_count, position = unpack_state('<d', message, position)
 for i = 1, policy_count do
-  local kernel, limit, window, capacity, max_delay, tick
-  kernel, limit, window, capacity, max_delay, tick, position =
-    unpack_state('<dddddd', message, position)
+  local kernel, limit, window, capacity, max_delay, max_debt, tick
+  kernel, limit, window, capacity, max_delay, max_debt, tick, position =
+    unpack_state('<ddddddd', message, position)
   local now = floor(now_us / tick)
   policies[i] = {
     kernel = kernels[kernel], limit = limit, window = window, capacity = capacity,
-    max_delay = max_delay, tick = tick, now = now, offset = now_us % tick,
+    max_delay = max_delay, max_debt = max_debt, tick = tick, now = now, offset = now_us % tick,
     index = floor(now / window), volume = capacity * window,
     full = cd(capacity * window, limit),
   }
@@ -128,10 +129,20 @@ local function make_others()
     end
   end
 
+  local function charge()
+    for i = 1, checks do
+      local policy = shape_policies[i]
+      answer(i, 0, 0, 0, 0)
+      policy.kernel.charge(policy, KEYS[done + i], shape_weights[i])
+    end
+  end
+
   return function()
     while left > 0 do
       if operation == GIVE_BACK then
         give_back()
+      elseif operation == CHARGE then
+        charge()
       else
         request()
       end

@@ -23,7 +23,7 @@ local function drained_bucket(policy, key)
     local d, t = unpack_state('<dd', state)
     if t - now <= policy.full then
       local te = max(now, t)
-      return drained(d, t, te, policy.limit), te
+      return drained(min(d, policy.max_debt), t, te, policy.limit), te
     end
   end
   return 0, now
@@ -59,6 +59,16 @@ kernels[#kernels + 1] = {
 
   take = function(policy, key, reset, d, te)
     call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, reset))
+  end,
+
+  charge = function(policy, key, weight)
+    local d, te = drained_bucket(policy, key)
+    if weight > floor((policy.max_debt - d) / policy.window) then
+      d = policy.max_debt
+    else
+      d = d + weight * policy.window
+    end
+    policy.kernel.take(policy, key, te - policy.now + cd(d, policy.limit), d, te)
   end,
 
   receipt = function(d, te)

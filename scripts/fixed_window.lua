@@ -38,6 +38,12 @@ kernels[#kernels + 1] = {
     end
   end,
 
+  charge = function(policy, key, weight)
+    local w, c, found = rolled_window(policy, key)
+    c = indebted(c, weight, floor(MAX_CHARGE / policy.window))
+    policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c, found)
+  end,
+
   receipt = function(w)
     return w, 0
   end,

@@ -51,6 +51,13 @@ kernels[#kernels + 1] = {
     end
   end,
 
+  charge = function(policy, key, weight)
+    local w, c, p = rolled_counter(policy, key)
+    local counted = c > 0
+    c = indebted(c, weight, floor(MAX_CHARGE / policy.window))
+    policy.kernel.take(policy, key, (w + 2) * policy.window - policy.now, w, c, p, counted)
+  end,
+
   receipt = function(w)
     return w, 0
   end,

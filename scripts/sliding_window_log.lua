@@ -69,18 +69,27 @@ local function log_blocker(now, key, dead, newest_total, room)
   return (log_entry(now, key, low))
 end
 
+-- The entries that count now: the instant that stands for now, the units in them, the total before
+-- them, the first entry to keep, and, where there are any, the newest tick and their first index.
+local function log_used(policy, key)
+  local window, now = policy.window, policy.now
+  local newest, total = log_entry(now, key, -1)
+  if not newest or newest - now > window or newest <= now - window then
+    return now, 0, 0, newest and -1 or 0
+  end
+  local te = max(now, newest)
+  local dead, base = log_dead(now, key, te - window)
+  return te, (total - base) % LOG_UNITS, base, max(0, dead - 1), newest, dead
+end
+
 kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
-    local newest, total = log_entry(now, key, -1)
-    if not newest or newest - now > window or newest <= now - window then
-      local reset = weight > 0 and window or 0
-      return 0, limit - weight, reset, 0, now, weight, newest and -1 or 0
+    local te, used, base, keep_from, newest, dead = log_used(policy, key)
+    if not newest then
+      return 0, limit - weight, weight > 0 and window or 0, 0, te, weight, keep_from
     end
-    local te = max(now, newest)
-    local dead, base = log_dead(now, key, te - window)
-    local used = (total - base) % LOG_UNITS
-    local keep_from = max(0, dead - 1)
+    local total = base + used
     if weight == 0 or used + weight <= limit then
       if weight > 0 then
         newest, used = te, used + weight
@@ -98,6 +107,13 @@ kernels[#kernels + 1] = {
       call('LTRIM', key, keep_from, -1)
     end
     call('PEXPIRE', key, ttl(policy, reset))
+  end,
+
+  charge = function(policy, key, weight)
+    local window, now = policy.window, policy.now
+    local te, used, base, keep_from = log_used(policy, key)
+    used = used + min(weight, LOG_UNITS - 1 - used)
+    policy.kernel.take(policy, key, te + window - now, te, base + used, keep_from)
   end,
 
   receipt = function(te)
