@@ -29,6 +29,7 @@ func init() {
 //		max_delay <duration>
 //		weight    <n> | <placeholder> <n>
 //		count_if  <response matcher>
+//		charge    response_bytes | <placeholder> <n>
 //		match     @<name>
 //		match {
 //			<matchers>
@@ -128,7 +129,7 @@ var handlerOptions = []string{
 }
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if"}
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge"}
 
 func policyOptionsIn(options []string) []string {
 	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return !slices.Contains(policyOptions, o) })

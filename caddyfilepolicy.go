@@ -51,6 +51,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseMatch(policy)
 	case "count_if":
 		return p.parseCountIf(policy)
+	case "charge":
+		return p.parseCharge(policy)
 	case "limit", "burst", "weight":
 		return p.parseNumber(policy, option)
 	}
@@ -103,6 +105,29 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 	*sources[option] = args[0]
 	*numbers[option], err = p.wholeNumber(option, args[1])
 	return err
+}
+
+// parseCharge reads what is charged after the response: its length, or a placeholder and the number
+// that counts where it has none.
+func (p *handlerParser) parseCharge(policy *Policy) error {
+	args := p.RemainingArgs()
+	bytes := len(args) == 1 && args[0] == chargeResponseBytes
+	if (!bytes && len(args) != 2) || p.NextBlock(p.Nesting()) {
+		return p.Errf("charge takes %s, or a placeholder and the number that counts where it has none, such as charge {http.reverse_proxy.header.X-Tokens-Used} 1", chargeResponseBytes)
+	}
+	policy.ChargeFrom = args[0]
+	if bytes {
+		return nil
+	}
+	fallback, err := strconv.ParseUint(args[1], 10, 63)
+	if err != nil {
+		return p.Errf("charge %s %s: use a whole number from 0 behind the placeholder", args[0], args[1])
+	}
+	policy.Charge = int64(fallback)
+	if _, err := policy.parseCharge(); err != nil {
+		return p.WrapErr(err)
+	}
+	return nil
 }
 
 // wholeNumber reads a number from 1.

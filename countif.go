@@ -89,15 +89,20 @@ func (d *decision) restore(c *limiter.Check) {
 	}
 }
 
-// checkCountIf refuses a policy that stands several times in a handler, where one of them counts by
+// checkRepeated refuses a policy that stands several times in a handler, where one of them depends on
 // the response: they would be charged as one.
-func (h *Handler) checkCountIf() error {
-	times, counts := map[string]int{}, map[string]bool{}
+func (h *Handler) checkRepeated() error {
+	times, depends := map[string]int{}, map[string]string{}
 	for _, p := range h.Policies {
 		times[p.Name]++
-		counts[p.Name] = counts[p.Name] || p.CountIf != nil
-		if times[p.Name] > 1 && counts[p.Name] {
-			return fmt.Errorf("policy %q: stands several times in this handler, and one has count_if; write one block, or give them different names", p.Name)
+		switch {
+		case p.CountIf != nil:
+			depends[p.Name] = "count_if"
+		case p.ChargeFrom != "":
+			depends[p.Name] = "charge"
+		}
+		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
+			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; write one block, or give them different names", p.Name, option)
 		}
 	}
 	return nil

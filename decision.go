@@ -39,6 +39,7 @@ type decision struct {
 	resetAt  int64           // when its share is as good as new: Unix seconds by this node's clock, rounded up
 	items    []limiter.Check // what RateLimit headers show
 	reserved []reservation   // charges that depend on the response
+	debts    []debt          // charges that are made after the response
 	dryRun   []string        // the dry-run policies that would have denied
 	values   [3]string       // of the headers
 	serving  bool            // a handler further out writes the headers

@@ -18,7 +18,11 @@ func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *decision, chec
 	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
 		c.Write(h.describe(denier)...)
 	}
+	h.herald.denied(denier, d.source, h.LogKeys)
 	h.refuse(w.Header(), denier.Result.RetryAfter)
+	if !d.serving { // else whoever wraps the response sees to it
+		d.respond(r, h.Status, w.Header())
+	}
 	d.setHeaders(w.Header())
 	if h.ProblemDetails {
 		return quotaExceeded(h.Status, violated(checks)).write(w)

@@ -58,6 +58,7 @@ func (h *Handler) end(d *dryRun, r *http.Request, repl *caddy.Replacer) {
 			}
 		}
 		h.reserve(joined, d.checks[i:i+1], d.sources[i])
+		h.owe(joined, d.checks[i:i+1], d.sources[i])
 		h.count(d.checks[i:i+1], would, d.sources[i])
 	}
 	if joined.outcome == "" {

@@ -58,6 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return h.deny(w, r, d, checks)
 	}
 	h.reserve(d, checks, source)
+	h.owe(d, checks, source)
 	if err := h.wait(r, checks); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -92,8 +93,8 @@ func (d *decision) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		wrapped = new(headerWriter)
 	}
 	wrapped.decision, wrapped.request, wrapped.ResponseWriter = d, r, w
+	defer wrapped.end() // whatever becomes of the handlers
 	err := next.ServeHTTP(wrapped, r)
-	d.serving = false
 	if !wrapped.done {
 		d.end(r, w.Header(), err)
 		d.setHeaders(w.Header())
@@ -108,6 +109,16 @@ type headerWriter struct {
 	decision *decision
 	request  *http.Request
 	done     bool
+	bytes    int64 // of the body, so far
+}
+
+// end charges what the response was found to cost.
+func (w *headerWriter) end() {
+	w.decision.serving = false
+	if len(w.decision.debts) > 0 {
+		repl, _ := w.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		w.decision.pay(repl, w.bytes)
+	}
 }
 
 func (w *headerWriter) show(status int) {
@@ -129,13 +140,17 @@ func (w *headerWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *headerWriter) Write(data []byte) (int, error) {
 	w.show(http.StatusOK)
-	return w.ResponseWriter.Write(data)
+	n, err := w.ResponseWriter.Write(data)
+	w.bytes += int64(n)
+	return n, err
 }
 
 // ReadFrom implements [io.ReaderFrom].
 func (w *headerWriter) ReadFrom(r io.Reader) (int64, error) {
 	w.show(http.StatusOK)
-	return w.ResponseWriterWrapper.ReadFrom(r)
+	n, err := w.ResponseWriterWrapper.ReadFrom(r)
+	w.bytes += n
+	return n, err
 }
 
 // FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.

@@ -3,6 +3,8 @@ package redisratelimit
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -19,21 +21,34 @@ const (
 // setIETF shows every policy's quota and share as structured fields (RFC 9651), in the order that
 // they were met in.
 func (d *decision) setIETF(header http.Header) {
-	var policies, shares httpsfv.List
+	policies, shares := make([]string, len(d.items)), make([]string, len(d.items))
 	for i := range d.items {
-		policies = append(policies, quotaItem(d.items[i].Policy))
-		shares = append(shares, shareItem(&d.items[i]))
+		policies[i] = d.items[i].Policy.Text(quotaText)
+		shares[i] = itemText(shareItem(&d.items[i]))
 	}
 	setList(header, headerIETFPolicy, policies)
 	setList(header, headerIETF, shares)
 }
 
-// setList sets a header, unless it has numbers beyond the 15 digits that a structured field can hold.
-func setList(header http.Header, name string, list httpsfv.List) {
-	if text, err := httpsfv.Marshal(list); err == nil {
-		header[name] = []string{text}
+// setList sets a header to a list of items, unless one of them cannot be written.
+func setList(header http.Header, name string, items []string) {
+	if !slices.Contains(items, "") {
+		header[name] = []string{strings.Join(items, ", ")}
 	}
 }
+
+// itemText writes an item of a list. It is empty where a number is beyond the 15 digits that a
+// structured field can hold.
+func itemText(item httpsfv.Item) string {
+	text, err := httpsfv.Marshal(item)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// quotaText is a policy's item, made once for all answers.
+func quotaText(p *limiter.Policy) string { return itemText(quotaItem(p)) }
 
 // quotaItem says how much a policy allows: q units, earned in w seconds.
 func quotaItem(p *limiter.Policy) httpsfv.Item {

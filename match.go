@@ -16,10 +16,10 @@ func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) 
 	}
 	loaded, err := ctx.LoadModule(p, "Match")
 	if err != nil {
-		return nil, fmt.Errorf("policy %q: match: %w", p.Name, err)
+		return nil, fmt.Errorf("match: %w", err)
 	}
 	if err := sets.FromInterface(loaded); err != nil {
-		return nil, fmt.Errorf("policy %q: match: %w", p.Name, err)
+		return nil, fmt.Errorf("match: %w", err)
 	}
 	return sets, nil
 }

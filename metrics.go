@@ -22,7 +22,7 @@ var metrics = struct {
 }{
 	badValues: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "bad_values_total",
-		Help: "Requests whose limit, burst or weight came from a placeholder and could not be used.",
+		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
 	}, []string{"policy", "option"}),
 	decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "decisions_total",

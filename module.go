@@ -80,9 +80,11 @@ type Handler struct {
 	app    *App
 	rules  []rule
 	logger *zap.Logger
+	herald *herald
 
 	exempt  []netip.Prefix
 	formats formats
+	charges bool // one of the rules does, after the response
 	unheard bool // between this handler and the server nobody handles errors
 }
 
@@ -121,48 +123,52 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.FailMode == "" {
 		h.FailMode = app.FailMode
 	}
+	if h.herald, err = newHerald(ctx); err != nil {
+		return err
+	}
 	return h.load(ctx)
 }
 
 // load makes the rules.
-func (h *Handler) load(ctx caddy.Context) (err error) {
-	if h.exempt, err = parseExempt(h.Exempt); err != nil {
-		return err
-	}
-	if h.formats, err = parseFormats(h.Headers); err != nil {
-		return err
-	}
-	prefixes := h.prefixes()
+func (h *Handler) load(ctx caddy.Context) error {
 	for _, p := range h.Policies {
-		match, err := p.loadMatchers(ctx)
-		if err != nil {
-			return err
-		}
-		claimed, err := h.app.policy(p.settings(), p.identity(prefixes))
-		if err != nil {
-			return err
-		}
-		key, err := parseKey(p.Key, prefixes)
+		rule, err := h.newRule(ctx, p)
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		if p.CountIf != nil {
-			if err := claimed.policy.GiveBack(); err != nil {
-				return fmt.Errorf("policy %q: %w", p.Name, err)
-			}
-		}
-		sources, err := p.sources()
-		if err != nil {
-			return fmt.Errorf("policy %q: %w", p.Name, err)
-		}
-		sources.variants = claimed.variants
-		h.rules = append(h.rules, rule{
-			dynamic: sources,
-			policy:  claimed.policy, key: key, weight: p.Weight, match: match,
-			dryRun: p.DryRun || h.DryRun, countIf: p.CountIf, counters: claimed.counters,
-		})
+		h.rules = append(h.rules, rule)
+		h.charges = h.charges || rule.charge.from != ""
 	}
 	return nil
+}
+
+// newRule makes the rule of a policy that was checked.
+func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule, err error) {
+	claimed, err := h.app.policy(p.settings(), p.identity(h.prefixes()))
+	if err != nil {
+		return r, err
+	}
+	r = rule{
+		policy: claimed.policy, counters: claimed.counters,
+		weight: p.Weight, dryRun: p.DryRun || h.DryRun, countIf: p.CountIf,
+	}
+	if r.match, err = p.loadMatchers(ctx); err != nil {
+		return r, err
+	}
+	if r.key, err = parseKey(p.Key, h.prefixes()); err != nil {
+		return r, err
+	}
+	if r.dynamic, err = p.sources(); err != nil {
+		return r, err
+	}
+	r.dynamic.variants = claimed.variants
+	if r.charge, err = p.parseCharge(); err != nil {
+		return r, err
+	}
+	if p.CountIf != nil {
+		err = claimed.policy.GiveBack()
+	}
+	return r, err
 }
 
 // setDefaults fills in what was left out, except the fail mode, which the app knows.
@@ -187,7 +193,8 @@ func (h *Handler) setDefaults() {
 	}
 }
 
-// check refuses values that no request could be served with. Defaults must be set.
+// check reads what is text and refuses values that no request could be served with. Defaults must be
+// set.
 func (h *Handler) check() error {
 	if len(h.Policies) == 0 {
 		return errors.New("policies: name at least one, with a limit and a window")
@@ -197,13 +204,14 @@ func (h *Handler) check() error {
 			return err
 		}
 	}
-	if err := h.checkCountIf(); err != nil {
+	if err := h.checkRepeated(); err != nil {
 		return err
 	}
-	if _, err := parseExempt(h.Exempt); err != nil {
+	var err error
+	if h.exempt, err = parseExempt(h.Exempt); err != nil {
 		return err
 	}
-	if _, err := parseFormats(h.Headers); err != nil {
+	if h.formats, err = parseFormats(h.Headers); err != nil {
 		return err
 	}
 	switch {

@@ -64,6 +64,16 @@ type Policy struct {
 	// to this handler and not to the policy. Default: all count.
 	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`
 
+	// What a request costs beyond its weight, charged after its response and into debt if need be,
+	// which later requests pay: `response_bytes`, the length of the response's body as this handler
+	// sees it, or a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`. It belongs to this
+	// handler and not to the policy. Default: nothing.
+	ChargeFrom string `json:"charge_from,omitempty"`
+
+	// The units that are charged where the placeholder of `charge_from` is empty or no whole number
+	// from 0 to 2^52. Default: 0.
+	Charge int64 `json:"charge,omitempty"`
+
 	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
 	// denies nor shows in headers. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -127,6 +137,9 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 	if _, err = p.sources(); err != nil {
 		return err
 	}
+	if _, err = p.parseCharge(); err != nil {
+		return err
+	}
 	_, err = parseKey(p.Key, prefixes)
 	return err
 }
@@ -150,6 +163,7 @@ type rule struct {
 
 	dynamic dynamic
 	countIf *caddyhttp.ResponseMatcher
+	charge  charge
 
 	counters *decisionCounters
 }

@@ -162,3 +162,30 @@ func serveFunc(t *testing.T, handler http.HandlerFunc) string {
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
+
+// TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies: the response is not one that it
+// counts, whoever makes it.
+func TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies(t *testing.T) {
+	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {
+		n := start(t, config("", `redis_ratelimit {
+			policy tight {
+				key same
+				limit 1
+				window 24h
+			}
+			policy pretended {
+				key same
+				limit 3
+				window 24h
+				count_if status 401
+				dry_run
+			}
+		}
+		respond ok`+errors))
+		for range 10 {
+			n.get(t, "/")
+		}
+		n.checkMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretended",source="memory"}`, 10)
+		n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
+	}
+}

@@ -1,0 +1,176 @@
+package caddytest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// model answers with as many bytes, and says that it used as many tokens, as the request asks for.
+func model(t *testing.T) string {
+	t.Helper()
+	return serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if tokens := r.URL.Query().Get("tokens"); tokens != "" {
+			w.Header().Set("X-Tokens-Used", tokens)
+		}
+		var length int
+		_, _ = fmt.Sscan(r.URL.Query().Get("bytes"), &length) // none is 0
+		_, _ = io.WriteString(w, strings.Repeat("x", length))
+	})
+}
+
+// remain waits until a look at the share shows so many units.
+func (n *node) remain(t *testing.T, path, want string) {
+	t.Helper()
+	redistest.WaitFor(t, want+" units remain", func() error {
+		if a := n.get(t, path); a.header.Get("X-Ratelimit-Remaining") != want {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+}
+
+// TestCharge_afterwards goes into debt by what a response tells, with every algorithm. A second
+// handler gives back what it takes, and so shows the share as it is.
+func TestCharge_afterwards(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
+			n := start(t, config(option, `redis_ratelimit /ask {query.k} 1000 24h {
+				algorithm `+algorithm+`
+				charge {http.reverse_proxy.header.X-Tokens-Used} 50
+			}
+			redis_ratelimit /look {query.k} 1000 24h {
+				algorithm `+algorithm+`
+				count_if status 418
+			}
+			reverse_proxy `+model(t)))
+			key := "?k=" + algorithm
+			for _, step := range []struct{ path, remain string }{
+				{"&tokens=100", "899"},
+				{"", "848"},             // the fallback
+				{"&tokens=many", "797"}, // the same
+				{"&tokens=-500", "746"}, // the same: nobody earns units
+				{"&tokens=0", "745"},    // only the weight
+				{"&tokens=100000", "0"}, // into debt
+			} {
+				if a := n.get(t, "/ask"+key+step.path); a.status != http.StatusOK {
+					t.Fatalf("%s%s: got %v", algorithm, step.path, a)
+				}
+				n.remain(t, "/look"+key, step.remain)
+			}
+			if a := n.get(t, "/ask"+key); a.status != http.StatusTooManyRequests {
+				t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
+			}
+			n.checkMetric(t, `bad_values_total{option="charge",policy="default"}`, 2)
+		}
+	})
+}
+
+func TestCharge_response_bytes(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		n := start(t, config(option, `redis_ratelimit /get {query.k} 1000 24h {
+			algorithm fixed_window
+			charge response_bytes
+		}
+		redis_ratelimit /look {query.k} 1000 24h {
+			algorithm fixed_window
+			count_if status 418
+		}
+		reverse_proxy `+model(t)))
+		n.get(t, "/get?k=a&bytes=100")
+		n.remain(t, "/look?k=a", "899")
+		n.get(t, "/get?k=a&bytes=100000")
+		n.remain(t, "/look?k=a", "0")
+		n.get(t, "/get?k=b&bytes=0")
+		n.remain(t, "/look?k=b", "999")
+	})
+}
+
+// TestCharge_of_who_leaves has a client break off a response that it has asked for.
+func TestCharge_of_who_leaves(t *testing.T) {
+	sent, left := make(chan struct{}), make(chan struct{})
+	upstream := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/look" {
+			return
+		}
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+		_ = http.NewResponseController(w).Flush() // it can
+		close(sent)
+		<-r.Context().Done()
+		close(left)
+	})
+	n := start(t, config("", `redis_ratelimit /get same 1000 24h {
+		algorithm fixed_window
+		charge response_bytes
+	}
+	redis_ratelimit /look same 1000 24h {
+		algorithm fixed_window
+		count_if status 418
+	}
+	reverse_proxy `+upstream+` {
+		flush_interval -1
+	}`))
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/get", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := n.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-sent
+	if _, err := io.ReadFull(response.Body, make([]byte, 500)); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	_ = response.Body.Close()
+	<-left
+	n.remain(t, "/look", "499")
+}
+
+// TestCharge_only_where_the_request_passed has a second handler deny what the first allowed, and a
+// policy that only pretends.
+func TestCharge_only_where_the_request_passed(t *testing.T) {
+	n := start(t, config("", `route {
+		redis_ratelimit /get same 1000 24h {
+			name outer
+			algorithm fixed_window
+			charge response_bytes
+		}
+		redis_ratelimit /get same 1 24h {
+			name inner
+		}
+		redis_ratelimit /dry same 2 24h {
+			name dry
+			algorithm fixed_window
+			charge response_bytes
+			dry_run
+		}
+		redis_ratelimit /look same 1000 24h {
+			name outer
+			algorithm fixed_window
+			count_if status 418
+		}
+		reverse_proxy `+model(t)+`
+	}
+	handle_errors {
+		respond "a body that is not charged"
+	}`))
+	n.get(t, "/get?bytes=99")
+	n.get(t, "/get?bytes=99")
+	n.remain(t, "/look", "899")
+	n.get(t, "/get?bytes=99")
+	n.remain(t, "/look", "898")
+	for range 2 {
+		if a := n.get(t, "/dry?bytes=10"); a.status != http.StatusOK {
+			t.Fatalf("got %v", a)
+		}
+	}
+	n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
+}

@@ -1,0 +1,89 @@
+package redisratelimit
+
+import (
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// chargeResponseBytes is the value of charge that stands for the length of the response's body.
+const chargeResponseBytes = "response_bytes"
+
+// maxCharge is the most units that can be charged at once.
+const maxCharge = 1 << 52
+
+// debt is what an allowed request will owe once its response tells how much that is. Whoever waits
+// for the response, or breaks it off, pays; later requests do if there is not enough left.
+type debt struct {
+	check   limiter.Check
+	handler *Handler
+	rule    *rule
+	source  limiter.Source
+}
+
+// owe notes what the checks of an allowed request will owe.
+func (h *Handler) owe(d *decision, checks []limiter.Check, source limiter.Source) {
+	if !h.charges {
+		return
+	}
+	for i := range checks {
+		rule := h.ruleOf(checks[i].Policy)
+		if rule.charge.from != "" && checks[i].Result.Passes() {
+			d.debts = append(d.debts, debt{check: checks[i], handler: h, rule: rule, source: source})
+		}
+	}
+}
+
+// pay charges what the request owes, unless a handler further in denied it: a denied request pays
+// nowhere.
+func (d *decision) pay(repl *caddy.Replacer, responseBytes int64) {
+	debts := d.debts
+	d.debts = nil
+	if d.outcome == outcomeDenied || d.outcome == outcomeFailedClosed {
+		return
+	}
+	for i := range debts {
+		debt := &debts[i]
+		debt.check.Weight = debt.amount(repl, responseBytes)
+		debt.handler.app.guard.Charge([]limiter.Check{debt.check}, debt.source)
+	}
+}
+
+// amount is how many units are owed. Nobody earns units by naming a number below zero.
+func (d *debt) amount(repl *caddy.Replacer, responseBytes int64) int64 {
+	if d.rule.charge.from == chargeResponseBytes {
+		return responseBytes
+	}
+	n, ok := d.handler.number(d.rule, "charge", d.rule.charge.from, repl)
+	switch {
+	case !ok:
+		return d.rule.charge.fallback
+	case n < 0 || n > maxCharge:
+		d.handler.complain(d.rule, "charge", fmt.Errorf("{%s} is below 0 or above 2^52", d.rule.charge.from))
+		return d.rule.charge.fallback
+	}
+	return n
+}
+
+// charge says where the number of units comes from that a rule charges after the response; the zero
+// value is nowhere.
+type charge struct {
+	from     string // response_bytes, or the name of a placeholder
+	fallback int64  // of a placeholder
+}
+
+// parseCharge reads what a policy charges after the response.
+func (p *Policy) parseCharge() (charge, error) {
+	switch {
+	case p.Charge < 0 || p.Charge > maxCharge:
+		return charge{}, fmt.Errorf("charge %d: use a whole number from 0 to 2^52", p.Charge)
+	case p.ChargeFrom == "" && p.Charge != 0:
+		return charge{}, fmt.Errorf("charge %d: say in charge_from what is charged; to charge a number known beforehand use weight", p.Charge)
+	case p.ChargeFrom == chargeResponseBytes || p.ChargeFrom == "":
+		return charge{from: p.ChargeFrom}, nil
+	}
+	name, err := parseSource("charge", p.ChargeFrom)
+	return charge{from: name, fallback: p.Charge}, err
+}

@@ -1,0 +1,86 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// eventDenied is emitted through Caddy's events app when a client is denied: at most once per policy,
+// key and second, and only where somebody listens. Its data are policy, limit, retry_after (seconds)
+// and source, and with log_keys the key, because Caddy logs the data of events.
+const eventDenied = appName + ".denied"
+
+// maxEmitting is how many events may be on their way at a time. Listeners that are slower than
+// denials come miss some; no request waits for them.
+const maxEmitting = 32
+
+// herald emits the events of a handler.
+type herald struct {
+	events   *caddyevents.App
+	ctx      caddy.Context
+	emitting chan struct{}
+}
+
+// newHerald returns the herald of a handler.
+func newHerald(ctx caddy.Context) (*herald, error) {
+	module, err := ctx.App("events")
+	if err != nil {
+		return nil, fmt.Errorf("getting the events app: %w", err)
+	}
+	events, ok := module.(*caddyevents.App)
+	if !ok {
+		return nil, fmt.Errorf("the events app is a %T", module)
+	}
+	return &herald{events: events, ctx: ctx, emitting: make(chan struct{}, maxEmitting)}, nil
+}
+
+// denied tells of a denial, unless its key was told of within the second.
+func (h *herald) denied(c *limiter.Check, source limiter.Source, withKey bool) {
+	if !h.events.ShouldEmit(eventDenied) || !lastEvents.due(c, time.Now()) {
+		return
+	}
+	data := map[string]any{
+		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(),
+		"retry_after": seconds(c.Result.RetryAfter), "source": string(source),
+	}
+	if withKey {
+		data["key"] = c.Key
+	}
+	select {
+	case h.emitting <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-h.emitting }()
+		h.events.Emit(h.ctx, eventDenied, data)
+	}()
+}
+
+// lastEvents is when keys were last told of. Keys that meet in a place are told of as one, so that no
+// flood of keys makes it larger.
+var lastEvents = eventTimes{seed: maphash.MakeSeed()}
+
+type eventTimes struct {
+	seed  maphash.Seed
+	times [8192]atomic.Int64 // unix nanoseconds
+}
+
+// due tells whether a check's key may be told of, and if so notes that it was.
+func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
+	var hash maphash.Hash
+	hash.SetSeed(e.seed)
+	_, _ = hash.WriteString(c.Policy.ID())
+	_ = hash.WriteByte(0)
+	_, _ = hash.WriteString(c.Key)
+	place := &e.times[hash.Sum64()%uint64(len(e.times))]
+	last := place.Load()
+	return now.UnixNano()-last >= int64(time.Second) && place.CompareAndSwap(last, now.UnixNano())
+}
