@@ -73,6 +73,9 @@ type kernel interface {
 	// many units were used and that it is as good as new from some instant after now on.
 	recall(used, resets, now int64, t *terms) share
 
+	// describe tells what a share as it is stored says, in words for operators.
+	describe(s share, now int64, t *terms) map[string]any
+
 	// expires is the instant from which the share is as good as new if nobody else comes.
 	expires(s share, now int64, t *terms) int64
 }

@@ -100,3 +100,7 @@ func (bucket) recall(_, resets, now int64, t *terms) share {
 }
 
 func (bucket) expires(s share, _ int64, t *terms) int64 { return s.b + cd(s.a, t.limit) }
+
+func (bucket) describe(s share, _ int64, t *terms) map[string]any {
+	return map[string]any{"units_owed": float64(s.a) / float64(t.window), "as_of": t.instant(s.b)}
+}

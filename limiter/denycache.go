@@ -155,6 +155,23 @@ func (c *denyCache) forget(id, key string) {
 	}
 }
 
+// forgetAll drops what is known of the shares of the policy of that name.
+func (c *denyCache) forgetAll(policy string) {
+	if c == nil {
+		return
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for k := range s.denials {
+			if k.policy.Name() == policy {
+				delete(s.denials, k)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
 // result is the answer at an instant before the denial is forgotten.
 func (d *denial) result(now time.Time) Result {
 	r := Result{Remaining: d.remaining, RetryAfter: Never, ResetAfter: max(0, d.resets.Sub(now))}

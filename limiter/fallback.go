@@ -26,6 +26,7 @@ type Guard struct {
 	shared      *Redis // nil: the local store decides everything
 	local       *Memory
 	denied      *denyCache
+	onAsk       func(ctx context.Context) func(err error)
 	onUndecided func(err error)
 	part        float64 // of each policy that is enforced here in an outage
 }
@@ -41,6 +42,10 @@ type GuardOptions struct {
 	// the whole limit.
 	LocalShare float64
 
+	// OnAsk is called before the shared store is asked to decide a request, and what it returns, unless
+	// that is nil, after the answer. Neither must block. Nil: nobody listens.
+	OnAsk func(ctx context.Context) func(err error)
+
 	// OnUndecided is called for every request that the shared store could not decide. It must not
 	// block. Nil: nobody listens.
 	OnUndecided func(err error)
@@ -49,7 +54,7 @@ type GuardOptions struct {
 // NewGuard puts a local store behind a shared one. Where there is no shared one (nil), the local
 // store decides everything.
 func NewGuard(shared *Redis, local *Memory, options GuardOptions) *Guard {
-	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge), part: options.LocalShare, onUndecided: options.OnUndecided}
+	g := &Guard{shared: shared, local: local, denied: newDenyCache(options.DenyAge), part: options.LocalShare, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
 	if g.denied != nil && shared != nil {
 		r := &renewal{shared: shared, denied: g.denied, span: g.denied.maxAge / 20}
 		g.denied.renew = r.add
@@ -68,7 +73,7 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 	if g.denied.deny(checks, now) {
 		return SourceDenyCache, nil
 	}
-	source, err := g.shared.Decide(ctx, checks)
+	source, err := g.ask(ctx, checks)
 	if err == nil {
 		g.denied.learn(checks, now)
 		if mode == FailLocal {
@@ -86,6 +91,19 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 		return source, err
 	}
 	return SourceFallback, g.decideLocally(ctx, checks)
+}
+
+// ask has the shared store decide.
+func (g *Guard) ask(ctx context.Context, checks []Check) (Source, error) {
+	var answered func(err error)
+	if g.onAsk != nil {
+		answered = g.onAsk(ctx)
+	}
+	source, err := g.shared.Decide(ctx, checks)
+	if answered != nil {
+		answered(err)
+	}
+	return source, err
 }
 
 // remember keeps what the shared store said, for when it cannot.
@@ -162,18 +180,6 @@ func (g *Guard) partOf(p *Policy) *Policy {
 	local := p.partOf(g.part)
 	p.local.Store(local)
 	return local
-}
-
-// Reset forgets one share of a policy, here and in the shared store, and tells whether there was
-// one. Other nodes may go on denying for the age of their deny caches.
-func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
-	found := g.local.Reset(p, key)
-	if g.shared == nil {
-		return found, nil
-	}
-	shared, err := g.shared.Reset(ctx, p, key)
-	g.denied.forget(p.id, key)
-	return found || shared, err
 }
 
 // Failing tells whether requests are kept from a part of the shared store, and for how long at the

@@ -62,3 +62,7 @@ func (fixedWindow) recall(used, resets, now int64, t *terms) share {
 }
 
 func (fixedWindow) expires(s share, _ int64, t *terms) int64 { return (s.a + 1) * t.window }
+
+func (fixedWindow) describe(s share, _ int64, t *terms) map[string]any {
+	return map[string]any{"window_begins": t.instant(s.a * t.window), "units": s.b}
+}

@@ -101,14 +101,6 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 	return SourceMemory, nil
 }
 
-// Reset forgets one share of a policy and tells whether there was one.
-func (m *Memory) Reset(p *Policy, key string) bool {
-	shard := m.tableOf(p).shardOf(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	return shard.drop(key)
-}
-
 func (m *Memory) decideOne(c *Check) {
 	shard := m.tableOf(c.Policy).shardOf(c.Key)
 	shard.mu.Lock()

@@ -74,6 +74,13 @@ func (r *Redis) Close() error {
 // Client returns the client, for administration.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
+// Ping asks Redis for a sign of life, within the timeout.
+func (r *Redis) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	return undecided(Ping(ctx, r.client))
+}
+
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: nothing is sent again but what is known not to have run.
 func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
@@ -103,18 +110,6 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	}
 	c.recycle()
 	return nil
-}
-
-// Reset forgets one share of a policy and tells whether there was one.
-func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	cmd := once{redis.NewCmd(ctx, "unlink", string(r.naming.start().append(nil, p, key)))}
-	cmd.SetFirstKeyPos(1)
-	if err := r.client.Process(ctx, cmd); err != nil {
-		return false, undecided(err)
-	}
-	return cmd.Val() != int64(0), nil
 }
 
 // once is a command that go-redis sends a single time. Its own retries would charge a request

@@ -65,6 +65,17 @@ func (s *shard) drop(key string) (found bool) {
 	return s.spill.drop(key) || found
 }
 
+// dropAll forgets all that is known and tells how many shares that were.
+func (s *shard) dropAll() int64 {
+	found := int64(len(s.plain) + len(s.logs) + len(s.seen))
+	clear(s.plain)
+	clear(s.logs)
+	clear(s.seen)
+	s.spill = nil
+	s.owner.keys.Add(-found)
+	return found
+}
+
 // take charges a passing check and stores its share.
 func (s *shard) take(c *Check, old share, v verdict, now int64) {
 	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.terms, v), now)

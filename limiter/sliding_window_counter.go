@@ -91,3 +91,7 @@ func (slidingWindowCounter) recall(used, resets, now int64, t *terms) share {
 }
 
 func (slidingWindowCounter) expires(s share, _ int64, t *terms) int64 { return (s.a + 2) * t.window }
+
+func (slidingWindowCounter) describe(s share, _ int64, t *terms) map[string]any {
+	return map[string]any{"window_begins": t.instant(s.a * t.window), "units": s.b, "units_of_window_before": s.c}
+}

@@ -130,3 +130,12 @@ func (slidingWindowLog) expires(s share, now int64, t *terms) int64 {
 	}
 	return s.log.entries[len(s.log.entries)-1].tick(now) + t.window
 }
+
+// describe tells of the first and the last entry.
+func (slidingWindowLog) describe(s share, now int64, t *terms) map[string]any {
+	first, last := s.log.entries[0], s.log.entries[len(s.log.entries)-1]
+	return map[string]any{
+		"first_entry": t.instant(first.tick(now)), "last_entry": t.instant(last.tick(now)),
+		"units_after_first_entry": units(last.total(), first.total()),
+	}
+}

@@ -1,0 +1,67 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+)
+
+// This file holds what only asks.
+
+// Look tells what a request of the check's weight would get, without charging it: its result is that
+// of a denial, or of a look at the share as it stands. Where the shared store cannot be asked, the
+// error wraps [ErrUndecided] and the result is that of the share which this process knows.
+func (g *Guard) Look(ctx context.Context, check *Check) (Source, error) {
+	if g.shared == nil {
+		g.local.Look(check)
+		return SourceMemory, nil
+	}
+	err := g.shared.Look(ctx, check)
+	switch {
+	case err == nil:
+		return SourceRedis, nil
+	case errors.Is(err, ErrUndecided):
+		own := *check
+		if g.isPartial() {
+			g.reduce(&own)
+		}
+		g.local.Look(&own)
+		check.Result = own.Result
+	}
+	return SourceFallback, err
+}
+
+// Look tells what a request of the check's weight would get, without charging it.
+func (m *Memory) Look(c *Check) {
+	shard := m.tableOf(c.Policy).shardOf(c.Key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := m.clock()
+	s := shard.get(c.Policy, c.Key, now)
+	c.answer(judge(s, now, c), now)
+	if c.Weight > 0 && c.Result.Passes() {
+		delay, peek := c.Result.Delay, *c
+		peek.Weight = 0
+		c.answer(judge(s, now, &peek), now)
+		c.Result.Delay = delay
+	}
+}
+
+// Look tells what a request of the check's weight would get, without charging it. Unlike decisions it
+// is sent even where Redis was found failing, to see whether it still is.
+func (r *Redis) Look(ctx context.Context, check *Check) error {
+	if r.closed.Load() {
+		return errClosed
+	}
+	w := r.writer()
+	s, slot := r.serverOf(w, check)
+	r.writers.Put(w)
+	checks := []Check{*check}
+	c := newCall(opLook, checks)
+	c.slot = slot
+	if err := s.settle(ctx, c, s.batcher.do(ctx, c, r.timeout)); err != nil {
+		return err
+	}
+	check.Result = c.checks[0].Result
+	c.recycle()
+	return nil
+}

@@ -1,0 +1,156 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Reset forgets one share of a policy, here and in the shared store, and tells how many were
+// forgotten there: 0 or 1. Other nodes may go on denying for the age of their deny caches.
+func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
+	found := g.local.Reset(p, key)
+	if g.shared == nil {
+		return found, nil
+	}
+	defer g.denied.forget(p.id, key)
+	return g.shared.Reset(ctx, p, key)
+}
+
+// ResetAll forgets all shares of the policy of that name, whatever its settings are or were, and
+// tells how many. With an error it may have forgotten some.
+func (g *Guard) ResetAll(ctx context.Context, policy string) (int64, error) {
+	found := g.local.ResetAll(policy)
+	if g.shared == nil {
+		return found, nil
+	}
+	defer g.denied.forgetAll(policy)
+	return g.shared.ResetAll(ctx, policy)
+}
+
+// Reset forgets one share of a policy and tells how many there were.
+func (m *Memory) Reset(p *Policy, key string) int64 {
+	shard := m.tableOf(p).shardOf(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.drop(key) {
+		return 1
+	}
+	return 0
+}
+
+// ResetAll forgets all shares of the policy of that name and tells how many there were.
+func (m *Memory) ResetAll(policy string) (found int64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, t := range m.tables {
+		if t.policy.Load().Name() != policy {
+			continue
+		}
+		for i := range t.shards {
+			s := &t.shards[i]
+			s.mu.Lock()
+			found += s.dropAll()
+			s.mu.Unlock()
+		}
+	}
+	return found
+}
+
+// Reset forgets one share of a policy and tells how many there were.
+func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	cmd := once{redis.NewCmd(ctx, "unlink", r.nameOf(p, key))}
+	cmd.SetFirstKeyPos(1)
+	err := r.client.Process(ctx, cmd)
+	found, _ := cmd.Val().(int64)
+	return found, undecided(err)
+}
+
+// nameOf is what a share is called.
+func (r *Redis) nameOf(p *Policy, key string) string {
+	return string(r.naming.start().append(nil, p, key))
+}
+
+const (
+	// scanCount is how many keys a SCAN looks at: less than a millisecond of Redis's time.
+	scanCount = 1000
+
+	// resetBudget bounds a reset of a whole policy. Three million keys take about 2 s to look at.
+	resetBudget = 5 * time.Minute
+)
+
+// ResetAll forgets all shares of the policy of that name, on every master, and tells how many.
+func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, resetBudget)
+	defer cancel()
+	var found atomic.Int64
+	reset := func(ctx context.Context, master *redis.Client) error {
+		n, err := r.resetOn(ctx, master, policy)
+		found.Add(n)
+		return err
+	}
+	var err error
+	switch client := r.client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, reset)
+	case *redis.Client:
+		err = reset(ctx, client)
+	default:
+		err = errors.New("this kind of Redis cannot be searched")
+	}
+	return found.Load(), undecided(err)
+}
+
+// codePattern is what the last part of a share's name looks like.
+var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
+
+// resetOn forgets the shares of a policy that one master has.
+func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string) (found int64, err error) {
+	ends := "}:" + policy + ":"
+	pattern := r.naming.start().head + "*" + ends + "*"
+	for cursor := uint64(0); ; {
+		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
+		if err != nil {
+			return found, err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool {
+			at := strings.LastIndex(name, ends)
+			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // somebody else's
+		})
+		n, err := unlinkEach(ctx, master, names)
+		found += n
+		if err != nil {
+			return found, err
+		}
+		if cursor = next; cursor == 0 {
+			return found, nil
+		}
+	}
+}
+
+// unlinkEach deletes keys of one master, each by a command of its own because a Cluster wants one slot
+// a command.
+func unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
+	if len(names) == 0 {
+		return 0, nil
+	}
+	pipeline := master.Pipeline()
+	for _, name := range names {
+		pipeline.Unlink(ctx, name)
+	}
+	commands, err := pipeline.Exec(ctx)
+	for _, command := range commands {
+		if deleted, ok := command.(*redis.IntCmd); ok {
+			found += deleted.Val()
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,83 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// fill takes from many shares of a policy.
+func fill(t *testing.T, s Store, p *Policy, shares int) {
+	t.Helper()
+	for i := range shares {
+		decide(t, s, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
+	}
+}
+
+func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	one, two := dayPolicy(t, "one", "token_bucket", 5), dayPolicy(t, "two", "sliding_window_log", 5)
+	before := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 5, Window: time.Hour})
+	fill(t, r, one, 2500)
+	fill(t, r, before, 10)
+	fill(t, r, two, 10)
+	foreign := []string{r.naming.start().head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	for _, name := range foreign {
+		client.Set(context.Background(), name, "somebody else's", 0)
+	}
+	if found, err := g.ResetAll(context.Background(), "one"); found != 2510 || err != nil {
+		t.Errorf("forgot %d, %v, want 2510: also those of former settings", found, err)
+	}
+	if left := client.DBSize(context.Background()).Val(); left != int64(10+len(foreign)) {
+		t.Errorf("%d keys are left, want %d", left, 10+len(foreign))
+	}
+}
+
+func TestResetAll_ends_remembered_denials_at_once(t *testing.T) {
+	g := NewGuard(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	p := dayPolicy(t, "denied", "fixed_window", 1)
+	pass := func() bool {
+		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
+		if _, err := g.Decide(context.Background(), checks, FailLocal); err != nil {
+			t.Fatal(err)
+		}
+		return Allowed(checks)
+	}
+	if !pass() || pass() {
+		t.Fatal("want one request to pass")
+	}
+	if _, err := g.ResetAll(context.Background(), "denied"); err != nil || !pass() {
+		t.Errorf("still denied, %v", err)
+	}
+}
+
+func TestResetAll_on_every_master_of_a_Cluster(t *testing.T) {
+	r, _ := openCluster(t)
+	p := dayPolicy(t, "spread", "gcra", 5)
+	fill(t, r, p, 300)
+	if found, err := r.ResetAll(context.Background(), "spread"); found != 300 || err != nil {
+		t.Errorf("forgot %d, %v, want 300", found, err)
+	}
+	if found, err := r.ResetAll(context.Background(), "spread"); found != 0 || err != nil {
+		t.Errorf("then %d, %v, want none", found, err)
+	}
+}
+
+func TestResetAll_in_process(t *testing.T) {
+	m := NewMemory(SystemClock)
+	one, two := dayPolicy(t, "one", "sliding_window_log", 5), dayPolicy(t, "two", "gcra", 5)
+	fill(t, m, one, 100)
+	fill(t, m, two, 50)
+	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
+		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
+	}
+	if c := decide(t, m, Check{Policy: one, Key: "client-1", Weight: 1})[0]; c.Result.Remaining != 4 {
+		t.Errorf("got %+v, want a new share", c.Result)
+	}
+}

@@ -1,0 +1,103 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// StoredKey is a key in Redis, as it is.
+type StoredKey struct {
+	// Name is the key's whole name.
+	Name string
+
+	// Type is Redis's word for it: string, list.
+	Type string
+
+	// TTL is how long the key lives; negative where it has no end.
+	TTL time.Duration
+
+	// Value tells in the policy's words what is stored; nil where that is not what this module
+	// stores. Instants are in the form of RFC 3339.
+	Value map[string]any
+}
+
+// Stored tells what Redis has stored for a share; nothing where there is none. Reading takes
+// commands that deciding does not need: TYPE and PTTL.
+func (r *Redis) Stored(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	name := r.nameOf(p, key)
+	kind, err := r.client.Type(ctx, name).Result()
+	if err != nil || kind == "none" {
+		return nil, undecided(err)
+	}
+	ttl, err := r.client.PTTL(ctx, name).Result()
+	if err != nil {
+		return nil, undecided(err)
+	}
+	stored := StoredKey{Name: name, Type: kind, TTL: ttl}
+	if stored.Value, err = r.readStored(ctx, p, name, kind); err != nil {
+		return nil, undecided(err)
+	}
+	return []StoredKey{stored}, nil
+}
+
+// readStored reads a share's value.
+func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
+	logs := p.algorithm.logs
+	switch {
+	case kind == "list" && logs:
+		return r.readLog(ctx, p, name)
+	case kind != "string" || logs:
+		return nil, nil //nolint:nilnil // somebody else's: there is nothing to tell
+	}
+	text, err := r.client.Get(ctx, name).Result()
+	if err != nil || len(text)%8 != 0 || len(text) > 24 {
+		return nil, ignoreGone(err)
+	}
+	var values [3]int64
+	for i := range len(text) / 8 {
+		values[i] = int64(double(text, i))
+	}
+	s := share{numbers: numbers{values[0], values[1], values[2]}}
+	return p.algorithm.kernel.describe(s, p.now(), &p.terms), nil
+}
+
+// readLog reads the ends of a log.
+func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
+	entries, err := r.client.LLen(ctx, name).Result()
+	if err != nil || entries == 0 {
+		return nil, ignoreGone(err)
+	}
+	s := share{log: &unitLog{}}
+	for _, index := range []int64{0, -1} {
+		text, err := r.client.LIndex(ctx, name, index).Result()
+		var entry logEntry
+		if err != nil || copy(entry[:], text) != len(entry) {
+			return nil, ignoreGone(err)
+		}
+		s.log.entries = append(s.log.entries, entry)
+	}
+	described := p.algorithm.kernel.describe(s, p.now(), &p.terms)
+	described["entries"] = entries
+	return described, nil
+}
+
+// ignoreGone drops the error of a key that has gone meanwhile.
+func ignoreGone(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// now is this machine's time in ticks.
+func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.terms.tick }
+
+// instant writes an instant in ticks.
+func (t *terms) instant(ticks int64) string {
+	return time.UnixMicro(ticks * t.tick).UTC().Format(time.RFC3339Nano)
+}
