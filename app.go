@@ -52,6 +52,7 @@ type App struct {
 	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
 	LocalShare *float64 `json:"local_share,omitempty"`
 
+	ctx     caddy.Context
 	guard   *limiter.Guard
 	claimed claimedPolicies
 	memory  *sharedMemory
@@ -81,7 +82,7 @@ func (App) CaddyModule() caddy.ModuleInfo {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Logger()
+	a.ctx, a.logger = ctx, ctx.Logger()
 	a.claimed = claimedPolicies{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -198,7 +199,11 @@ func (a *App) Cleanup() error {
 
 // policy returns the policy of that name in this configuration.
 func (a *App) policy(s limiter.Settings, id identity) (claimedPolicy, error) {
-	return a.claimed.claim(s, id)
+	claimed, err := a.claimed.claim(s, id)
+	if err == nil && claimed.counters.top == nil {
+		claimed.counters.top = a.memory.top(s.Name)
+	}
+	return claimed, err
 }
 
 // Interface guards

@@ -93,21 +93,12 @@ func (h *Handler) wait(r *http.Request, checks []limiter.Check) error {
 func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) (enforced, dry []limiter.Check, err error) {
 	for i := range h.rules {
 		rule := &h.rules[i]
-		if applies, err := rule.applies(r); err != nil || !applies {
-			if err != nil {
-				return nil, nil, err
-			}
-			continue
+		key, met, err := h.keyOf(rule, r, repl)
+		if err != nil {
+			return nil, nil, err
 		}
-		key := rule.key.of(r, repl)
-		if key == "" {
-			switch h.OnEmptyKey {
-			case emptyKeySkip:
-				continue
-			case emptyKeyReject:
-				return nil, nil, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
-			}
-			key = rule.key.ofAddress(r)
+		if met != ruleCounts {
+			continue
 		}
 		policy, weight := h.numbers(rule, repl)
 		check := limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.countIf != nil}
@@ -118,6 +109,36 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 		}
 	}
 	return checks, dry, nil
+}
+
+// encounter is what a rule has to do with a request.
+type encounter int
+
+const (
+	ruleCounts     encounter = iota
+	ruleNotMatched           // the request is none of those that the policy counts
+	ruleLeftOut              // the key is empty, and on_empty_key is skip
+)
+
+// keyOf is whose share a rule takes from for a request. The error says that the request is refused.
+func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key string, met encounter, err error) {
+	applies, err := rule.applies(r)
+	switch {
+	case err != nil:
+		return "", ruleNotMatched, err
+	case !applies:
+		return "", ruleNotMatched, nil
+	}
+	if key = rule.key.of(r, repl); key != "" {
+		return key, ruleCounts, nil
+	}
+	switch h.OnEmptyKey {
+	case emptyKeySkip:
+		return "", ruleLeftOut, nil
+	case emptyKeyReject:
+		return "", ruleLeftOut, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
+	}
+	return rule.key.ofAddress(r), ruleCounts, nil
 }
 
 func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
@@ -136,7 +157,11 @@ func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
 		if o == outcomeDenied && checks[i].Result.Passes() {
 			continue
 		}
-		h.ruleOf(checks[i].Policy).counters.count(o, s)
+		counters := h.ruleOf(checks[i].Policy).counters
+		counters.count(o, s)
+		if o == outcomeDenied {
+			counters.top.denied(checks[i].Key)
+		}
 	}
 }
 

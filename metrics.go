@@ -116,6 +116,7 @@ var (
 // needed, so that nobody sees series of what cannot happen, and not again.
 type decisionCounters struct {
 	policy string
+	top    *topKeys
 	cells  [6][4]atomic.Pointer[prometheus.Counter]
 }
 

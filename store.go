@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,19 @@ type sharedMemory struct {
 	store     *limiter.Memory
 	guard     *limiter.Guard
 	announced atomic.Bool // that the limits live here
+
+	mu   sync.Mutex
+	tops map[string]*topKeys // by the policy's name
+}
+
+// top finds the most denied keys of a policy, of this configuration and those before.
+func (s *sharedMemory) top(policy string) *topKeys {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tops[policy] == nil {
+		s.tops[policy] = newTopKeys(time.Now)
+	}
+	return s.tops[policy]
 }
 
 // Destruct implements [caddy.Destructor].
@@ -33,7 +47,7 @@ func (*sharedMemory) Destruct() error { return nil }
 func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory(limiter.SystemClock)
-		return &sharedMemory{store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{})}, nil
+		return &sharedMemory{store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{}), tops: map[string]*topKeys{}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -69,9 +83,10 @@ func (o redisOptions) poolKey() string {
 
 // sharedRedis is a store on one Redis, behind a guard.
 type sharedRedis struct {
-	key   string
-	store *limiter.Redis
-	guard *limiter.Guard
+	key     string
+	store   *limiter.Redis
+	guard   *limiter.Guard
+	options redisOptions
 }
 
 // Destruct closes the client when no configuration uses it any more.
@@ -92,9 +107,10 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		store := limiter.NewRedis(client, storeOptions(o))
 		guard := limiter.NewGuard(store, local, limiter.GuardOptions{
 			DenyAge: o.DenyAge, LocalShare: o.LocalShare,
+			OnAsk:       traceStore(o.Client),
 			OnUndecided: func(err error) { metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc() },
 		})
-		return &sharedRedis{key: key, store: store, guard: guard}, nil
+		return &sharedRedis{key: key, store: store, guard: guard, options: o}, nil
 	})
 	if err != nil {
 		return nil, err

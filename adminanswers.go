@@ -1,0 +1,169 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"crypto/tls"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// servePolicies lists the policies, and tells how the store is.
+func (a *App) servePolicies(r *http.Request) (any, bool, error) {
+	report := policiesReport{Store: a.storeReport(r), Policies: []policyReport{}}
+	for _, claimed := range a.claimed {
+		s, id := claimed.policy.Settings(), claimed.identity
+		p := policyReport{
+			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
+			Window: secondsOf(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
+			IPv4Prefix: id.ipv4, IPv6Prefix: id.ipv6,
+		}
+		if s.MaxDelay != nil {
+			p.MaxDelay = new(secondsOf(*s.MaxDelay))
+		}
+		report.Policies = append(report.Policies, p)
+	}
+	slices.SortFunc(report.Policies, func(a, b policyReport) int { return cmp.Compare(a.Name, b.Name) })
+	return report, false, nil
+}
+
+// storeReport asks Redis for a sign of life.
+func (a *App) storeReport(r *http.Request) storeReport {
+	report := storeReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
+	if a.remote == nil {
+		return report
+	}
+	options := a.remote.options
+	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, limiter.Standalone)), options.Client.Addresses
+	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
+	report.FailMode, report.Timeout = string(a.FailMode), secondsOf(time.Duration(a.Timeout))
+	report.Breaker = "closed"
+	if failing, probe := a.guard.Failing(); failing {
+		report.Breaker, report.NextProbe = "open", secondsOf(probe)
+	}
+	began := time.Now()
+	if err := a.remote.store.Ping(r.Context()); err != nil {
+		report.Healthy, report.Error = false, err.Error()
+		return report
+	}
+	report.RoundTrip = secondsOf(time.Since(began))
+	return report
+}
+
+// serveState tells how a share stands.
+func (a *App) serveState(r *http.Request) (any, bool, error) {
+	claimed, key, err := a.readShare(r)
+	if err != nil {
+		return nil, false, err
+	}
+	if key == nil {
+		return nil, false, badInput("key: name one; `top` and `explain` show keys")
+	}
+	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
+	report := stateReport{Policy: claimed.policy.Name(), Key: keyText(*key)}
+	source, err := a.guard.Look(r.Context(), &check)
+	if err == nil && a.remote != nil {
+		err = a.addStored(r, &report, claimed.policy, *key)
+	}
+	if err != nil {
+		report.Error = unavailableText(err)
+	}
+	report.Source, report.shareReport = string(source), shareOf(&check)
+	return report, err != nil, nil
+}
+
+// addStored adds the keys that stand behind a share in Redis.
+func (a *App) addStored(r *http.Request, report *stateReport, p *limiter.Policy, key string) error {
+	stored, err := a.remote.store.Stored(r.Context(), p, key)
+	for _, s := range stored {
+		ttl := secondsOf(s.TTL)
+		if s.TTL < 0 {
+			ttl = -1 // it has none
+		}
+		report.Keys = append(report.Keys, redisKeyReport{Name: keyText(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+	}
+	return err
+}
+
+// serveReset forgets a share, or all of a policy.
+func (a *App) serveReset(r *http.Request) (any, bool, error) {
+	claimed, key, err := a.readShare(r)
+	if err != nil {
+		return nil, false, err
+	}
+	var report resetReport
+	if key != nil {
+		report.Deleted, err = a.guard.Reset(r.Context(), claimed.policy, *key)
+	} else {
+		report.Deleted, err = a.guard.ResetAll(r.Context(), claimed.policy.Name())
+	}
+	if err != nil {
+		report.Error = unavailableText(err)
+	}
+	return report, err != nil, nil
+}
+
+// The number of keys that top lists.
+const (
+	defaultTop = 20
+	maxTop     = 1000
+)
+
+// serveTop lists the keys that were denied most, of one policy or of all.
+func (a *App) serveTop(r *http.Request) (any, bool, error) {
+	query := r.URL.Query()
+	n := defaultTop
+	if text := query.Get("n"); text != "" {
+		parsed, err := strconv.Atoi(text)
+		if err != nil || parsed < 1 || parsed > maxTop {
+			return nil, false, badInput("n: use a number from 1 to %d", maxTop)
+		}
+		n = parsed
+	}
+	claimed := a.claimed
+	if name := query.Get("policy"); query.Has("policy") {
+		one, err := a.claimedNamed(name)
+		if err != nil {
+			return nil, false, err
+		}
+		claimed = claimedPolicies{name: one}
+	}
+	report := topReport{Keys: []topEntry{}}
+	for name, policy := range claimed {
+		keys, since := policy.counters.top.list()
+		report.Since = max(report.Since, secondsOf(since))
+		for _, k := range keys {
+			report.Keys = append(report.Keys, topEntry{Policy: name, Key: keyText(k.key), Denied: k.denied, Error: k.error})
+		}
+	}
+	slices.SortFunc(report.Keys, func(a, b topEntry) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
+	})
+	report.Keys = report.Keys[:min(n, len(report.Keys))]
+	return report, false, nil
+}
+
+// serveExplain tells what the handlers that a request meets would decide.
+func (a *App) serveExplain(r *http.Request) (any, bool, error) {
+	var question explainRequest
+	if err := readQuestion(r, &question); err != nil {
+		return nil, false, err
+	}
+	request, err := question.newRequest(r.Context())
+	if err != nil {
+		return nil, false, err
+	}
+	report, err := explain(a.servers(), request, question.ClientIP)
+	if err != nil {
+		return nil, false, err
+	}
+	return report, report.Error != "", nil
+}
+
+// pretendedTLS is what matchers see of a request by https.
+func pretendedTLS(host string) *tls.ConnectionState {
+	return &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: host}
+}

@@ -1,0 +1,138 @@
+package caddytest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// ask sends a question to the admin API.
+func (n *node) ask(t testing.TB, method, path, body string) answer {
+	t.Helper()
+	return n.send(t, method, n.Admin+"/redis_ratelimit/"+path, body)
+}
+
+// asked reads the JSON of an answer.
+func asked[T any](t testing.TB, a answer) (answered T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &answered); err != nil || a.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("%v, %v", a, err)
+	}
+	return answered
+}
+
+func TestAdmin_refuses_bad_questions(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 2 24h\nrespond ok"))
+	n.get(t, "/")
+	for _, test := range []struct {
+		name, method, path, body string
+		status                   int
+		says                     string
+	}{
+		{"no policy of the name", "POST", "state", `{"policy":"nobody","key":"k"}`, 404, "nobody"},
+		{"no policy of the name to reset", "POST", "reset", `{"policy":"nobody"}`, 404, "nobody"},
+		{"no policy of the name in a query", "GET", "top?policy=nobody", "", 404, "nobody"},
+		{"no policy at all to reset", "POST", "reset", `{}`, 400, "policy"},
+		{"no body", "POST", "reset", "", 400, "JSON"},
+		{"half of the JSON", "POST", "reset", `{"policy":"defa`, 400, "JSON"},
+		{"two questions", "POST", "reset", `{"policy":"default"}{"policy":"default"}`, 400, "follows"},
+		{"a word that means nothing", "POST", "reset", `{"policy":"default","keys":"k"}`, 400, "keys"},
+		{"a number for a name", "POST", "reset", `{"policy":7}`, 400, "JSON"},
+		{"a list", "POST", "reset", `[]`, 400, "JSON"},
+		{"a key that is no text", "POST", "reset", `{"policy":"default","key":["k"]}`, 400, "JSON"},
+		{"a key with a half escape", "POST", "reset", `{"policy":"default","key":"\\x4"}`, 400, `\xNN`},
+		{"no key to look at", "POST", "state", `{"policy":"default"}`, 400, "key"},
+		{"a huge body", "POST", "state", `{"policy":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "bytes"},
+		{"reset by GET", "GET", "reset", "", 405, "POST"},
+		{"policies by POST", "POST", "policies", "{}", 405, "GET"},
+		{"no number of keys", "GET", "top?n=many", "", 400, "n:"},
+		{"too many keys", "GET", "top?n=100000", "", 400, "n:"},
+		{"no URL", "POST", "explain", `{"client_ip":"192.0.2.7"}`, 400, "url"},
+		{"a URL that is none", "POST", "explain", `{"url":"http://[","client_ip":"192.0.2.7"}`, 400, "url"},
+		{"no address", "POST", "explain", `{"url":"/","client_ip":"somebody"}`, 400, "client_ip"},
+		{"a port where nobody listens", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
+		{"a method that is none", "POST", "explain", `{"url":"/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := n.ask(t, test.method, test.path, test.body)
+			var caddys struct{ Error string }
+			if err := json.Unmarshal([]byte(a.body), &caddys); err != nil || a.status != test.status || !strings.Contains(caddys.Error, test.says) {
+				t.Errorf("got %v; want status %d and a word of %s", a, test.status, test.says)
+			}
+		})
+	}
+	if a := n.get(t, "/"); a.header.Get("X-Ratelimit-Remaining") != "0" {
+		t.Errorf("got %v; want nothing changed", a)
+	}
+}
+
+// TestAdmin_knows_keys_of_any_bytes has keys of odd bytes denied, listed, looked at and forgotten.
+func TestAdmin_knows_keys_of_any_bytes(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		n := start(t, config(option, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+tell))
+		for _, key := range []string{"plain", `back\slash`, "b{ra}ce%|", "Zo\xc3\xab", "\xff\xfe\x80", strings.Repeat("long", 50)} {
+			for range 3 {
+				n.get(t, "/", "X-Key: "+key)
+			}
+		}
+		type topKey struct {
+			Key    string
+			Denied int64
+		}
+		top := asked[struct{ Keys []topKey }](t, n.ask(t, "GET", "top?policy=odd", ""))
+		if len(top.Keys) != 6 {
+			t.Fatalf("got %v, want six keys", top)
+		}
+		for _, k := range top.Keys {
+			question, err := json.Marshal(map[string]string{"policy": "odd", "key": k.Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			type share struct{ Limit, Remaining int64 }
+			if s := asked[share](t, n.ask(t, "POST", "state", string(question))); k.Denied != 2 || s != (share{1, 0}) {
+				t.Errorf("%s: denied %d times, %+v", k.Key, k.Denied, s)
+			}
+			if r := asked[struct{ Deleted int }](t, n.ask(t, "POST", "reset", string(question))); r.Deleted != 1 {
+				t.Errorf("%s: %+v", k.Key, r)
+			}
+		}
+		if a := n.get(t, "/", "X-Key: \xff\xfe\x80"); a.status != http.StatusOK {
+			t.Errorf("got %v; want it forgotten", a)
+		}
+	})
+}
+
+// TestAdmin_goes_on_over_reloads keeps what top has counted, and asks the configuration that runs.
+func TestAdmin_goes_on_over_reloads(t *testing.T) {
+	server := redistest.Start(t)
+	text := func(limit string) string {
+		return config("redis_ratelimit {\nredis redis://:secretword@"+server.Addr+"\n}", "redis_ratelimit same "+limit+" 24h\nrespond ok")
+	}
+	n := start(t, text("2"))
+	for range 5 {
+		n.get(t, "/")
+	}
+	before := asked[struct{ Keys []any }](t, n.ask(t, "GET", "top", ""))
+	for _, limit := range []string{"3", "4", "5"} {
+		n.reload(t, text(limit))
+		if a := n.load(t, "nonsense {"); a.status == http.StatusOK {
+			t.Fatal("nonsense was loaded")
+		}
+	}
+	policies := n.ask(t, "GET", "policies", "")
+	report := asked[struct{ Policies []struct{ Limit int64 } }](t, policies)
+	if len(report.Policies) != 1 || report.Policies[0].Limit != 5 || strings.Contains(policies.body, "secretword") {
+		t.Errorf("got %v", policies)
+	}
+	after := asked[struct{ Keys []any }](t, n.ask(t, "GET", "top", ""))
+	if len(before.Keys) != 1 || len(after.Keys) != 1 {
+		t.Errorf("top has %v, before %v", after, before)
+	}
+	n.reload(t, "{\n\tadmin {$ADMIN}\n}\n:{$PORT} {\nrespond bare\n}")
+	if a := n.ask(t, "GET", "policies", ""); a.status != http.StatusNotFound {
+		t.Errorf("without limits: got %v", a)
+	}
+}

@@ -1,0 +1,147 @@
+package redisratelimit
+
+// This file holds what the admin API answers and the commands print. Times are seconds, with as many
+// decimals as they have; keys are in the form of [keyText].
+
+// policiesReport answers GET /redis_ratelimit/policies.
+type policiesReport struct {
+	Store    storeReport    `json:"store"`
+	Policies []policyReport `json:"policies"`
+}
+
+// storeReport tells where the counts live and how that is.
+type storeReport struct {
+	// Kind is redis or memory.
+	Kind string `json:"kind"`
+
+	// Mode, Addresses, Database and KeyPrefix are those of Redis.
+	Mode      string   `json:"mode,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
+	Database  int      `json:"database,omitempty"`
+	KeyPrefix string   `json:"key_prefix,omitempty"`
+	HashKeys  bool     `json:"hash_keys,omitempty"`
+
+	// Healthy tells whether the store answers now; Error why it does not.
+	Healthy bool   `json:"healthy"`
+	Error   string `json:"error,omitempty"`
+
+	// RoundTrip is how long Redis took to answer a PING just now, in seconds.
+	RoundTrip float64 `json:"round_trip,omitempty"`
+
+	// Breaker is closed, or open while requests are kept from Redis or from a part of a Cluster;
+	// NextProbe is then when the next request is let through, in seconds.
+	Breaker   string  `json:"breaker,omitempty"`
+	NextProbe float64 `json:"next_probe,omitempty"`
+
+	// FailMode is the default of all handlers; Timeout how long a request waits, in seconds.
+	FailMode string  `json:"fail_mode,omitempty"`
+	Timeout  float64 `json:"timeout,omitempty"`
+
+	// MemoryKeys counts the shares known in this process, MaxKeys is their bound.
+	MemoryKeys int64 `json:"memory_keys"`
+	MaxKeys    int64 `json:"max_keys"`
+}
+
+// policyReport is a policy as the running configuration has it.
+type policyReport struct {
+	Name       string   `json:"name"`
+	Algorithm  string   `json:"algorithm"`
+	Limit      int64    `json:"limit"`
+	LimitFrom  string   `json:"limit_from,omitempty"`
+	Window     float64  `json:"window"`
+	Burst      int64    `json:"burst,omitempty"`
+	BurstFrom  string   `json:"burst_from,omitempty"`
+	MaxDelay   *float64 `json:"max_delay,omitempty"`
+	IPv4Prefix int      `json:"ipv4_prefix"`
+	IPv6Prefix int      `json:"ipv6_prefix"`
+}
+
+// shareRequest asks for POST /redis_ratelimit/state and reset.
+type shareRequest struct {
+	Policy string  `json:"policy"`
+	Key    *string `json:"key"`
+}
+
+// stateReport answers POST /redis_ratelimit/state. With the status 503, Redis could not be asked, and
+// the share is the one that this node knows.
+type stateReport struct {
+	Error  string `json:"error,omitempty"`
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	shareReport
+	Source string           `json:"source"`
+	Keys   []redisKeyReport `json:"keys,omitempty"`
+}
+
+// shareReport is a share, and what a request of weight 1 would get.
+type shareReport struct {
+	Limit      int64   `json:"limit"`
+	Remaining  int64   `json:"remaining"`
+	RetryAfter float64 `json:"retry_after"`
+	ResetAfter float64 `json:"reset_after"`
+}
+
+// redisKeyReport is a key in Redis. TTL is in seconds, -1 where the key has no end.
+type redisKeyReport struct {
+	Name  string         `json:"name"`
+	Type  string         `json:"type"`
+	TTL   float64        `json:"ttl"`
+	Value map[string]any `json:"value,omitempty"`
+}
+
+// resetReport answers POST /redis_ratelimit/reset.
+type resetReport struct {
+	Error   string `json:"error,omitempty"`
+	Deleted int64  `json:"deleted"`
+}
+
+// topReport answers GET /redis_ratelimit/top.
+type topReport struct {
+	// Since is how far back the counts go, in seconds.
+	Since float64    `json:"since"`
+	Keys  []topEntry `json:"keys"`
+}
+
+// topEntry is a key that was denied often: at most Denied times, and at least Denied-Error times.
+type topEntry struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	Denied int64  `json:"denied"`
+	Error  int64  `json:"error"`
+}
+
+// explainRequest asks for POST /redis_ratelimit/explain.
+type explainRequest struct {
+	Method   string              `json:"method"`
+	URL      string              `json:"url"`
+	Headers  map[string][]string `json:"headers"`
+	ClientIP string              `json:"client_ip"`
+}
+
+// explainReport answers it: what the handlers that such a request meets would decide.
+type explainReport struct {
+	Error string `json:"error,omitempty"`
+
+	// Server is the name of the server that takes such a request.
+	Server string `json:"server"`
+
+	// Decision is allowed, denied, exempt, or none where the request meets no policy.
+	Decision string `json:"decision"`
+
+	Policies []explainedPolicy `json:"policies"`
+
+	// Skipped are the handlers that were left out, because only a real request can pass them.
+	Skipped []string `json:"skipped,omitempty"`
+}
+
+// explainedPolicy is what one policy would decide. Those that a request does not meet have the
+// decision not_matched, and those whose key is empty the decision skipped or rejected.
+type explainedPolicy struct {
+	Policy   string `json:"policy"`
+	Key      string `json:"key,omitempty"`
+	Decision string `json:"decision"`
+	DryRun   bool   `json:"dry_run,omitempty"`
+	Weight   int64  `json:"weight,omitempty"`
+	shareReport
+	Source string `json:"source,omitempty"`
+}
