@@ -1,0 +1,192 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestReader_reports_bad_files(t *testing.T) {
+	plain, err := os.ReadFile(nasaLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := make([]byte, 4<<20)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	copy(noise, "\x7fELF")
+	cutGzip, cutZstd := gzipped(t, string(plain)), zstandard(t, string(plain))
+	tests := []struct {
+		name    string
+		content []byte
+		least   int64 // entries
+		err     string
+	}{
+		{"empty", nil, 0, ""},
+		{"blank", []byte("\n \n\t\n"), 0, ""},
+		{"binary", noise, 0, errNoLog.Error()},
+		{"one long line without end", make([]byte, 8<<20), 0, ""},
+		{"gzip cut off", cutGzip[:len(cutGzip)*3/4], 100, "unexpected EOF"},
+		{"gzip cut off in its head", cutGzip[:5], 0, "unexpected EOF"},
+		{"gzip with rubbish behind", append(bytes.Clone(cutGzip), noise[:100]...), 400, "gzip: invalid header"},
+		{"zstd cut off", cutZstd[:len(cutZstd)*3/4], 0, "unexpected EOF"},
+		{"xz", []byte("\xfd7zXZ\x00\x00"), 0, "this is xz: " + errUnreadable.Error()},
+		{"UTF-16", []byte("\xff\xfe1\x00"), 0, "this is UTF-16: " + errUnreadable.Error()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, o := range []Options{
+				{Files: []string{writeFile(t, "log", tt.content)}},
+				{Files: []string{"-"}, Stdin: bytes.NewReader(tt.content)},
+			} {
+				entries, s := readAll(t, o)
+				if int64(len(entries)) < tt.least || s.Entries != int64(len(entries)) {
+					t.Errorf("%d entries", len(entries))
+				}
+				if err := s.Files[0].Err; (err == nil) != (tt.err == "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
+					t.Errorf("error %v, want %s", err, tt.err)
+				}
+				if total := s.Total(); total.Lines != total.Malformed+s.Entries+total.Formats[Other] || total.Lines > 2*hopeless {
+					t.Errorf("lines do not add up: %+v", total)
+				}
+				if s.Entries == 0 && len(s.Warnings()) == 0 {
+					t.Error("no warning")
+				}
+			}
+		})
+	}
+}
+
+// failing is a disk that fails after some text.
+type failing struct{ text io.Reader }
+
+var errDisk = errors.New("disk failed")
+
+func (f failing) Read(p []byte) (int, error) {
+	n, err := f.text.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errDisk
+	}
+	return n, err
+}
+
+func TestReader_keeps_what_it_read_before_an_error(t *testing.T) {
+	log := clfLine(1, "a") + clfLine(2, "a") + clfLine(3, "a")[:50]
+	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
+	if order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) {
+		t.Errorf("%s, %v", order(entries), s.Files[0].Err)
+	}
+}
+
+func TestReader_skips_lines_that_are_too_long(t *testing.T) {
+	fits := fmt.Sprintf("a - - [%s] \"GET /%%s HTTP/1.1\" 200 5\n", clfTime(2))
+	room := maxLine - len(fits) + len("%s") + len("\n")
+	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
+		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
+	entries, s := readText(t, log)
+	if len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5 {
+		t.Fatalf("%d entries, %v", len(entries), s.Warnings())
+	}
+	if s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB") {
+		t.Errorf("%+v", s.Total())
+	}
+}
+
+func TestReader_shows_the_first_malformed_lines_and_no_escapes(t *testing.T) {
+	var log strings.Builder
+	for i := range 9 {
+		fmt.Fprintf(&log, "%s\x1b]0;owned\a\u202e<script>%d%s\n", clfLine(i, "a"), i, strings.Repeat("é", 500))
+	}
+	entries, s := readText(t, log.String())
+	if len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed {
+		t.Fatalf("%d entries, %+v", len(entries), s)
+	}
+	for i, m := range s.Malformed {
+		if want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i); !strings.HasPrefix(m.Text, want) || m.Line.Line != int64(2*i+2) {
+			t.Errorf("%+v", m)
+		}
+		if utf8.RuneCountInString(m.Text) > shownText {
+			t.Errorf("%d characters", utf8.RuneCountInString(m.Text))
+		}
+	}
+	for _, warning := range s.Warnings() {
+		if strings.ContainsAny(warning, "\x1b\a\n\u202e") {
+			t.Errorf("acts on a terminal: %q", warning)
+		}
+	}
+}
+
+func TestReader_warns_where_clients_fold_into_one(t *testing.T) {
+	tests := []struct {
+		name, client, want string
+	}{
+		{"redacted", "REDACTED", "client_ip is redacted in 150 requests"},
+		{"missing", "", "150 requests have no client"},
+		{"masked", "10.1.2.0", "as if masked"},
+		{"masked, IPv6", "2001:db8::", "as if masked"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			line := strings.ReplaceAll(caddyLine("1750000000.5", tt.client), `"remote_ip":"10.0.0.1",`, "")
+			_, s := readText(t, strings.Repeat(line, 150))
+			if all := strings.Join(s.Warnings(), "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("warnings are %s", all)
+			}
+		})
+	}
+}
+
+func TestSummary_warns_of_redacted_headers_that_are_used(t *testing.T) {
+	_, s := readText(t, caddyLine("1750000000.5", "a"))
+	if got := s.Warnings(); len(got) != 0 {
+		t.Errorf("none is used: %v", got)
+	}
+	if got := s.Warnings("x-api-key", "authorization"); len(got) != 1 || !strings.HasPrefix(got[0], "Authorization is redacted in 1 request") {
+		t.Errorf("one is used: %v", got)
+	}
+}
+
+// long repeats a line without holding them all.
+type long struct {
+	line string
+	n    int
+	rest string
+}
+
+func (l *long) Read(p []byte) (int, error) {
+	if l.rest == "" {
+		if l.n == 0 {
+			return 0, io.EOF
+		}
+		l.n--
+		l.rest = l.line
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+func TestReader_holds_long_lines_within_bounds(t *testing.T) {
+	line := strings.Replace(clfLine(1, "a"), "GET /1", "GET /"+strings.Repeat("x", 500_000), 1)
+	r, err := Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if bytes := r.open[0].window.bytes; bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes {
+		t.Errorf("%d bytes in the window, %d in all", bytes, m.HeapAlloc)
+	}
+}

@@ -1,0 +1,129 @@
+package accesslog
+
+import (
+	"math"
+	"strings"
+)
+
+// clf reads a line of Common or Combined Log Format:
+//
+//	client identity user [02/Jan/2006:15:04:05 -0700] "GET /path HTTP/1.1" 200 1234 "referer" "agent"
+//
+// where the last two and whatever follows them may be missing.
+func (p *parser) clf(text string, e *Entry) (Format, string) {
+	client, rest, found := strings.Cut(text, " ")
+	open := strings.IndexByte(rest, '[')
+	if !found || open < 0 || len(rest) < open+clockLength+2 || rest[open+1+clockLength] != ']' {
+		return Common, "neither JSON nor Common Log Format: no time in brackets"
+	}
+	var ok bool
+	if e.Time, ok = p.clock.read(rest[open+1 : open+1+clockLength]); !ok {
+		return Common, "the time in brackets is none"
+	}
+	e.Client = noneIfDash(client)
+	e.Remote = e.Client
+	_, user, _ := strings.Cut(rest[:open], " ")
+	e.User = noneIfDash(strings.TrimSpace(user))
+
+	rest = strings.TrimLeft(rest[open+clockLength+2:], " ")
+	if rest == "" || rest[0] != '"' {
+		return Common, "no request in quotes"
+	}
+	end := requestEnd(rest)
+	if end < 0 {
+		return Common, "no status after the request"
+	}
+	request := rest[1:end]
+	format := e.outcome(rest[end+2:])
+	if request == "" || request == "-" {
+		return Other, "" // the connection ended before a request came
+	}
+	e.request(unescape(request))
+	return format, ""
+}
+
+// requestEnd finds the quote that ends the request: one that a status follows, because a URI may
+// have quotes too. A quote behind a backslash counts only if there is no better one.
+func requestEnd(text string) int {
+	escaped := -1
+	for at := 1; at < len(text); at++ {
+		next := strings.IndexByte(text[at:], '"')
+		if next < 0 {
+			break
+		}
+		at += next
+		switch {
+		case !statusFollows(text[at+1:]):
+		case text[at-1] != '\\' || strings.HasSuffix(text[:at], `\\`):
+			return at
+		case escaped < 0:
+			escaped = at
+		}
+	}
+	return escaped
+}
+
+// statusFollows tells whether a text is a blank, a status and the end of a word.
+func statusFollows(text string) bool {
+	if strings.HasPrefix(text, " - ") || text == " -" {
+		return true
+	}
+	if len(text) < 4 || text[0] != ' ' || number(text[1:4]) < 0 {
+		return false
+	}
+	return len(text) == 4 || text[4] == ' '
+}
+
+// outcome reads what follows the request.
+func (e *Entry) outcome(text string) Format {
+	status, text, _ := strings.Cut(text, " ")
+	size, text, _ := strings.Cut(text, " ")
+	e.Status = max(0, number(status)) // a dash is 0
+	e.Size = length(size)
+	if text == "" || text[0] != '"' {
+		return Common
+	}
+	referer, text := quoted(text)
+	agent, _ := quoted(strings.TrimPrefix(text, " "))
+	e.referer, e.agent = noneIfDash(referer), noneIfDash(agent)
+	return Combined
+}
+
+// length reads a count of bytes: 0 for a dash and for anything but a number.
+func length(text string) int64 {
+	var n int64
+	for i := range len(text) {
+		d := text[i] - '0'
+		if d > 9 {
+			return 0
+		}
+		if n > (math.MaxInt64-9)/10 {
+			return math.MaxInt64
+		}
+		n = 10*n + int64(d)
+	}
+	return n
+}
+
+// request splits a request line. The protocol may be missing, the URI may have blanks.
+func (e *Entry) request(line string) {
+	if at := strings.LastIndexByte(line, ' '); at >= 0 && strings.HasPrefix(line[at+1:], "HTTP/") {
+		line, e.Proto = strings.TrimRight(line[:at], " "), line[at+1:]
+	}
+	method, uri, found := strings.Cut(line, " ")
+	if !found || !isMethod(method) {
+		e.URI = line
+		return
+	}
+	e.Method, e.URI = method, strings.TrimSpace(uri)
+}
+
+// isMethod tells whether a word may be a method: letters, and signs as in VERSION-CONTROL.
+func isMethod(word string) bool {
+	for i := range len(word) {
+		if c := word[i] | 0x20; (c < 'a' || c > 'z') && word[i] != '-' && word[i] != '_' {
+			return false
+		}
+	}
+	return word != "" && len(word) <= 32
+}

@@ -1,0 +1,133 @@
+package accesslog
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync/atomic"
+)
+
+// waiting is a file that has been looked at.
+type waiting struct {
+	index  int
+	begins int64         // the time of its first entry
+	stream io.ReadCloser // what cannot be opened a second time is open already
+}
+
+// close closes a stream that nobody is going to read.
+func (w *waiting) close() {
+	if w.stream != nil {
+		_ = w.stream.Close()
+	}
+}
+
+// look finds out when a file begins, without which a stream that cannot be read twice has to be
+// among the first that are opened.
+func (r *Reader) look(index int, name string) (*waiting, error) {
+	w := &waiting{index: index, begins: math.MinInt64}
+	if name == "-" {
+		if r.options.Stdin == nil {
+			return nil, errors.New("there is no standard input to read")
+		}
+		w.stream, r.options.Stdin, r.total = io.NopCloser(r.options.Stdin), nil, -1
+		return w, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", Printable(name, 200))
+	case !info.Mode().IsRegular():
+		r.total = -1
+		w.stream, err = os.Open(name)
+		return w, err
+	case r.total >= 0:
+		r.total += info.Size()
+	}
+	w.begins, err = beginning(name)
+	return w, err
+}
+
+// openDue opens the files whose time has come: those that begin before the next entry of those that
+// are open.
+func (r *Reader) openDue() {
+	for len(r.waiting) > 0 {
+		w := r.waiting[0]
+		if len(r.open) > 0 && w.begins > r.open[0].window.first().Time {
+			return
+		}
+		r.waiting = r.waiting[1:]
+		r.begin(w)
+	}
+}
+
+// begin opens a file and reads as much as its window may hold.
+func (r *Reader) begin(w *waiting) {
+	report := &r.summary.Files[w.index]
+	if w.stream == nil {
+		file, err := os.Open(report.Name)
+		if err != nil {
+			report.Err = err
+			return
+		}
+		w.stream = file
+	}
+	s := &source{index: w.index, report: report, malformed: r.summary.malformed, entry: r.entry}
+	s.open(w.stream, &counter{w.stream, &r.read})
+	s.fill(r.share())
+	if s.window.size() == 0 {
+		s.close()
+		return
+	}
+	heap.Push(&r.open, s)
+}
+
+// counter counts what is read through it.
+type counter struct {
+	io.Reader
+
+	read *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// sources is a heap of open files, each with an entry at least. The file with the earliest one is
+// the first; of equal ones, that which was named before.
+type sources []*source
+
+func (s sources) Len() int      { return len(s) }
+func (s sources) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+
+func (s sources) Less(i, j int) bool {
+	return cmp.Or(
+		cmp.Compare(s[i].window.first().Time, s[j].window.first().Time),
+		cmp.Compare(s[i].index, s[j].index),
+	) < 0
+}
+
+// Push implements heap.Interface.
+func (s *sources) Push(x any) {
+	if source, ok := x.(*source); ok {
+		*s = append(*s, source)
+	}
+}
+
+// Pop implements heap.Interface.
+func (s *sources) Pop() any {
+	last := len(*s) - 1
+	source := (*s)[last]
+	(*s)[last] = nil
+	*s = (*s)[:last]
+	return source
+}

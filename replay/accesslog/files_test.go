@@ -1,0 +1,63 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestReader_merges_files(t *testing.T) {
+	write := func(name string, seconds ...int) string {
+		var log strings.Builder
+		for _, s := range seconds {
+			log.WriteString(clfLine(s, "a"))
+		}
+		return writeFile(t, name, []byte(log.String()))
+	}
+	tests := []struct {
+		name  string
+		files []string
+		stdin string
+		want  string
+	}{
+		{"side by side", []string{write("a", 1, 3, 5), write("b", 2, 4, 6)}, "", "1 2 3 4 5 6"},
+		{"one after the other", []string{write("a", 1, 2), write("b", 3, 4), write("c", 5)}, "", "1 2 3 4 5"},
+		{"named the wrong way round", []string{write("b", 3, 4), write("a", 1, 2)}, "", "1 2 3 4"},
+		{"the beginning is not its first line", []string{write("a", 1, 2, 3), write("b", 9, 2, 1)}, "", "1 1 2 2 3 9"},
+		{"with stdin", []string{write("a", 1, 3), "-"}, clfLine(2, "a") + clfLine(4, "a"), "1 2 3 4"},
+		{"with an empty one", []string{write("a"), write("b", 1)}, "", "1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, s := readAll(t, Options{Files: tt.files, Stdin: strings.NewReader(tt.stdin)})
+			if got := order(entries); got != tt.want || s.Late != 0 {
+				t.Errorf("got %s, %d late; want %s", got, s.Late, tt.want)
+			}
+		})
+	}
+}
+
+func TestReader_opens_a_file_when_its_time_has_come(t *testing.T) {
+	var files []string
+	for day := range 20 {
+		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))
+	}
+	r, err := Open(Options{Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err = r.Next(); err != nil {
+			break
+		}
+		if len(r.open) > 2 {
+			t.Fatalf("%d files are open", len(r.open))
+		}
+	}
+	if s := r.Summary(); s.Entries != 40 {
+		t.Errorf("%d entries", s.Entries)
+	}
+	if read, total := r.Progress(); read != total || total == 0 {
+		t.Errorf("%d of %d bytes", read, total)
+	}
+}

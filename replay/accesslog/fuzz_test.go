@@ -1,0 +1,91 @@
+package accesslog
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FuzzLine reads any line twice, as a parser that has learned from the first may take another way.
+func FuzzLine(f *testing.F) {
+	for _, line := range []string{
+		clfLine(1, "a"), strings.TrimSpace(clfLine(1, "a")) + ` "-" "x\"\x41\\"`, `a - - [` + clfTime(1) + `] "\" 200 1`,
+		caddyLine("1750000000.5", "1.2.3.4"), caddyLine(`"2025-06-15T15:06:40Z"`, `"\u001b`), `{"when":"15/Jun/2025:15:06:40 +0000","request":{"uri":"\""},"size":1}`,
+		`{"":{}`, `{"a":"\`, `{"ts":1e9,"request":{"headers":{"A":["b",1,{}],"B":"c","d":[}},"client_ip":""},"duration":-1e99,"size":1}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var p parser
+		var h headers
+		for range 2 {
+			e := &Entry{}
+			format, reason := p.parse(text, e)
+			if format >= formats || format == Other && reason != "" {
+				t.Fatalf("format %d, reason %q", format, reason)
+			}
+			if format == Other || reason != "" {
+				continue
+			}
+			if at := time.UnixMicro(e.Time).UTC(); at.Year() < 1990 || at.Year() > 2099 {
+				t.Fatalf("%v", at)
+			}
+			if e.Size < 0 || e.Status < 0 || e.Status > 999 {
+				t.Fatalf("%+v", e)
+			}
+			h.fill(e)
+			s := Summary{Redacted: map[string]int64{}}
+			s.countRedacted(e)
+			var c clients
+			if c.see(e); (c.missing == 1) != (e.Client == "") {
+				t.Fatalf("client %q is not counted", e.Client)
+			}
+		}
+	})
+}
+
+func FuzzPrintable(f *testing.F) {
+	f.Add("a\x1b[31m\u202e", 5)
+	f.Add("é\xff", 1)
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		shown := Printable(text, most)
+		if utf8.RuneCountInString(shown) > max(0, most) || !utf8.ValidString(shown) {
+			t.Fatalf("%q", shown)
+		}
+		if strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Fatalf("%q", shown)
+		}
+	})
+}
+
+// FuzzMembers compares the walk through an object with the standard library.
+func FuzzMembers(f *testing.F) {
+	for _, text := range []string{
+		`{}`, ` { "a" : 1 , "b":[{"c":"}]\""}],"\u0061":null} `, caddyLine("1750000000.5", "1.2.3.4"), `{"a":1,}`, `{"a":1}}`, `{"a\\":{"b":"\\\""},"c":"é"}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want map[string]json.RawMessage
+		valid := json.Unmarshal([]byte(text), &want) == nil && want != nil
+		got := map[string]string{}
+		m := members{text: text}
+		for m.next() {
+			got[unquote(`"`+m.key+`"`)] = m.value
+		}
+		if !valid || !utf8.ValidString(text) {
+			return
+		}
+		if m.broken || m.skipSpace() != 0 || len(got) != len(want) {
+			t.Fatalf("%s: got %v, broken %v", text, got, m.broken)
+		}
+		for key, value := range want {
+			if got[key] != string(value) {
+				t.Fatalf("%s: %q is %s, want %s", text, key, got[key], value)
+			}
+		}
+	})
+}

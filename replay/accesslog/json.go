@@ -1,0 +1,125 @@
+package accesslog
+
+import "strings"
+
+// line is what a line of JSON tells beside the entry. The values are as they are written.
+type line struct {
+	time     string
+	rank     int // of the key that time is from, less is better
+	duration string
+	request  bool // there is a request in it
+	served   bool // and how it was answered, as only access logs tell
+}
+
+// usualTimes are the keys under which a time is looked for, the best first.
+var usualTimes = [...]string{"ts", "time", "timestamp", "@timestamp"}
+
+// json reads a line of Caddy's JSON access log. Keys that Caddy's encoder can rename (time, level,
+// message, logger) may have any name; the members of the request may stand at the top too, with or
+// without a prefix, as tools that flatten objects leave them.
+func (p *parser) json(text string, e *Entry) (Format, string) {
+	found := line{rank: len(usualTimes)}
+	m := members{text: text}
+	for m.next() {
+		p.member(m.key, m.value, e, &found)
+	}
+	if m.broken || m.skipSpace() != 0 {
+		return CaddyJSON, "broken JSON"
+	}
+	if !found.request || !found.served {
+		return Other, ""
+	}
+	if e.Client == "" {
+		e.Client = e.Remote
+	}
+	var ok bool
+	if e.Time, ok = p.time(found.time); !ok {
+		if e.Time, ok = p.findTime(text); !ok {
+			return CaddyJSON, "no time that can be read"
+		}
+	}
+	e.Time -= p.duration.read(found.duration)
+	return CaddyJSON, ""
+}
+
+// member takes one member of a line.
+func (p *parser) member(key, value string, e *Entry, found *line) {
+	switch key {
+	case "request":
+		m := members{text: value}
+		for m.next() {
+			found.request = e.ofRequest(m.key, m.value) || found.request
+		}
+	case "status":
+		e.Status = int(min(length(value), 999))
+	case "size":
+		e.Size, found.served = length(value), true
+	case "user_id":
+		e.User, found.served = unquote(value), true
+	case "bytes_read", "resp_headers":
+		found.served = true
+	case "duration":
+		found.duration = value
+	case p.timeKey:
+		found.time, found.rank = value, -1
+	default:
+		for rank, usual := range usualTimes[:max(0, found.rank)] {
+			if key == usual {
+				found.time, found.rank = value, rank
+				return
+			}
+		}
+		found.served = found.served || servedBy(value)
+		found.request = e.ofRequest(flat(key), value) || found.request
+	}
+}
+
+// servedBy recognizes the message and the logger of an access log, whatever keys they are under.
+func servedBy(value string) bool {
+	return value == `"handled request"` || strings.HasPrefix(value, `"http.log.access`)
+}
+
+// flat is the name of a member of the request that stands at the top.
+func flat(key string) string {
+	const prefix = "request"
+	if len(key) > len(prefix)+1 && key[:len(prefix)] == prefix && strings.IndexByte("._>-", key[len(prefix)]) >= 0 {
+		return key[len(prefix)+1:]
+	}
+	return key
+}
+
+// ofRequest takes a member of the request and tells whether it is one that makes a request.
+func (e *Entry) ofRequest(key, value string) bool {
+	switch key {
+	case "client_ip":
+		e.Client = unquote(value)
+	case "remote_ip":
+		e.Remote = unquote(value)
+	case "remote_addr": // of Caddy before 2.5
+		if e.Remote == "" {
+			e.Remote = withoutPort(unquote(value))
+		}
+	case "proto":
+		e.Proto = unquote(value)
+	case "method":
+		e.Method = unquote(value)
+	case "host":
+		e.Host = unquote(value)
+	case "uri":
+		e.URI = unquote(value)
+	case "headers":
+		e.headers = value
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// withoutPort is the address before a port.
+func withoutPort(address string) string {
+	if at := strings.LastIndexByte(address, ':'); at >= 0 {
+		address = address[:at]
+	}
+	return strings.Trim(address, "[]")
+}

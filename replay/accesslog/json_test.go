@@ -1,0 +1,158 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2/modules/logging"
+)
+
+// ended is when the requests of these tests ended; they took 1.5 s.
+var ended = time.Date(2025, 6, 15, 15, 6, 41, 500_000_000, time.UTC)
+
+// encode writes a line as Caddy does under settings of its encoder.
+func encode(t *testing.T, c logging.LogEncoderConfig, took time.Duration) string {
+	t.Helper()
+	encoder := zapcore.NewJSONEncoder(c.ZapcoreEncoderConfig())
+	b, err := encoder.EncodeEntry(
+		zapcore.Entry{Time: ended, LoggerName: "http.log.access.log0", Message: "handled request"},
+		[]zapcore.Field{
+			{Key: "request", Type: zapcore.InlineMarshalerType, Interface: request{}},
+			{Key: "duration", Type: zapcore.DurationType, Integer: int64(took)},
+			{Key: "size", Type: zapcore.Int64Type, Integer: 5},
+			{Key: "status", Type: zapcore.Int64Type, Integer: 200},
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// request is flattened: its members stand at the top of the line.
+type request struct{}
+
+func (request) MarshalLogObject(enc zapcore.ObjectEncoder) error {
+	enc.AddString("client_ip", "1.2.3.4")
+	enc.AddString("uri", "/\t\"é")
+	return nil
+}
+
+func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
+	for format, lost := range map[string]int64{ // microseconds that the format does not write
+		"": 0, "unix_seconds_float": 0, "unix_milli_float": 0, "unix_nano": 0, "iso8601": 0, "rfc3339": 500_000, "rfc3339_nano": 0,
+		"wall": 500_000, "wall_milli": 0, "wall_nano": 0, "common_log": 500_000, time.RFC1123: 500_000, time.ANSIC: 500_000,
+		time.UnixDate: 500_000, "02.01.2006 15:04:05.000": 0, "2006-01-02 15:04:05.000 -0700": 0,
+	} {
+		for _, key := range []string{"", "time", "@timestamp", "when"} {
+			c := logging.LogEncoderConfig{TimeFormat: format}
+			if key != "" {
+				c.TimeKey = &key
+			}
+			t.Run(format+"/"+key, func(t *testing.T) {
+				line := encode(t, c, 1500*time.Millisecond)
+				entries, s := readText(t, line+line)
+				if len(entries) != 2 {
+					t.Fatalf("%s: %v", line, s.Warnings())
+				}
+				for _, e := range entries {
+					if e.Time != second-lost {
+						t.Errorf("%s: %d µs early, want %d", line, second-e.Time, lost)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestReader_reads_every_duration_format(t *testing.T) {
+	for _, format := range []string{"", "s", "ms", "ns", "string"} {
+		t.Run(format, func(t *testing.T) {
+			line := encode(t, logging.LogEncoderConfig{DurationFormat: format}, 1500*time.Millisecond)
+			entries, _ := readText(t, line)
+			if len(entries) != 1 || entries[0].Time != second {
+				t.Errorf("%s: %+v", line, entries)
+			}
+		})
+	}
+}
+
+func TestDurations_learn_their_unit_from_the_file(t *testing.T) {
+	tests := []struct {
+		name   string
+		values string
+		want   string // microseconds
+	}{
+		{"seconds", "0.25 1 2", "250000 1000000 2000000"},
+		{"milliseconds, one of them long", "5 7 60000", "5000 7000 60000000"},
+		{"nanoseconds, one of them short", "181000 5000000 900", "181 5000 0"},
+		{"text", `"1.5ms" "2s" "x"`, "1500 2000000 0"},
+		{"nonsense", "-1 null 1e300 [1] 80000000000000", "0 0 0 0 80000000000"},
+		{"longer than a day", "0.5 86401", "500000 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var d durations
+			var got []string
+			for value := range strings.FieldsSeq(tt.values) {
+				got = append(got, fmt.Sprint(d.read(value)))
+			}
+			if all := strings.Join(got, " "); all != tt.want {
+				t.Errorf("got %s, want %s", all, tt.want)
+			}
+		})
+	}
+}
+
+func TestReader_reads_a_line_of_Caddy(t *testing.T) {
+	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
+	if len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1 {
+		t.Fatalf("%v", s.Warnings())
+	}
+	e := entries[0]
+	want := Entry{Time: second, Client: "2001:db8::1", Remote: "10.0.0.1", Method: "GET", Host: "example.com",
+		URI: "/a?b=1", Proto: "HTTP/1.1", Status: 200, Size: 2}
+	if !sameEntry(&e, &want) {
+		t.Errorf("got %+v", e)
+	}
+	if got := fmt.Sprint(e.Header); got != "map[Accept:[*/* b] Authorization:[REDACTED] User-Agent:[Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36] X-Api-Key:[k1]]" {
+		t.Errorf("header %s", got)
+	}
+	if fmt.Sprint(s.Redacted) != "map[Authorization:1]" {
+		t.Errorf("redacted %v", s.Redacted)
+	}
+}
+
+func TestReader_takes_renamed_and_flattened_keys(t *testing.T) {
+	for name, line := range map[string]string{
+		"all of the encoder's": `{"lvl":"info","at":"2025-06-15T15:06:40Z","who":"x","text":"handled request","request":{"client_ip":"1.2.3.4"}}`,
+		"flattened":            `{"ts":1750000000,"client_ip":"1.2.3.4","uri":"/","size":1}`,
+		"flattened by dots":    `{"ts":1750000000,"request.client_ip":"1.2.3.4","request.uri":"/","size":1}`,
+		"flattened by >":       `{"ts":1750000000,"request>client_ip":"1.2.3.4","request>uri":"/","size":1}`,
+		"no client_ip":         `{"ts":1750000000,"request":{"remote_ip":"1.2.3.4"},"size":1}`,
+		"an old Caddy":         `{"ts":1750000000,"request":{"remote_addr":"1.2.3.4:567"},"size":1}`,
+		"blanks everywhere":    ` { "ts" : 1750000000 , "request" : { "client_ip" : "1.2.3.4" } , "size" : 1 } `,
+		"two times":            `{"time":"2024-06-15T15:06:40Z","request":{"client_ip":"1.2.3.4"},"size":1,"ts":1750000000}`,
+	} {
+		entries, s := readText(t, line)
+		if len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4" {
+			t.Errorf("%s: %+v %v", name, entries, s.Warnings())
+		}
+	}
+}
+
+func TestReader_counts_messages_apart(t *testing.T) {
+	entries, s := readText(t, strings.Join([]string{
+		`{"level":"info","ts":1750000000.5,"msg":"serving initial configuration"}`,
+		`{"level":"error","ts":1750000000.5,"logger":"http.log.error","msg":"x","request":{"client_ip":"1.2.3.4"},"duration":0.1,"status":500,"err_id":"x"}`,
+		`{"level":"debug","ts":1750000000.5,"logger":"http.handlers.reverse_proxy","msg":"upstream roundtrip","request":{"client_ip":"1.2.3.4"},"status":200}`,
+		``,
+		` {}`,
+	}, "\n"))
+	if total := s.Total(); len(entries) != 0 || total.Formats[Other] != 5 || total.Malformed != 0 || total.Lines != 5 {
+		t.Errorf("%d entries, %+v", len(entries), total)
+	}
+}

@@ -1,0 +1,144 @@
+package accesslog
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// members walks through the members of a JSON object without building anything: keys and values
+// are parts of the text. It is lenient within nested values, of which it sees only where they end.
+type members struct {
+	text  string
+	at    int
+	begun bool
+
+	key   string // as written, without its quotes
+	value string // as written, a string with its quotes
+
+	broken bool // what stopped the walk was not the end of the object
+}
+
+// next goes to the next member, if there is one.
+func (m *members) next() bool {
+	opening := byte(',')
+	if !m.begun {
+		m.begun, opening = true, '{'
+	}
+	switch c := m.skipSpace(); {
+	case c == '}' && opening == ',':
+		m.at++
+		return false
+	case c != opening:
+		m.broken = true
+		return false
+	}
+	m.at++
+	if c := m.skipSpace(); c == '}' && opening == '{' {
+		m.at++
+		return false
+	}
+	return m.member()
+}
+
+// member reads a key and its value.
+func (m *members) member() bool {
+	m.broken = true
+	from := m.at
+	if m.skipSpace() != '"' || !m.skipString() {
+		return false
+	}
+	m.key = m.text[from+1 : m.at-1]
+	if m.skipSpace() != ':' {
+		return false
+	}
+	m.at++
+	m.skipSpace()
+	from = m.at
+	if !m.skipValue() {
+		return false
+	}
+	m.value = m.text[from:m.at]
+	m.broken = false
+	return true
+}
+
+// skipSpace returns what comes after blanks, 0 for the end.
+func (m *members) skipSpace() byte {
+	for ; m.at < len(m.text); m.at++ {
+		switch c := m.text[m.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// skipString goes behind the string that begins here.
+func (m *members) skipString() bool {
+	for m.at++; ; m.at++ {
+		quote := strings.IndexByte(m.text[m.at:], '"')
+		if quote < 0 {
+			return false
+		}
+		if backslash := strings.IndexByte(m.text[m.at:m.at+quote], '\\'); backslash >= 0 {
+			if m.at += backslash + 1; m.at >= len(m.text)-1 {
+				return false
+			}
+			continue // behind the escaped character
+		}
+		m.at += quote + 1
+		return true
+	}
+}
+
+// skipValue goes behind the value that begins here, however deep it is.
+func (m *members) skipValue() bool {
+	from := m.at
+	for depth := 0; m.at < len(m.text); {
+		switch m.text[m.at] {
+		case '"':
+			if !m.skipString() {
+				return false
+			}
+		case '{', '[':
+			depth++
+			m.at++
+			continue
+		case '}', ']':
+			if depth--; depth < 0 {
+				return m.at > from
+			}
+			m.at++
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return m.at > from
+			}
+			m.at++
+			continue
+		default:
+			m.at++
+			continue
+		}
+		if depth == 0 {
+			return true
+		}
+	}
+	return false // an object does not end with a value
+}
+
+// unquote is the text of a JSON string, empty for any other value.
+func unquote(value string) string {
+	if len(value) < 2 || value[0] != '"' {
+		return ""
+	}
+	inner := value[1 : len(value)-1]
+	if strings.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	var text string
+	if json.Unmarshal([]byte(value), &text) != nil {
+		return inner
+	}
+	return text
+}

@@ -1,0 +1,68 @@
+package accesslog
+
+import "strings"
+
+// quoted reads a text in quotes and returns what follows it. A quote that is never closed, as in
+// lines that were cut off, reaches to the end.
+func quoted(text string) (value, rest string) {
+	if text == "" || text[0] != '"' {
+		return "", text
+	}
+	for at := 1; at < len(text); at++ {
+		switch text[at] {
+		case '\\':
+			at++
+		case '"':
+			return unescape(text[1:at]), text[at+1:]
+		}
+	}
+	return unescape(text[1:]), ""
+}
+
+// unescape undoes the escapes of Apache and nginx: \" \\ \n \r \t \b \v and \x22. A backslash
+// before anything else is one.
+func unescape(text string) string {
+	at := strings.IndexByte(text, '\\')
+	if at < 0 {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for at >= 0 {
+		b.WriteString(text[:at])
+		char, length := escape(text[at:])
+		b.WriteByte(char)
+		text = text[at+length:]
+		at = strings.IndexByte(text, '\\')
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// escape reads the escape at the beginning of a text and tells its length.
+func escape(text string) (char byte, length int) {
+	if len(text) < 2 {
+		return '\\', 1
+	}
+	const names, meanings = `"\nrtbv`, "\"\\\n\r\t\b\v"
+	if i := strings.IndexByte(names, text[1]); i >= 0 {
+		return meanings[i], 2
+	}
+	if text[1] == 'x' && len(text) >= 4 {
+		if high, low := hex(text[2]), hex(text[3]); high < 16 && low < 16 {
+			return high<<4 | low, 4
+		}
+	}
+	return '\\', 1
+}
+
+// hex is the value of a digit, 16 if it is none.
+func hex(digit byte) byte {
+	switch lower := digit | 0x20; {
+	case digit >= '0' && digit <= '9':
+		return digit - '0'
+	case lower >= 'a' && lower <= 'f':
+		return lower - 'a' + 10
+	}
+	return 16
+}

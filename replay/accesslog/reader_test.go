@@ -1,0 +1,151 @@
+package accesslog
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReader_reads_a_real_log(t *testing.T) {
+	plain, err := os.ReadFile(nasaLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(plain) / 2
+	half += strings.IndexByte(string(plain[half:]), '\n') + 1
+	tests := []struct {
+		name    string
+		content []byte
+		packing string
+	}{
+		{"plain", plain, "plain"},
+		{"gzip", gzipped(t, string(plain)), "gzip"},
+		{"zstd", zstandard(t, string(plain)), "zstd"},
+		{"gzip in two parts", append(gzipped(t, string(plain[:half])), gzipped(t, string(plain[half:]))...), "gzip"},
+		{"zstd in two parts", append(zstandard(t, string(plain[:half])), zstandard(t, string(plain[half:]))...), "zstd"},
+		{"with a byte order mark", append([]byte("\xef\xbb\xbf"), plain...), "plain"},
+		{"with the line ends of Windows", []byte(strings.ReplaceAll(string(plain), "\n", "\r\n")), "plain"},
+		{"without the last line end", []byte(strings.TrimSuffix(string(plain), "\n")), "plain"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}})
+			if len(entries) != 400 || s.Files[0].Formats[Common] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
+				t.Fatalf("%d entries of %+v: %v", len(entries), s.Files, s.Warnings())
+			}
+			first := entries[0]
+			if first.Client != "pppa006.compuserve.com" || first.URI != "/images/launch-logo.gif" || first.Size != 1713 ||
+				!time.UnixMicro(first.Time).Equal(time.Date(1995, 8, 1, 6, 0, 0, 0, time.UTC)) || first.Line.Line != 1 {
+				t.Errorf("first entry %+v", first)
+			}
+		})
+	}
+}
+
+func TestReader_sorts_within_the_window(t *testing.T) {
+	tests := []struct {
+		name    string
+		seconds []int
+		window  int
+		want    string
+		late    int64
+	}{
+		{"in order", []int{1, 2, 3}, 2, "1 2 3", 0},
+		{"swapped", []int{2, 1, 4, 3}, 2, "1 2 3 4", 0},
+		{"one too early", []int{9, 1, 2, 3, 4}, 2, "1 2 3 4 9", 0},
+		{"a late one", []int{1, 2, 3, 4, 0, 5}, 2, "1 2 3 0@3 4 5", 1},
+		{"the clock was put back", []int{100, 101, 102, 50, 51, 103}, 2, "100 101 50@101 51@101 102 103", 2},
+		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 5, "1 2 3 4 5", 0},
+		{"a window of one", []int{2, 1}, 1, "2 1@2", 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var log strings.Builder
+			for _, s := range tt.seconds {
+				log.WriteString(clfLine(s, "a"))
+			}
+			entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
+			if got := order(entries); got != tt.want || s.Late != tt.late {
+				t.Errorf("got %s, %d late; want %s, %d late", got, s.Late, tt.want, tt.late)
+			}
+		})
+	}
+}
+
+func TestWindow_sorts_any_order_and_keeps_that_of_equals(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var w window
+		n := 1 + random.IntN(2000)
+		for line := range n {
+			w.push(&Entry{Time: int64(line/3 + random.IntN(40)*random.IntN(2)), Line: Position{Line: int64(line)}, bytes: 1})
+		}
+		last := &Entry{Time: -1}
+		for range n {
+			e := w.pop()
+			if e.before(last) {
+				t.Fatalf("%+v after %+v", e, last)
+			}
+			last = e
+		}
+		if w.size() != 0 || w.bytes != 0 || w.first() != nil {
+			t.Fatalf("left over: %+v", w)
+		}
+	}
+}
+
+func TestReader_hands_out_headers_of_their_own(t *testing.T) {
+	line := func(n int, more string) string {
+		return strings.TrimSuffix(clfLine(n, "a"), "\n") + more + "\n"
+	}
+	log := line(0, "") + line(1, ` "-" "one"`) + line(2, ` "there" "two"`) + line(3, ` "-" "-"`) +
+		caddyLine(`"2025-06-15T15:06:50Z"`, "b") + line(20, ` "-" "\"<script>\x1b[31m"`)
+	entries, _ := readText(t, log)
+	var got []string
+	for i := range entries {
+		got = append(got, fmt.Sprintf("%d %q", len(entries[i].Header), entries[i].Header.Get("User-Agent")))
+	}
+	want := `0 "", 1 "one", 2 "two", 0 "", 4 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", 1 "\"<script>\x1b[31m"`
+	if all := strings.Join(got, ", "); all != want {
+		t.Errorf("got  %s\nwant %s", all, want)
+	}
+	entries, _ = readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), SkipHeaders: true})
+	for i := range entries {
+		if entries[i].Header != nil {
+			t.Errorf("a header that was to be skipped: %v", entries[i].Header)
+		}
+	}
+}
+
+func TestOpen_refuses_what_it_cannot_open(t *testing.T) {
+	for name, o := range map[string]Options{
+		"missing":       {Files: []string{"testdata/no such file"}},
+		"directory":     {Files: []string{"testdata"}},
+		"no stdin":      {Files: []string{"-"}},
+		"stdin, twice":  {Files: []string{"-", "-"}, Stdin: strings.NewReader("")},
+		"one of two is": {Files: []string{nasaLog, "testdata/\x1b"}},
+	} {
+		if r, err := Open(o); err == nil {
+			t.Errorf("%s: opened %v", name, r)
+		}
+	}
+}
+
+func TestReader_ends_when_it_is_closed(t *testing.T) {
+	r, err := Open(Options{Files: []string{nasaLog}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []error{nil, io.EOF} {
+		if _, err := r.Next(); err != want { //nolint:errorlint // io.EOF itself is the contract
+			t.Fatalf("got %v, want %v", err, want)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

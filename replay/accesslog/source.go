@@ -1,0 +1,140 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+)
+
+// hopeless is the number of malformed lines after which a file without a request is given up: it is
+// no log, and may be large. A log that starts with other messages is not meant, so that these must
+// be fewer than one in ten; among binary data some lines are blank by chance.
+const hopeless = 1000
+
+// errNoLog is a file that is given up.
+var errNoLog = fmt.Errorf("this is no access log: none of the first %d lines can be read", hopeless)
+
+// source is one file that is being read.
+type source struct {
+	index  int // among the files
+	file   io.ReadCloser
+	text   io.ReadCloser
+	lines  lines
+	parser parser
+	window window
+	done   bool
+	report *FileReport
+
+	malformed func(line Position, reason, text string) // is told of each
+	entry     func() *Entry                            // an empty one
+	spare     *Entry                                   // one that no line has needed
+}
+
+// open starts to read a file. The source is usable after an error too: it is done.
+func (s *source) open(file io.ReadCloser, counted io.Reader) {
+	s.file = file
+	text, kind, err := unpack(counted)
+	s.report.Packing = kind
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.text, s.lines = text, newLines(text)
+}
+
+// fail ends the source; what it has in its window stays.
+func (s *source) fail(err error) {
+	s.done = true
+	if errors.Is(err, io.EOF) {
+		return
+	}
+	var path *os.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the report names the file already
+	}
+	s.report.Err = err
+}
+
+func (s *source) close() {
+	if s.text != nil {
+		_ = s.text.Close()
+	}
+	_ = s.file.Close()
+}
+
+// fill reads until the window holds as much as it may, of entries and of bytes.
+func (s *source) fill(entries, bytes int) {
+	for !s.done && (s.window.size() == 0 || s.window.size() < entries && s.window.bytes < bytes) {
+		s.step()
+	}
+}
+
+// step reads a line.
+func (s *source) step() {
+	text, tooLong, err := s.lines.next()
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.report.Lines++
+	if tooLong {
+		s.reject("longer than 1 MiB", string(text))
+		return
+	}
+	e := s.spare
+	if e == nil {
+		e = s.entry()
+	}
+	*e, s.spare = Entry{}, e
+	copied := string(text)
+	format, reason := s.parser.parse(copied, e)
+	if reason != "" {
+		s.reject(reason, copied)
+		return
+	}
+	s.report.Formats[format]++
+	if format == Other {
+		return
+	}
+	s.spare = nil
+	e.Line = Position{File: s.report.Name, Line: s.report.Lines}
+	e.bytes = len(copied)
+	s.window.push(e)
+}
+
+// reject counts a malformed line.
+func (s *source) reject(reason, text string) {
+	s.report.Malformed++
+	s.malformed(Position{File: s.report.Name, Line: s.report.Lines}, reason, text)
+	bad, other := s.report.Malformed, s.report.Formats[Other]
+	if bad >= hopeless && bad+other == s.report.Lines && other < bad/10 {
+		s.fail(errNoLog)
+	}
+}
+
+// beginning is the earliest time among a file's first lines, the earliest of all if it is not known.
+// It decides when the file is opened, so that of a year of daily logs only one or two are open at a
+// time.
+func beginning(name string) (int64, error) {
+	const most, mostBytes = 1000, 1 << 20
+	file, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	s := source{
+		report:    &FileReport{Name: name},
+		malformed: func(Position, string, string) {},
+		entry:     func() *Entry { return &Entry{} },
+	}
+	s.open(file, io.LimitReader(file, mostBytes))
+	defer s.close()
+	for !s.done && s.report.Lines < most && s.window.bytes < mostBytes {
+		s.step()
+	}
+	if first := s.window.first(); first != nil {
+		return first.Time, nil
+	}
+	return math.MinInt64, nil
+}
