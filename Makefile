@@ -11,7 +11,7 @@ GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
 # Modules of their own, so that their dependencies stay out of the root one.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod))
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod))
 
 # Pure Go throughout; only the race detector asks for a C compiler.
 export CGO_ENABLED = 0
@@ -39,6 +39,7 @@ test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
+	go -C deploy test -timeout $(TIMEOUT) ./...
 
 # Each target for so long; what is found goes to testdata/fuzz, to be kept as a test.
 FUZZTIME ?= 30s

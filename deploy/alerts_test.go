@@ -1,0 +1,196 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+)
+
+// alertCases are what Prometheus has read, as promqltest writes it, one value every 30 seconds, and the
+// alerts that fire then.
+var alertCases = []struct {
+	name   string
+	series []string
+	after  time.Duration
+	want   []string
+}{
+	{"nothing is wrong", []string{
+		`breaker_open{instance="a"} 0x40`,
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} 0+300x40`,
+		`store_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
+		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="timeout",instance="a"} 0x40`,
+		`memory_evictions_total{instance="a"} 0x40`,
+		`held_requests{instance="a"} 100x40`,
+	}, 20 * time.Minute, nil},
+
+	{"the breaker stays open", []string{`breaker_open{instance="a"} 0x4 1x16`, `breaker_open{instance="b"} 0x20`}, 10 * time.Minute, []string{"BreakerOpen a"}},
+	{"the breaker opens again and again", []string{`breaker_open{instance="a"} 1 1 0 1 1 1 0 1 1 0 1 1 1 0 1 1 0 1 1 1`}, 8 * time.Minute, []string{"BreakerOpen a"}},
+	{"the breaker was open for a minute", []string{`breaker_open{instance="a"} 0x4 1x2 0x16`}, 4 * time.Minute, nil},
+
+	{"one request in fifty times out", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
+	}, 12 * time.Minute, []string{"StoreErrors a"}},
+	{"one request in a thousand times out", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="timeout",instance="a"} 0+3x40`,
+	}, 12 * time.Minute, nil},
+	{"errors of a moment are over", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="timeout",instance="a"} 0x10 900x30`,
+	}, 9 * time.Minute, nil},
+	{"what the breaker kept back is no new error", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="breaker",instance="a"} 0+3000x40`,
+	}, 12 * time.Minute, nil},
+
+	{"Redis takes 100 ms", []string{
+		`store_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
+		`store_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
+		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
+	}, 16 * time.Minute, []string{"StoreSlow a"}},
+
+	{"the fallback decides", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 0+300x16`}, 10 * time.Minute, []string{"FallbackActive a api"}},
+	{"the fallback decided for a moment", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 300x16`}, 5 * time.Minute, nil},
+	{"requests fail open", []string{`decisions_total{policy="api",decision="failed_open",source="redis",instance="a"} 0+30x20`}, 6 * time.Minute, []string{"FailedOpen api"}},
+	{"requests fail closed", []string{`decisions_total{policy="api",decision="failed_closed",source="redis",instance="a"} 0+30x20`}, 6 * time.Minute, []string{"FailedClosed api"}},
+	{"a request failed closed", []string{`decisions_total{policy="api",decision="failed_closed",source="redis",instance="a"} 0x4 1x16`}, 4 * time.Minute, nil},
+
+	// 360 values are three hours.
+	{"a policy denies half instead of a tenth", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x360 324450+450x60`,
+		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0+100x360 36450+450x60`,
+		`decisions_total{policy="login",decision="allowed",source="redis",instance="a"} 0+900x420`,
+		`decisions_total{policy="login",decision="denied",source="redis",instance="a"} 0+100x420`,
+	}, 200 * time.Minute, []string{"PolicyDeniesMore api"}},
+	{"a policy never denied before", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x420`,
+		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} _x360 0+900x60`,
+	}, 200 * time.Minute, []string{"PolicyDeniesMore api"}},
+	{"a policy always denies half", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x420`,
+		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0+900x420`,
+	}, 200 * time.Minute, nil},
+	{"a policy with little traffic denies more", []string{
+		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+9x420`,
+		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0x360 0+9x60`,
+	}, 200 * time.Minute, nil},
+	{"a policy pretends to deny", []string{
+		`decisions_total{policy="api",decision="dry_run_allowed",source="redis",instance="a"} 0+900x420`,
+		`decisions_total{policy="api",decision="dry_run_denied",source="redis",instance="a"} 0x360 0+900x60`,
+	}, 200 * time.Minute, nil},
+
+	{"the in-process store is full", []string{`memory_evictions_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
+	{"the in-process store was full for a moment", []string{`memory_evictions_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
+	{"a limit cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
+	{"few limits cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
+	{"too many requests are held", []string{`held_requests{instance="a"} 60000x20`, `held_requests{instance="b"} 900x20`}, 8 * time.Minute, []string{"HoldsTooMany a"}},
+}
+
+func TestAlerts_fire_when_they_should_and_not_otherwise(t *testing.T) {
+	fired := map[string]bool{}
+	for _, c := range alertCases {
+		t.Run(c.name, func(t *testing.T) {
+			got := firing(t, c.series, c.after)
+			for _, alert := range got {
+				name, _, _ := strings.Cut(alert, " ")
+				fired[name] = true
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q fire, want %q", got, c.want)
+			}
+		})
+	}
+	for _, alert := range loadRules(t).alerts {
+		if !fired[strings.TrimPrefix(alert.Alert, alertPrefix)] {
+			t.Errorf("no case makes %s fire", alert.Alert)
+		}
+	}
+}
+
+const alertPrefix = "RedisRateLimit"
+
+// firing evaluates all rules every minute for so long and names the alerts that fire at the end, with
+// the instance, policy and option that they are about.
+func firing(t *testing.T, series []string, after time.Duration) []string {
+	t.Helper()
+	load := "load 30s\n"
+	for _, s := range series {
+		load += "\tcaddy_redis_ratelimit_" + strings.Replace(s, "{", `{job="caddy",`, 1) + "\n"
+	}
+	groups := ruleGroups(t, load)
+	for at := time.Duration(0); at <= after; at += time.Minute {
+		for _, group := range groups {
+			group.Eval(t.Context(), time.Unix(0, 0).Add(at))
+		}
+	}
+	return active(t, groups)
+}
+
+// ruleGroups are the groups of the rules' file, in the order in which they read one another, on what
+// promqltest's load has stored.
+func ruleGroups(t *testing.T, load string) []*rules.Group {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, load)
+	t.Cleanup(func() { _ = storage.Close() }) // its folder goes with it
+	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1e6)
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc: rules.EngineQueryFunc(engine, storage), Queryable: storage, Appendable: storage,
+		NotifyFunc:  func(context.Context, string, ...*rules.Alert) {},
+		ExternalURL: new(url.URL), Context: t.Context(), Logger: slog.New(slog.DiscardHandler),
+	})
+	groups, errs := manager.LoadGroups(time.Minute, labels.EmptyLabels(), "", nil, false, rulesFile)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	ordered := make([]*rules.Group, 0, len(groups)) // shares first: the alerts read them
+	for _, name := range []string{"caddy-redis-ratelimit-shares", "caddy-redis-ratelimit"} {
+		group := groups[rules.GroupKey(rulesFile, name)]
+		if group == nil {
+			t.Fatalf("there is no group %s", name)
+		}
+		ordered = append(ordered, group)
+	}
+	return ordered
+}
+
+// active lists the alerts that fire, and wants their texts complete.
+func active(t *testing.T, groups []*rules.Group) (found []string) {
+	t.Helper()
+	for _, group := range groups {
+		for _, rule := range group.Rules() {
+			if err := rule.LastError(); err != nil {
+				t.Errorf("%s: %v", rule.Name(), err)
+			}
+		}
+		for _, rule := range group.AlertingRules() {
+			for _, alert := range rule.ActiveAlerts() {
+				if alert.State != rules.StateFiring {
+					continue
+				}
+				name := strings.TrimPrefix(rule.Name(), alertPrefix)
+				for _, label := range []string{"instance", "policy", "option"} {
+					if value := alert.Labels.Get(label); value != "" {
+						name += " " + value
+					}
+				}
+				found = append(found, name)
+				if text := fmt.Sprint(alert.Annotations); strings.Contains(text, "<no value>") || strings.Contains(text, "error expanding") {
+					t.Errorf("%s says %s", name, text)
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,82 @@
+// Package deploy holds the dashboard and the rules to the metrics that the code really exports.
+package deploy
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
+)
+
+const (
+	dashboardFile = "grafana/redis-ratelimit.json"
+	rulesFile     = "prometheus/rules.yml"
+)
+
+func loadDashboard(t *testing.T) *dashboard.Dashboard {
+	t.Helper()
+	d, err := dashboard.Load(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ruleSet is what the rules ask, and what they are called.
+type ruleSet struct {
+	exprs   map[string]string // by the name of the rule
+	records []string
+	alerts  []rulefmt.Rule
+}
+
+func loadRules(t *testing.T) ruleSet {
+	t.Helper()
+	groups, errs := rulefmt.ParseFile(rulesFile, false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	set := ruleSet{exprs: map[string]string{}}
+	for _, group := range groups.Groups {
+		for _, rule := range group.Rules {
+			set.exprs[rule.Record+rule.Alert] = rule.Expr
+			if rule.Record != "" {
+				set.records = append(set.records, rule.Record)
+			} else {
+				set.alerts = append(set.alerts, rule)
+			}
+		}
+	}
+	return set
+}
+
+func TestDashboard_is_one_that_Grafana_imports(t *testing.T) {
+	d := loadDashboard(t)
+	if d.SchemaVersion != 39 || d.Title == "" {
+		t.Errorf("schema version %d, title %q", d.SchemaVersion, d.Title)
+	}
+	for _, p := range d.Panels {
+		if p.Type != "row" && (p.Description == "" || len(p.Targets) == 0 || p.FieldConfig.Defaults.Unit == "") {
+			t.Errorf("panel %q has no description, no query or no unit", p.Title)
+		}
+	}
+	if v := d.Templating.List; len(v) == 0 || v[0].Type != "datasource" {
+		t.Errorf("variables %v, want the data source first", v)
+	}
+}
+
+func TestAlerts_say_how_bad_it_is_and_what_to_do(t *testing.T) {
+	for _, alert := range loadRules(t).alerts {
+		if s := alert.Labels["severity"]; s != "warning" && s != "critical" {
+			t.Errorf("%s: severity %q", alert.Alert, s)
+		}
+		for _, name := range []string{"summary", "description", "runbook"} {
+			if alert.Annotations[name] == "" {
+				t.Errorf("%s has no %s", alert.Alert, name)
+			}
+		}
+	}
+}
