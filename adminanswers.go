@@ -46,7 +46,7 @@ func (a *App) storeReport(r *http.Request) storeReport {
 	}
 	began := time.Now()
 	if err := a.remote.store.Ping(r.Context()); err != nil {
-		report.Healthy, report.Error = false, err.Error()
+		report.Healthy, report.Error = false, unavailableText(err)
 		return report
 	}
 	report.RoundTrip = secondsOf(time.Since(began))

@@ -229,7 +229,9 @@ func (h *Handler) undecidedText() string {
 }
 
 // unavailableText says why Redis could not be asked.
-func unavailableText(err error) string { return strings.TrimSpace(err.Error()) }
+func unavailableText(err error) string {
+	return strings.TrimPrefix(err.Error(), limiter.ErrUndecided.Error()+": ")
+}
 
 // shareOf is what a look has found.
 func shareOf(c *limiter.Check) shareReport {

@@ -13,25 +13,34 @@ import (
 )
 
 // Reset forgets one share of a policy, here and in the shared store, and tells how many were
-// forgotten there: 0 or 1. Other nodes may go on denying for the age of their deny caches.
+// forgotten there: 0 or 1. Other nodes may go on denying for the age of their deny caches. With an
+// error it was forgotten in this process alone, and that is what is told.
 func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
 	found := g.local.Reset(p, key)
 	if g.shared == nil {
 		return found, nil
 	}
 	defer g.denied.forget(p.id, key)
-	return g.shared.Reset(ctx, p, key)
+	shared, err := g.shared.Reset(ctx, p, key)
+	if err != nil {
+		return found, err
+	}
+	return shared, nil
 }
 
 // ResetAll forgets all shares of the policy of that name, whatever its settings are or were, and
-// tells how many. With an error it may have forgotten some.
+// tells how many. With an error it may have forgotten some; where none, it tells of this process alone.
 func (g *Guard) ResetAll(ctx context.Context, policy string) (int64, error) {
 	found := g.local.ResetAll(policy)
 	if g.shared == nil {
 		return found, nil
 	}
 	defer g.denied.forgetAll(policy)
-	return g.shared.ResetAll(ctx, policy)
+	shared, err := g.shared.ResetAll(ctx, policy)
+	if err != nil && shared == 0 {
+		return found, err
+	}
+	return shared, err
 }
 
 // Reset forgets one share of a policy and tells how many there were.

@@ -1,0 +1,111 @@
+package caddytest
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// operate runs a command as an operator would, in a shell without a terminal.
+func (n *node) operate(t *testing.T, args ...string) (output string, code int) {
+	t.Helper()
+	args = append([]string{"redis-ratelimit"}, args...)
+	command := exec.Command(binary(t), append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+	command.Dir, command.Env = t.TempDir(), environment(t)
+	text, err := command.CombinedOutput()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
+		t.Fatal(err)
+	}
+	return string(text), command.ProcessState.ExitCode()
+}
+
+// operation is a command and what is expected of it.
+type operation struct {
+	question string
+	command  []string
+	code     int
+	says     []string
+}
+
+func (n *node) check(t *testing.T, o operation) {
+	t.Helper()
+	output, code := n.operate(t, o.command...)
+	if code != o.code {
+		t.Errorf("%s: exit code %d, want %d:\n%s", o.question, code, o.code, output)
+	}
+	for _, word := range o.says {
+		if !strings.Contains(output, word) {
+			t.Errorf("%s: no word of %q in:\n%s", o.question, word, output)
+		}
+	}
+}
+
+// TestOperator_has_four_questions: is the limiter working, who is being limited, why was this client
+// refused, and how do I let it through now. Each takes one command: with Redis, without, and while it
+// is gone.
+func TestOperator_has_four_questions(t *testing.T) {
+	site := `redis_ratelimit {
+		policy login {
+			key {header.X-User}
+			match {
+				path /login
+			}
+			limit 3
+			window 24h
+		}
+		policy everything {
+			key {header.X-User}
+			limit 1000
+			window 24h
+		}
+	}` + tell
+	for _, store := range []string{"redis", "memory", "redis down"} {
+		t.Run(store, func(t *testing.T) {
+			option := ""
+			var server *redistest.Server
+			if store != "memory" {
+				server = redistest.Start(t)
+				option = "redis_ratelimit {\n\tredis redis://" + server.Addr + "\n}"
+			}
+			n := start(t, config(option, site))
+			if store == "redis" {
+				waitForRedis(t, n, "/")
+			}
+			if store == "redis down" {
+				server.Kill()
+			}
+			for range 5 {
+				n.get(t, "/login", "X-User: mallory")
+			}
+			n.get(t, "/login", "X-User: alice")
+			letThrough, source := 0, map[string]string{"redis": "redis", "memory": "memory", "redis down": "fallback"}[store]
+			working := []string{"login", "everything", "sliding_window_counter"}
+			refused := []string{"denied", "mallory", "0/3", "login", source}
+			switch store {
+			case "redis":
+				working = append(working, "breaker closed", server.Addr)
+			case "memory":
+				working = append(working, "memory")
+			case "redis down":
+				letThrough = 3
+				working = append(working, "does not answer", "breaker open")
+			}
+			explained := 4
+			if store == "redis down" {
+				explained = 3
+			}
+			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
+			n.check(t, operation{"is it working", []string{"policies"}, 0, working})
+			n.check(t, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
+			n.check(t, operation{"why was it refused", ask, explained, refused})
+			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, letThrough, []string{"1 share forgotten"}})
+			if a := n.get(t, "/login", "X-User: mallory"); a.status != 200 {
+				t.Errorf("after the reset: %v", a)
+			}
+		})
+	}
+}
