@@ -1,0 +1,183 @@
+package caddytest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const minutely = 1.0 / 60 // of a limit, comes back each second
+
+func playTiers(t *testing.T, k kitchen) {
+	for key, limit := range map[string]int64{"key-of-acme": 600, "key-of-bolt": 120} {
+		checkShare(t, k.get(t, "/", "X-Api-Key: "+key), limit, limit-1)
+	}
+	for range 5 {
+		k.get(t, "/")
+	}
+	k.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
+	checkShare(t, k.get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
+}
+
+func playRouteAndSite(t *testing.T, k kitchen) {
+	passed, refusal := k.spend(t, 10, 10*minutely, "/search")
+	checkShare(t, refusal, 10, 0)
+	k.get(t, "/search")
+	a := k.get(t, "/")
+	if left := remaining(t, a, 100); left != 99-passed && left != 100-passed { // what is long ago drains
+		t.Errorf("got %v; want the %d searches and this counted, and no denial", a, passed)
+	}
+}
+
+func playBurst(t *testing.T, k kitchen) {
+	passed, refusal := k.spend(t, 20, 0.5, "/messages")
+	checkShare(t, refusal, 20, 0)
+	items := checkNames(t, refusal, "RateLimit", "burst", "day")
+	r, _ := items[1].Params.Get("r")
+	if left, ok := r.(int64); !ok || left < int64(1000-passed) {
+		t.Errorf("got %v; want the day to have %d left", refusal, 1000-passed)
+	}
+	if wait := retryAfter(t, refusal); wait > 2 {
+		t.Errorf("got %v; want one message back in 2 seconds", refusal)
+	}
+}
+
+func playBots(t *testing.T, k kitchen) {
+	for range 5 {
+		k.get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
+	}
+	k.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
+	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
+		checkShare(t, k.get(t, "/", "User-Agent: "+agent), 30, 29)
+	}
+	for range 40 {
+		if a := k.get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.status != http.StatusOK || hasShare(a) {
+			t.Fatalf("got %v; want a browser left alone", a)
+		}
+	}
+	if a := k.get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.status != http.StatusOK || hasShare(a) {
+		t.Errorf("got %v; want robots.txt to be free", a)
+	}
+}
+
+func playSmoothing(t *testing.T, k kitchen) {
+	passed := k.queue(t, "/")
+	arrivals := k.backend.seen()
+	if len(arrivals) != passed {
+		t.Fatalf("%d requests reached the backend, %d passed", len(arrivals), passed)
+	}
+	for i := 5; i < len(arrivals); i++ {
+		if span := arrivals[i].Sub(arrivals[i-5]); span < 250*time.Millisecond {
+			t.Errorf("six requests reached the backend in %v, want about 500ms", span)
+		}
+	}
+}
+
+// queue has a crowd of 30 come to a queue of 20 that lets through ten a second, and returns how
+// many passed: one at once, those in the queue, and those who came late enough.
+func (k kitchen) queue(t *testing.T, path string) (passed int) {
+	t.Helper()
+	begin, slowest := time.Now(), time.Duration(0)
+	for _, a := range k.crowd(t, path, 30) {
+		if a.status == http.StatusOK {
+			passed++
+			slowest = max(slowest, a.took)
+			continue
+		}
+		checkRefusal(t, a, http.StatusServiceUnavailable)
+	}
+	if took := time.Since(begin); passed < 21 || passed > 28 || took < time.Duration(passed-3)*100*time.Millisecond {
+		t.Errorf("%d passed in %v, want 21, one each 100ms", passed, took)
+	}
+	if slowest < 1500*time.Millisecond {
+		t.Errorf("the slowest answer took %v, want about 2s", slowest)
+	}
+	return passed
+}
+
+func playDryRun(t *testing.T, k kitchen) {
+	for range 70 {
+		if a := k.get(t, "/"); a.status != http.StatusOK || hasShare(a) {
+			t.Fatalf("got %v; want nobody to notice", a)
+		}
+	}
+	text := k.send(t, http.MethodGet, k.Admin+"/metrics", "").body
+	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
+		if !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`) {
+			t.Errorf("the metrics have no %s", decision)
+		}
+	}
+	redistest.WaitFor(t, "the access log names the policy", func() error {
+		if len(k.log.lines(func(l logLine) bool { return strings.Contains(l.text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
+			return errors.New("it does not yet")
+		}
+		return nil
+	})
+}
+
+func playCDN(t *testing.T, k kitchen) {
+	for i, test := range []struct {
+		forwarded, client string
+		left              int64
+	}{
+		{"203.0.113.9", "203.0.113.9", 99},
+		{"198.51.100.1, 203.0.113.9", "203.0.113.9", 98},
+		{"198.51.100.1", "198.51.100.1", 99},
+		{"2001:db8::1", "2001:db8::1", 99},
+		{"2001:db8::2", "2001:db8::2", 98},
+		{"2001:db8:0:1::1", "2001:db8:0:1::1", 99},
+	} {
+		a := k.get(t, "/", "X-Forwarded-For: "+test.forwarded)
+		if checkShare(t, a, 100, test.left); a.body != "Hello, "+test.client+"." {
+			t.Errorf("request %d: got %v; want it to be of %s", i, a, test.client)
+		}
+	}
+	if a := k.get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.status != http.StatusOK || hasShare(a) {
+		t.Errorf("got %v; want it exempt", a)
+	}
+}
+
+func playMove(t *testing.T, k kitchen) {
+	_, refusal := k.spend(t, 10, 0, "/api/")
+	waits := map[int]bool{}
+	for range 20 {
+		waits[retryAfter(t, k.get(t, "/api/"))] = true
+	}
+	if wait := retryAfter(t, refusal); refusal.body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3 {
+		t.Errorf("got %v and waits of %v; want to be told of the zone, and to wait for a minute and up to 10s more", refusal, waits)
+	}
+	if a := k.get(t, "/"); a.status != http.StatusOK {
+		t.Errorf("got %v; want other paths open", a)
+	} else if left := remaining(t, a, 1000); left < 980 {
+		t.Errorf("got %v; want the zone of all", a)
+	}
+}
+
+func playWords(t *testing.T, k kitchen) {
+	k.spend(t, 21, 10, "/api/")
+	k.queue(t, "/pages/")
+}
+
+// remaining reads what is left, of a share with that capacity.
+func remaining(t *testing.T, a answer, capacity int) int {
+	t.Helper()
+	left, err := strconv.Atoi(a.header.Get("X-Ratelimit-Remaining"))
+	if err != nil || a.header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity) {
+		t.Fatalf("got %v; want a share of %d", a, capacity)
+	}
+	return left
+}
+
+func retryAfter(t *testing.T, a answer) int {
+	t.Helper()
+	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	if err != nil {
+		t.Fatalf("got %v; want Retry-After", a)
+	}
+	return seconds
+}
