@@ -93,22 +93,28 @@ func (h *Handler) wait(r *http.Request, checks []limiter.Check) error {
 func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) (enforced, dry []limiter.Check, err error) {
 	for i := range h.rules {
 		rule := &h.rules[i]
-		key, met, err := h.keyOf(rule, r, repl)
-		if err != nil {
+		check, met, err := h.checkOf(rule, r, repl)
+		switch {
+		case err != nil:
 			return nil, nil, err
-		}
-		if met != ruleCounts {
-			continue
-		}
-		policy, weight := h.numbers(rule, repl)
-		check := limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.countIf != nil}
-		if rule.dryRun {
+		case met != ruleCounts:
+		case rule.dryRun:
 			dry = addCheck(dry, check)
-		} else {
+		default:
 			checks = addCheck(checks, check)
 		}
 	}
 	return checks, dry, nil
+}
+
+// checkOf is what a request takes by one rule. The error says that the request is refused.
+func (h *Handler) checkOf(rule *rule, r *http.Request, repl *caddy.Replacer) (check limiter.Check, met encounter, err error) {
+	key, met, err := h.keyOf(rule, r, repl)
+	if err != nil || met != ruleCounts {
+		return check, met, err
+	}
+	policy, weight := h.numbers(rule, repl)
+	return limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.countIf != nil}, met, nil
 }
 
 // encounter is what a rule has to do with a request.
