@@ -1,6 +1,4 @@
 package limiter
 
 // NameOf is what a share is called in Redis. On a Cluster the name tells which master has it.
-func (r *Redis) NameOf(p *Policy, key string) string {
-	return string(r.naming.start().append(nil, p, key))
-}
+func (r *Redis) NameOf(p *Policy, key string) string { return r.nameOf(p, key) }

@@ -1,0 +1,46 @@
+package caddytest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestCommands_obey_no_text_from_outside has an admin endpoint whose every text holds an order to the
+// terminal, as a client's key could. [ratelimit] fails where one is printed.
+func TestCommands_obey_no_text_from_outside(t *testing.T) {
+	const evil = `"\u001b[31m\u009b1m\u202e\n"`
+	answers := map[string]string{
+		"policies": `{"store":{"kind":EVIL,"mode":EVIL,"addresses":[EVIL],"error":EVIL,"breaker":EVIL,"fail_mode":EVIL},
+			"policies":[{"name":EVIL,"algorithm":EVIL,"limit":1,"limit_from":EVIL,"window":1,"burst_from":EVIL}]}`,
+		"state":   `{"policy":EVIL,"key":EVIL,"source":EVIL,"keys":[{"name":EVIL,"type":EVIL,"value":{EVIL:EVIL,"list":[EVIL]}}]}`,
+		"reset":   `{"deleted":1}`,
+		"top":     `{"since":60,"keys":[{"policy":EVIL,"key":EVIL,"denied":2}]}`,
+		"explain": `{"server":EVIL,"decision":EVIL,"policies":[{"policy":EVIL,"key":EVIL,"decision":EVIL,"source":EVIL},{"decision":EVIL}],"skipped":[EVIL]}`,
+	}
+	status := http.StatusOK
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := answers[strings.TrimPrefix(r.URL.Path, "/redis_ratelimit/")]
+		if status != http.StatusOK {
+			text = `{"error":EVIL}`
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.ReplaceAll(text, "EVIL", evil)) // nobody reads on: fine
+	}))
+	t.Cleanup(admin.Close)
+	for _, args := range [][]string{
+		{"policies"}, {"state", "--policy", "p", "--key", "k"}, {"reset", "--policy", "p", "--all"}, {"top"}, {"explain", "--url", "/"},
+	} {
+		for _, status = range []int{http.StatusOK, http.StatusNotFound, http.StatusServiceUnavailable, http.StatusInternalServerError} {
+			e := ratelimit(t, nil, append(args, "--address", strings.TrimPrefix(admin.URL, "http://"))...)
+			if strings.ContainsAny(e.stdout+e.stderr, "\u009b\u202e") {
+				t.Errorf("%v, status %d: %q", args, status, e.stdout+e.stderr)
+			}
+			if want := map[int]int{200: 0, 404: 2, 503: 3, 500: 1}[status]; e.code != want {
+				t.Errorf("%v, status %d: got %v; want exit code %d", args, status, e, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// reach connects and finds the servers that decide. Without one it returns no client, and the findings
+// say why.
+func (c *checkup) reach(ctx context.Context) redis.UniversalClient {
+	o := c.clientOptions()
+	mode := cmp.Or(o.Mode, limiter.Standalone)
+	if !c.tryAddresses(ctx, mode) {
+		return nil
+	}
+	client, err := limiter.NewClient(o)
+	if err != nil { // Validate has passed
+		c.failed("configuration", "", err.Error(), "")
+		return nil
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		err = c.reachMasters(ctx, cluster)
+	} else if single, ok := client.(*redis.Client); ok {
+		err = c.reachServer(ctx, single)
+	}
+	if err != nil {
+		_ = client.Close() // it has not connected
+		return nil
+	}
+	c.ok("mode", "", modeDetail(mode, o.Master, len(c.servers)))
+	return client
+}
+
+func modeDetail(mode limiter.Mode, master string, servers int) string {
+	switch mode {
+	case limiter.Sentinel:
+		return "sentinel, master " + master
+	case limiter.Cluster:
+		return "cluster of " + countOf(int64(servers), "master")
+	}
+	return string(mode)
+}
+
+// tryAddresses asks each configured address what it is, and tells whether to go on: one of them is of the
+// configured mode.
+func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
+	var errs []error
+	good, wrong := 0, 0
+	for _, address := range c.options.Client.Addresses {
+		client, err := limiter.NewClient(c.seedOptions(mode, address))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		said, err := askHello(ctx, client)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+		case said.mode != "" && said.mode != string(mode):
+			wrong++
+			c.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
+		case mode != limiter.Sentinel || c.trySentinel(ctx, client, address):
+			good++
+			c.ok("reachable", "", address)
+		default:
+			wrong++
+		}
+		_ = client.Close() // all was asked
+	}
+	for _, err := range errs {
+		if good > 0 {
+			c.warn("reachable", "", err.Error(), "the others suffice; leave it out, or see why it does not answer")
+		} else {
+			c.refused(err)
+		}
+	}
+	c.unasked = c.unasked && wrong == 0 // one that is something else has answered
+	return good > 0 && wrong == 0
+}
+
+// The modes that HELLO tells, and what to configure for each.
+var (
+	modeNames = map[string]string{
+		"standalone": "a server of its own", "sentinel": "a sentinel", "cluster": "a node of a cluster",
+	}
+	modeAdvice = map[string]string{
+		"standalone": "leave mode out, or name the addresses of another Redis",
+		"sentinel":   "set mode sentinel, and master to the name that the sentinels watch",
+		"cluster":    "set mode cluster; one node's address is enough",
+	}
+)
+
+// seedOptions are how to reach one of the addresses by itself.
+func (c *checkup) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
+	o := c.clientOptions()
+	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
+	if mode == limiter.Sentinel {
+		o.Username, o.Password, o.DB = o.SentinelUsername, o.SentinelPassword, 0
+	}
+	o.SentinelUsername, o.SentinelPassword = "", ""
+	return o
+}
+
+// reachServer connects to the one server that decides.
+func (c *checkup) reachServer(ctx context.Context, client *redis.Client) error {
+	address := c.options.Client.Addresses[0]
+	if c.options.Client.Mode == limiter.Sentinel {
+		address = "the master " + c.options.Client.Master
+	}
+	said, err := askHello(ctx, client)
+	if err != nil {
+		c.refused(fmt.Errorf("%s: %w", address, err))
+		return err
+	}
+	if c.options.Client.Mode == limiter.Sentinel {
+		c.ok("reachable", "", address)
+	}
+	c.servers = []checkedServer{{address: address, client: client, hello: said}}
+	return nil
+}
+
+// reachMasters connects to every master of a cluster.
+func (c *checkup) reachMasters(ctx context.Context, cluster *redis.ClusterClient) error {
+	var mu sync.Mutex
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		address := master.Options().Addr
+		said, err := askHello(ctx, master)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			c.refused(fmt.Errorf("the master %s: %w", address, err))
+			return nil // the others are tried too
+		}
+		c.servers = append(c.servers, checkedServer{address: address, client: master, hello: said})
+		return nil
+	})
+	if err == nil && len(c.servers) == 0 {
+		err = errNoMaster
+	}
+	if err != nil {
+		c.refused(err)
+		return err
+	}
+	slices.SortFunc(c.servers, func(a, b checkedServer) int { return strings.Compare(a.address, b.address) })
+	return nil
+}

@@ -1,0 +1,126 @@
+package redisratelimit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// right is a command that a Redis user must be allowed, and a harmless way to find out.
+type right struct {
+	name    string
+	command []any
+}
+
+// probeKey is the key of the harmless commands, under the prefix. It holds a string for some seconds, so
+// that the commands of lists are refused by its type after they were allowed.
+const probeKey = "{" + checkPolicyName + "}:probe"
+
+// rightsToCount are needed on every server that decides, rightsToLog by sliding_window_log alone,
+// rightsToRoute on a Cluster, and rightsToAdminister by the admin API. README lists them.
+func rightsToCount(key string) []right {
+	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
+	return []right{
+		{"ping", []any{"ping"}},
+		{"time", []any{"time"}},
+		{"get", []any{"get", key}},
+		{"set", []any{"set", key, "1", "px", 5000}},
+		{"eval", []any{"eval", "return 1", 0}},
+		{"evalsha", []any{"evalsha", unknown, 0}},
+	}
+}
+
+func rightsToLog(key string) []right {
+	return []right{
+		{"llen", []any{"llen", key}},
+		{"lindex", []any{"lindex", key, 0}},
+		{"lrange", []any{"lrange", key, 0, 0}},
+		{"lset", []any{"lset", key, 0, "1"}},
+		{"ltrim", []any{"ltrim", key, 0, 0}},
+		{"rpush", []any{"rpush", key, "1"}},
+		{"pexpire", []any{"pexpire", key, 5000}},
+	}
+}
+
+func rightsToRoute() []right {
+	return []right{
+		{"cluster|slots", []any{"cluster", "slots"}},
+		{"command", []any{"command"}},
+		{"asking", []any{"asking"}},
+	}
+}
+
+func rightsToAdminister(key string) []right {
+	return []right{
+		{"type", []any{"type", key}},
+		{"pttl", []any{"pttl", key}},
+		{"scan", []any{"scan", 0, "match", key, "count", 1}},
+		{"unlink", []any{"unlink", key}},
+	}
+}
+
+// tryRights finds every command that the user may not run.
+func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
+	key := c.prefixed(probeKey)
+	needed := rightsToCount(key)
+	if c.options.Client.Mode == limiter.Cluster {
+		needed = append(needed, rightsToRoute()...)
+	}
+	missing, keys := c.missing(ctx, s, needed)
+	logs := rightsToLog(key)
+	if slices.Contains(missing, "+set") || keys {
+		// The key is not there, so that a push would make one, perhaps without an end.
+		logs = slices.DeleteFunc(logs, func(r right) bool { return r.name == "rpush" })
+	}
+	missingLogs, _ := c.missing(ctx, s, logs)
+	if keys {
+		missing = append(missing, "~"+c.prefixed("*"))
+	}
+	if c.logs {
+		missing, missingLogs = append(missing, missingLogs...), nil
+	}
+	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
+	case rights != "":
+		c.failed("permissions", s.address, "missing: "+rights, c.grant(rights))
+	case logRights != "":
+		c.warn("permissions", s.address, "missing for sliding_window_log, which this configuration does not use: "+logRights, c.grant(logRights))
+	default:
+		c.ok("permissions", s.address, "all commands that deciding takes")
+	}
+}
+
+// tryAdminRights finds every command of the admin API that the user may not run.
+func (c *checkup) tryAdminRights(ctx context.Context, s *checkedServer) {
+	missing, _ := c.missing(ctx, s, rightsToAdminister(c.prefixed(probeKey)))
+	if rights := strings.Join(missing, " "); rights != "" {
+		c.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, c.grant(rights))
+		return
+	}
+	c.ok("admin rights", s.address, "all commands that state and reset take")
+}
+
+// missing runs each command, and lists those that are forbidden and whether keys are. Any answer but
+// NOPERM, such as that of a wrong type or a MOVED, comes from a command that is allowed.
+func (c *checkup) missing(ctx context.Context, s *checkedServer, rights []right) (missing []string, keys bool) {
+	for _, r := range rights {
+		err := s.client.Do(ctx, r.command...).Err()
+		switch {
+		case !isForbidden(err):
+		case strings.Contains(err.Error(), "command"):
+			missing = append(missing, "+"+r.name)
+		default:
+			keys = true
+		}
+	}
+	return missing, keys
+}
+
+// prefixed is a name under the configured prefix.
+func (c *checkup) prefixed(name string) string {
+	if c.options.Naming.Prefix == "" {
+		return name
+	}
+	return c.options.Naming.Prefix + ":" + name
+}

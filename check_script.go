@@ -1,0 +1,90 @@
+package redisratelimit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// checkPolicyName is the policy that a check counts under. Its window is a second, after which its keys
+// are gone.
+const checkPolicyName = "redis-ratelimit-check"
+
+// scriptAdvice tells what to do about the kinds of errors by which Redis does not decide.
+var scriptAdvice = map[string]string{
+	"auth":        "see permissions",
+	"readonly":    "name the master's address, or use mode sentinel, which finds it",
+	"oom":         "raise maxmemory in Redis: it is full",
+	"misconf":     "see Redis's log: it cannot save its data, and refuses writes until it can",
+	"noreplicas":  "see whether Redis's replicas run: min-replicas-to-write refuses writes without them",
+	"loading":     "wait until Redis has loaded its data",
+	"masterdown":  "see whether Redis's master runs",
+	"clusterdown": "see CLUSTER INFO in Redis: some slots have no master",
+	"timeout":     "see what keeps Redis busy: SLOWLOG GET in Redis",
+}
+
+// tryScripts has each algorithm decide on a share that this server has.
+func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
+	var slowest time.Duration
+	for _, algorithm := range limiter.Algorithms() {
+		took, err := c.decide(ctx, client, s, algorithm)
+		if err != nil {
+			advice := scriptAdvice[limiter.Kind(err)]
+			if advice == "" {
+				advice = "see whether this is a Redis, and whether it permits scripts"
+			}
+			c.failed("script", s.address, algorithm+": "+err.Error(), advice)
+			return
+		}
+		slowest = max(slowest, took)
+	}
+	c.ok("script", s.address, "each algorithm decides within "+humanDuration(slowest))
+}
+
+// decide has an algorithm decide twice, and tells how long that took when the script was known.
+func (c *checkup) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second})
+	if err != nil {
+		return 0, err
+	}
+	// A store of its own: the breaker of one that failed would keep the next algorithm from trying. It is
+	// not closed, because that would close the client.
+	store := limiter.NewRedis(client, limiter.RedisOptions{Timeout: c.clientOptions().Timeout, Naming: c.options.Naming})
+	key, err := keyAt(ctx, client, store, policy, s)
+	if err != nil {
+		return 0, err
+	}
+	checks := []limiter.Check{{Policy: policy, Key: key, Weight: 1}}
+	for range 2 {
+		sent := time.Now()
+		if _, err := store.Decide(ctx, checks); err != nil {
+			return 0, err
+		}
+		took = time.Since(sent)
+	}
+	return took, nil
+}
+
+// keyAt finds a client key whose share the server has: any, or on a Cluster one in its slots.
+func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (string, error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return checkPolicyName, nil
+	}
+	for n := range 100_000 {
+		key := strconv.Itoa(n)
+		master, err := cluster.MasterForKey(ctx, store.NameOf(policy, key))
+		if err != nil {
+			return "", err
+		}
+		if master.Options().Addr == s.address {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("the master %s has no slots", s.address)
+}

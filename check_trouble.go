@@ -1,0 +1,99 @@
+package redisratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var errNoMaster = errors.New("no master of the cluster answers")
+
+// greeting is what a server says of itself. It says so to every user who may connect.
+type greeting struct{ server, version, mode, role string }
+
+// askHello connects and asks a server what it is. One that does not know the question, such as a proxy,
+// has empty answers.
+func askHello(ctx context.Context, client redis.UniversalClient) (greeting, error) {
+	words, err := client.Do(ctx, "hello").Slice()
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
+		return greeting{}, nil
+	}
+	var h greeting
+	for i := 0; i+1 < len(words); i += 2 {
+		value := fmt.Sprint(words[i+1])
+		switch words[i] {
+		case "server":
+			h.server = value
+		case "version":
+			h.version = value
+		case "mode":
+			h.mode = value
+		case "role":
+			h.role = value
+		}
+	}
+	return h, err
+}
+
+// trouble is what an error of Redis or of the way there means. Where Redis has answered, something is
+// missing; elsewhere it could not be asked.
+type trouble struct {
+	words    string // of the error
+	answered bool
+	advice   string
+}
+
+var troubles = []trouble{
+	{"WRONGPASS", true, "change username and password, or the user in Redis"},
+	{"NOAUTH", true, "set username and password: this Redis wants them"},
+	{"invalid password", true, "change the password"},
+	{"AUTH", true, "change username and password"},
+	{"DB index is out of range", true, "set db to a number that this Redis has"},
+	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
+	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
+	{"max number of clients", true, "raise maxclients in Redis"},
+	{"LOADING", false, "wait until Redis has loaded its data"},
+	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
+	{"no such host", false, "change the address: its name is unknown here"},
+	{"no such file", false, "start Redis, or change the path of its socket"},
+	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
+	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
+	{"does not look like a TLS", false, "leave tls out, or use redis://: this port does not speak TLS"},
+	{"connection reset", false, "see Redis's log: it closes the connection; perhaps this port speaks TLS only"},
+	{"EOF", false, "see Redis's log: it closes the connection; perhaps this port speaks TLS only"},
+	{"timeout", false, "see whether a firewall or a stopped Redis holds connections up"},
+}
+
+// refusedCommand finds the command that a user may not run.
+var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
+
+// refused reports an error of connecting.
+func (c *checkup) refused(err error) {
+	text := err.Error()
+	if missing := refusedCommand.FindStringSubmatch(text); missing != nil {
+		c.failed("permissions", "", "missing: +"+missing[1], c.grant("+"+missing[1]))
+		return
+	}
+	for _, t := range troubles {
+		if strings.Contains(text, t.words) {
+			c.unasked = c.unasked || !t.answered
+			c.failed("reachable", "", text, t.advice)
+			return
+		}
+	}
+	c.unasked = true
+	c.failed("reachable", "", text, "see whether the address is that of a Redis")
+}
+
+// grant is the command that gives the user of Redis further rights.
+func (c *checkup) grant(rights string) string {
+	user := c.options.Client.Username
+	if user == "" {
+		user = "default"
+	}
+	return "in Redis: ACL SETUSER " + user + " " + rights
+}

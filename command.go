@@ -1,0 +1,136 @@
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:      "redis-ratelimit",
+		Short:     "Shows and resets rate limits, and checks their Redis",
+		CobraFunc: setUpCommand,
+	})
+}
+
+// subcommands are the command's parts, each in a file of its own.
+func subcommands() []*cobra.Command {
+	return []*cobra.Command{
+		policiesCommand(), stateCommand(), resetCommand(), topCommand(), explainCommand(), checkCommand(),
+		replayCommand(),
+	}
+}
+
+const commandHelp = `
+Asks the running Caddy about its rate limits, through its admin endpoint:
+
+  policies   what is limited, and whether the store is well
+  state      how much one client has left, and what Redis holds of it
+  reset      forgets one client's count, or a whole policy's
+  top        who is denied most, on this node
+  explain    which policies a request would meet, and what they would decide
+
+'check' and 'replay' ask no Caddy: the first connects to the Redis of a
+configuration, the second plays access logs through one.
+
+The admin endpoint is the one of --address; else that of the configuration
+given with --config, or of a Caddyfile in the current directory; else Caddy's
+default.
+
+Tables are made to fit a terminal. In a pipe they are plain and whole, and
+--json prints the answer as the admin endpoint gives it, with times in seconds.
+Keys are written and read in one form: a backslash is doubled, and what cannot
+be printed is \xNN, byte by byte.
+
+Exit codes:
+
+  0  done; explain: the request would be allowed
+  1  could not ask: no Caddy there, or the command was used wrongly
+  2  refused as wrong, such as a policy that does not exist; check: Redis
+     lacks something
+  3  Redis cannot be asked
+  4  explain: the request would be denied`
+
+func setUpCommand(cmd *cobra.Command) {
+	cmd.Long = commandHelp
+	cmd.Example = `  caddy redis-ratelimit policies
+  caddy redis-ratelimit state --policy api --key 203.0.113.7
+  caddy redis-ratelimit check --config /etc/caddy/Caddyfile`
+	flags := cmd.PersistentFlags()
+	flags.String("address", "", "Address of the admin endpoint, if different from config")
+	flags.StringP("config", "c", "", "Configuration file")
+	flags.StringP("adapter", "a", "", "Name of config adapter to apply")
+	flags.Bool("json", false, "Print JSON instead of tables")
+	cmd.AddCommand(subcommands()...)
+}
+
+// The exit codes, beside 0, of which commandHelp tells.
+const (
+	exitNotAsked = 1
+	exitRefused  = 2
+	exitNoRedis  = 3
+	exitDenied   = 4
+)
+
+// exit is the error that ends a command with that code. Its text is a line for people; where it is
+// empty, all was said.
+type exit struct {
+	code int
+	text string
+}
+
+// Error implements error.
+func (e *exit) Error() string { return e.text }
+
+func exitf(code int, format string, values ...any) error {
+	return &exit{code, fmt.Sprintf(format, values...)}
+}
+
+// exitCode is the code that an error ends a command with.
+func exitCode(err error) int {
+	var e *exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.code
+	}
+	return exitNotAsked
+}
+
+// invocation is one run of a subcommand.
+type invocation struct {
+	cmd    *cobra.Command
+	screen screen
+	json   bool
+}
+
+// flag is the value of a flag, as text.
+func (i *invocation) flag(name string) string { return i.cmd.Flags().Lookup(name).Value.String() }
+
+// complain writes a line to stderr.
+func (i *invocation) complain(line string) { i.cmd.PrintErrln(printable(line)) }
+
+// runs makes a function of ours one of cobra's. Its error becomes one line on stderr and an exit code.
+func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		i := &invocation{cmd: cmd, screen: newScreen(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
+		err := run(i)
+		if err == nil {
+			return nil
+		}
+		cmd.SilenceErrors = true
+		if err.Error() != "" {
+			i.complain("Error: " + err.Error())
+		}
+		code := exitCode(err)
+		if code == exitNotAsked {
+			return err
+		}
+		// Caddy's own way to another code; with an error it would log a line of its own.
+		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return code, nil })(cmd, args)
+	}
+}

@@ -1,0 +1,99 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// nobody is an address that no client has, RFC 5737.
+const nobody = "192.0.2.1"
+
+func explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain --url <url>",
+		Short: "Shows which policies a request would meet, and what they decide",
+		Long: `
+Plays a request through the running configuration without charging anybody, and
+shows the policies that it meets, the key that each yields, and what each would
+decide. Only a real request can pass some handlers, such as a proxy; those are
+left out and listed.
+
+The exit code is 0 where the request would be allowed, and 4 where it would be
+denied.`,
+		Example: `  caddy redis-ratelimit explain --url https://example.com/api/search
+  caddy redis-ratelimit explain --url http://localhost/login --method POST \
+      --header 'X-Api-Key: 12' --client-ip 203.0.113.7`,
+		Args: cobra.NoArgs,
+		RunE: runs(runExplain),
+	}
+	flags := cmd.Flags()
+	flags.StringP("method", "X", http.MethodGet, "The `method` of the request")
+	flags.String("url", "", "The whole `url` of the request (required)")
+	flags.StringArrayP("header", "H", nil, "A `header`, 'Name: value'; may be given several times")
+	flags.String("client-ip", nobody, "The `ip` of the client")
+	require(cmd, "url")
+	return cmd
+}
+
+func runExplain(i *invocation) error {
+	lines, err := i.cmd.Flags().GetStringArray("header")
+	if err != nil {
+		return err
+	}
+	question := explainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: http.Header{}}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !found || name == "" {
+			return exitf(exitNotAsked, "--header %q: write it as 'Name: value'", line)
+		}
+		http.Header(question.Headers).Add(name, strings.TrimSpace(value))
+	}
+	var report explainReport
+	err = i.ask(http.MethodPost, "explain", question, &report)
+	if i.knows(err) && report.Decision != "" {
+		i.showExplained(report)
+	}
+	if err == nil && report.Decision == "denied" {
+		return &exit{code: exitDenied}
+	}
+	return err
+}
+
+func (i *invocation) showExplained(report explainReport) {
+	decision := i.screen.paintWord(printable(report.Decision))
+	if report.Decision == "none" {
+		decision = "no policy is met"
+	}
+	i.screen.print("server " + printable(report.Server) + ": " + decision + "\n")
+	if len(report.Policies) > 0 {
+		i.screen.print("\n")
+		explainedTable(report.Policies).write(i.screen)
+	}
+	if len(report.Skipped) > 0 {
+		i.screen.print("\nleft out: " + printable(strings.Join(report.Skipped, ", ")) + "\n")
+	}
+}
+
+func explainedTable(policies []explainedPolicy) *textTable {
+	t := &textTable{columns: []column{
+		{title: "POLICY", shrink: true}, {title: "KEY", shrink: true}, {title: "DECISION"}, {title: "WEIGHT", right: true},
+		{title: "LEFT", right: true}, {title: "RETRY", right: true}, {title: "RESET", right: true}, {title: "SOURCE"},
+	}}
+	for _, p := range policies {
+		decision := strings.ReplaceAll(p.Decision, "_", " ")
+		if p.DryRun {
+			decision += " (dry run)"
+		}
+		if p.Source == "" { // there was nothing to decide
+			t.add(p.Policy, p.Key, decision, "", "", "", "", "")
+			continue
+		}
+		t.add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10),
+			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
+			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source)
+	}
+	return t
+}

@@ -1,0 +1,50 @@
+package redisratelimit
+
+import (
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+func resetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset --policy <name> (--key <key> | --all)",
+		Short: "Forgets one client's count, or a whole policy's",
+		Long: `
+Forgets what was counted, so that the next request finds a fresh share, and
+prints how many shares were forgotten. Without --key it wants --all, so that
+nobody forgets everybody's counts by leaving a flag out. Other nodes may go on
+denying for as long as their deny_cache remembers, a second at most.`,
+		Example: `  caddy redis-ratelimit reset --policy api --key 203.0.113.7
+  caddy redis-ratelimit reset --policy api --all`,
+		Args: cobra.NoArgs,
+		RunE: runs(runReset),
+	}
+	policyFlag(cmd, "The policy's `name` (required)")
+	cmd.Flags().String("key", "", "The client's `key`, as 'top' prints it")
+	cmd.Flags().Bool("all", false, "Forget all clients of the policy")
+	require(cmd, "policy")
+	cmd.MarkFlagsMutuallyExclusive("key", "all")
+	return cmd
+}
+
+func runReset(i *invocation) error {
+	question := shareRequest{Policy: i.flag("policy")}
+	switch {
+	case i.cmd.Flags().Changed("key"):
+		question.Key = new(i.flag("key"))
+	case i.flag("all") != "true":
+		return exitf(exitNotAsked, "give --key to forget one client's count, or --all to forget those of all clients")
+	}
+	var report resetReport
+	err := i.ask(http.MethodPost, "reset", question, &report)
+	if !i.knows(err) {
+		return err
+	}
+	line := countOf(report.Deleted, "share") + " forgotten"
+	if err != nil {
+		line += " before Redis failed"
+	}
+	i.screen.print(line + "\n")
+	return err
+}

@@ -1,0 +1,63 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func stateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state --policy <name> --key <key>",
+		Short: "Shows how much one client has left",
+		Long: `
+Shows a client's share of a policy as it stands, without charging it, and the
+keys in Redis behind it. While Redis cannot be asked it shows what the node
+knows by itself, says so on stderr and ends with the exit code 3.`,
+		Example: "  caddy redis-ratelimit state --policy api --key 203.0.113.7",
+		Args:    cobra.NoArgs,
+		RunE:    runs(runState),
+	}
+	policyFlag(cmd, "The policy's `name` (required)")
+	cmd.Flags().String("key", "", "The client's `key`, as 'top' prints it (required)")
+	require(cmd, "policy", "key")
+	return cmd
+}
+
+func runState(i *invocation) error {
+	var report stateReport
+	err := i.ask(http.MethodPost, "state", shareRequest{Policy: i.flag("policy"), Key: new(i.flag("key"))}, &report)
+	if !i.knows(err) || report.Policy == "" {
+		return err
+	}
+	facts := &textTable{columns: []column{{}, {}}}
+	facts.add("policy", report.Policy)
+	facts.add("key", report.Key)
+	facts.add("limit", strconv.FormatInt(report.Limit, 10))
+	facts.add("remaining", strconv.FormatInt(report.Remaining, 10))
+	facts.add("retry after", inTime(report.RetryAfter))
+	facts.add("reset after", inTime(report.ResetAfter))
+	facts.add("source", report.Source)
+	facts.write(i.screen)
+	if len(report.Keys) > 0 {
+		i.screen.print("\n")
+		keyTable(report.Keys).write(i.screen)
+	}
+	return err
+}
+
+// keyTable shows keys as Redis has them.
+func keyTable(keys []redisKeyReport) *textTable {
+	t := &textTable{columns: []column{
+		{title: "REDIS KEY", shrink: true}, {title: "TYPE"}, {title: "TTL", right: true}, {title: "VALUE", wrap: true},
+	}}
+	for _, k := range keys {
+		ttl := "none"
+		if k.TTL >= 0 {
+			ttl = humanTime(k.TTL)
+		}
+		t.add(k.Name, k.Type, ttl, pairs(k.Value))
+	}
+	return t
+}

@@ -1,0 +1,71 @@
+package redisratelimit
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHumanTime_has_the_two_largest_units(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0 ms", 0.000_25: "0.25 ms", 0.009_999: "10 ms", 0.35: "350 ms", 1: "1 s", 12.54: "12.5 s", 59.4: "59.4 s", 59.97: "1 min",
+		60: "1 min", 250: "4 min 10 s", 3599.7: "1 h", 3600: "1 h", 3 * 3600: "3 h", 86_400: "24 h", 90_000: "25 h",
+		7 * 86_400: "7 d", 100 * 3600: "4 d 4 h",
+	} {
+		if got := humanTime(seconds); got != want {
+			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
+		}
+	}
+	if got := humanDuration(1500 * time.Millisecond); got != "1.5 s" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWaitTime_knows_now_and_never(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "now", -1: "never", 2: "2 s"} {
+		if got := waitTime(seconds); got != want {
+			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
+		}
+		if got := strings.TrimPrefix(inTime(seconds), "in "); got != want {
+			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
+		}
+	}
+}
+
+func TestPrintable_leaves_nothing_that_a_terminal_obeys(t *testing.T) {
+	for text, want := range map[string]string{
+		"203.0.113.7":       "203.0.113.7",
+		"größe 漢":           "größe 漢",
+		"\x1b[31m":          `\u001b[31m`,
+		"a\u009b1m":         `a\u009b1m`,
+		"\u202eabc":         `\u202eabc`,
+		"line\nbreak\t":     `line\u000abreak\u0009`,
+		"tag \U000e0041":    `tag \udb40\udc41`,
+		"a\\x1b is written": `a\x1b is written`,
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q is shown as %q; want %q", text, got, want)
+		}
+	}
+}
+
+func TestShorten_keeps_both_ends(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"short", 5, "short"}, {"abcdefghij", 5, "ab…ij"}, {"abcdefghij", 6, "abc…ij"}, {"äöüßäöüß", 3, "ä…ß"}, {"ab", 1, "…"},
+	} {
+		if got := shorten(tt.text, tt.most); got != tt.want {
+			t.Errorf("%q in %d is %q; want %q", tt.text, tt.most, got, tt.want)
+		}
+	}
+}
+
+func TestPairs_are_in_order_and_plain(t *testing.T) {
+	value := map[string]any{"units": float64(1_500_000), "begins": "2026-11-21T15:21:00Z"}
+	if got, want := pairs(value), `begins=2026-11-21T15:21:00Z units=1500000`; got != want {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}

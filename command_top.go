@@ -1,0 +1,127 @@
+package redisratelimit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
+)
+
+func topCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "top [--policy <name>] [--watch[=<interval>]]",
+		Short: "Shows who is denied most, on this node",
+		Long: `
+Shows the keys that were denied most often in the last minutes on this node. A
+count may be too large by as much as stands behind ±, and is never too small.
+
+With --watch the table is refreshed in place until it is interrupted; in a pipe
+one table follows another.`,
+		Example: `  caddy redis-ratelimit top
+  caddy redis-ratelimit top --policy api -n 5 --watch
+  caddy redis-ratelimit top --watch=10s`,
+		Args: cobra.NoArgs,
+		RunE: runs(runTop),
+	}
+	policyFlag(cmd, "Only the policy of that `name` (default: all)")
+	cmd.Flags().IntP("number", "n", 20, "How `many` keys")
+	cmd.Flags().String("watch", "", "Refresh the table in such an `interval`")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
+	return cmd
+}
+
+func runTop(i *invocation) error {
+	if !i.cmd.Flags().Changed("watch") {
+		return i.showTop()
+	}
+	interval, err := caddy.ParseDuration(i.flag("watch"))
+	if err != nil || interval <= 0 {
+		return exitf(exitNotAsked, "--watch=%s: use a duration such as --watch=5s", i.flag("watch"))
+	}
+	ctx, stop := signal.NotifyContext(i.cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return i.watch(ctx, interval, (*invocation).showTop)
+}
+
+// showTop prints the table once.
+func (i *invocation) showTop() error {
+	query := url.Values{"n": {i.flag("number")}}
+	if policy := i.flag("policy"); policy != "" {
+		query.Set("policy", policy)
+	}
+	var report topReport
+	err := i.ask(http.MethodGet, "top?"+query.Encode(), nil, &report)
+	if err != nil || i.json {
+		return err
+	}
+	i.screen.print("over the last " + humanTime(math.Ceil(report.Since)) + " on this node\n")
+	if len(report.Keys) == 0 {
+		i.screen.print("nobody was denied\n")
+		return nil
+	}
+	i.screen.print("\n")
+	t := &textTable{columns: []column{{title: "DENIED", right: true}, {title: "±ERROR", right: true}, {title: "POLICY"}, {title: "KEY", shrink: true}}}
+	for _, k := range report.Keys {
+		t.add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), k.Policy, k.Key)
+	}
+	t.write(i.screen)
+	return nil
+}
+
+// watch shows something again and again until the context ends. On a terminal each takes the place of
+// the one before. What fails at first ends it; later failures are shown, because Caddy may come back.
+func (i *invocation) watch(ctx context.Context, interval time.Duration, show func(*invocation) error) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	drawn := 0
+	for first := true; ; first = false {
+		var text bytes.Buffer
+		drawing := *i
+		drawing.screen.out = &text
+		err := show(&drawing)
+		switch {
+		case err != nil && first:
+			return err
+		case err != nil && i.screen.isTerminal():
+			text.WriteString("Error: " + printable(err.Error()) + "\n")
+		case err != nil:
+			i.complain("Error: " + err.Error())
+		}
+		drawn = i.redraw(text.String(), drawn, first)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// redraw writes a text in the place of one of so many lines, as much of it as the terminal has lines,
+// and tells how many lines it took.
+func (i *invocation) redraw(text string, drawn int, first bool) int {
+	if !i.screen.isTerminal() {
+		if !first && !i.json && text != "" {
+			text = "\n" + text
+		}
+		i.screen.print(text)
+		return 0
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	lines = lines[:min(len(lines), max(1, i.screen.height-1))]
+	if drawn > 0 {
+		i.screen.print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
+	}
+	i.screen.print(strings.TrimSuffix(strings.Join(lines, ""), "\n") + "\n")
+	return len(lines)
+}

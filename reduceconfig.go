@@ -1,0 +1,145 @@
+package redisratelimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// reducedConfig is what of a configuration decides about rate limits. Nothing in it is set up yet.
+type reducedConfig struct {
+	app     json.RawMessage // the redis_ratelimit app without its Redis; nil where there is none
+	servers map[string]*reducedServer
+}
+
+// reducedServer is what is left of a server.
+type reducedServer struct {
+	Listen      []string                    `json:"listen"`
+	Routes      caddyhttp.RouteList         `json:"routes"`
+	NamedRoutes map[string]*caddyhttp.Route `json:"named_routes"`
+	TLS         []json.RawMessage           `json:"tls_connection_policies"`
+
+	repeatable bool // see [stage]
+}
+
+// traces are what keeps a prepared request from serving for others: handlers that change it for those
+// after them, and placeholders that remember.
+var traces = []string{`"handler":"vars"`, `"handler":"map"`, `"handler":"rewrite"`, `"handler":"headers"`, "request.orig_", "request.uuid", "regexp"}
+
+// hasTraces tells whether what is left of a server leaves traces in a request.
+func (s *reducedServer) hasTraces() (bool, error) {
+	text, err := json.Marshal(s)
+	return slices.ContainsFunc(traces, func(trace string) bool { return bytes.Contains(text, []byte(trace)) }), err
+}
+
+// names are those of the servers in order; those with TLS first, as most of the traffic is theirs.
+func (c *reducedConfig) names() []string {
+	names := slices.Sorted(maps.Keys(c.servers))
+	slices.SortStableFunc(names, func(a, b string) int { return len(c.servers[b].TLS) - len(c.servers[a].TLS) })
+	return names
+}
+
+// keptHandlers are the handlers that a rehearsal sets up; see [course] for what it does with them.
+var keptHandlers = []string{appName, "subroute", "invoke", "vars", "map", "rewrite", "headers", "static_response", "error"}
+
+// reduceConfig leaves out of a configuration what does not decide, and lists the handlers left out.
+func reduceConfig(config []byte) (*reducedConfig, []string, error) {
+	var whole struct {
+		Apps struct {
+			HTTP struct {
+				Servers map[string]*reducedServer `json:"servers"`
+			} `json:"http"`
+			RateLimit map[string]json.RawMessage `json:"redis_ratelimit"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(config, &whole); err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	reduced := &reducedConfig{servers: whole.Apps.HTTP.Servers}
+	if whole.Apps.RateLimit != nil {
+		delete(whole.Apps.RateLimit, "redis")
+		app, err := json.Marshal(whole.Apps.RateLimit)
+		if err != nil {
+			return nil, nil, err
+		}
+		reduced.app = app
+	}
+	r := new(reducer)
+	for name, server := range reduced.servers {
+		if server == nil {
+			return nil, nil, fmt.Errorf("server %s: is null", name)
+		}
+		if err := r.reduce(server.Routes); err != nil {
+			return nil, nil, fmt.Errorf("server %s: %w", name, err)
+		}
+		for named, route := range server.NamedRoutes {
+			if route == nil {
+				return nil, nil, fmt.Errorf("server %s: route %s is null", name, named)
+			}
+			if err := r.reduceRoute(route); err != nil {
+				return nil, nil, fmt.Errorf("server %s: route %s: %w", name, named, err)
+			}
+		}
+		traces, err := server.hasTraces()
+		if err != nil {
+			return nil, nil, fmt.Errorf("server %s: %w", name, err)
+		}
+		server.repeatable = !traces
+	}
+	slices.Sort(r.skipped)
+	return reduced, slices.Compact(r.skipped), nil
+}
+
+// reducer leaves out handlers and remembers which.
+type reducer struct{ skipped []string }
+
+func (r *reducer) reduce(routes caddyhttp.RouteList) error {
+	for i := range routes {
+		if err := r.reduceRoute(&routes[i]); err != nil {
+			return fmt.Errorf("route %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *reducer) reduceRoute(route *caddyhttp.Route) error {
+	var kept []json.RawMessage
+	for _, raw := range route.HandlersRaw {
+		handler, err := r.handler(raw)
+		if err != nil {
+			return err
+		}
+		if handler != nil {
+			kept = append(kept, handler)
+		}
+	}
+	route.HandlersRaw = kept
+	return nil
+}
+
+// handler is what is left of a handler; nil where nothing is.
+func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
+	var known struct {
+		Handler string              `json:"handler"`
+		Routes  caddyhttp.RouteList `json:"routes,omitempty"`
+	}
+	if err := json.Unmarshal(raw, &known); err != nil || known.Handler == "" {
+		return nil, errors.New("a handler has no name")
+	}
+	switch {
+	case !slices.Contains(keptHandlers, known.Handler):
+		r.skipped = append(r.skipped, "http.handlers."+known.Handler)
+		return nil, nil
+	case known.Handler != "subroute":
+		return raw, nil
+	}
+	if err := r.reduce(known.Routes); err != nil {
+		return nil, err
+	}
+	return json.Marshal(known)
+}

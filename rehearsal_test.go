@@ -1,0 +1,233 @@
+package redisratelimit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+)
+
+// nasaLog is a real log. NASA_LOG names a longer one.
+func nasaLog() string {
+	if path := os.Getenv("NASA_LOG"); path != "" {
+		return path
+	}
+	return "replay/testdata/nasa-1995-08-01.log.gz"
+}
+
+// nasaSite limits each client.
+func nasaSite(limit, algorithm string) string {
+	return ":8080 {\n\tredis_ratelimit {client_ip} " + limit + " {\n\t\talgorithm " + algorithm + "\n\t}\n\trespond ok\n}\n"
+}
+
+// rehearse sets a Caddyfile up to be played.
+func rehearse(t testing.TB, caddyfile string) *rehearsal {
+	t.Helper()
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRehearsal(config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.end)
+	return r
+}
+
+// play plays a log through a Caddyfile.
+func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.Options) *replay.Result {
+	t.Helper()
+	reader, err := accesslog.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	result, err := replay.Run(reader, rehearse(t, caddyfile), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// visit is a request of the log as the test reads it by itself.
+type visit struct {
+	client string
+	at     int64 // seconds
+}
+
+var commonLog = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^\]]+)\] ".*" \d+ \S+$`)
+
+// visits reads a packed log in Common Log Format whose lines are in order.
+func visits(t *testing.T, path string) (list []visit) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unpacked)
+	for lines.Scan() {
+		found := commonLog.FindStringSubmatch(lines.Text())
+		if found == nil {
+			t.Fatalf("the test cannot read %q", lines.Text())
+		}
+		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", found[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, visit{found[1], at.Unix()})
+	}
+	return list
+}
+
+// byLog decides with a sliding window log, written for obviousness: all that was admitted is kept.
+func byLog(limit int, window int64) func(v visit) bool {
+	admitted := map[string][]int64{}
+	return func(v visit) bool {
+		used := 0
+		for _, at := range admitted[v.client] {
+			if at > v.at-window {
+				used++
+			}
+		}
+		if used >= limit {
+			return false
+		}
+		admitted[v.client] = append(admitted[v.client], v.at)
+		return true
+	}
+}
+
+// byCounter decides with a sliding window counter, in fractions.
+func byCounter(limit, window int64) func(v visit) bool {
+	type place struct {
+		client string
+		window int64
+	}
+	counts := map[place]int64{}
+	return func(v visit) bool {
+		here, elapsed := place{v.client, v.at / window}, v.at%window
+		before := counts[place{v.client, here.window - 1}]
+		if counts[here]+before*(window-elapsed)/window >= limit { // the share of the window before, rounded down
+			return false
+		}
+		counts[here]++
+		return true
+	}
+}
+
+// TestReplay_decides_a_real_log_as_others_would compares line for line with independent
+// implementations.
+func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
+	list := visits(t, nasaLog())
+	for _, limit := range []int{3, 10, 15} {
+		for algorithm, passes := range map[string]func(visit) bool{
+			"sliding_window_log":     byLog(limit, 60),
+			"sliding_window_counter": byCounter(int64(limit), 60),
+		} {
+			t.Run(fmt.Sprint(algorithm, "/", limit), func(t *testing.T) {
+				var rows bytes.Buffer
+				result := play(t, nasaSite(strconv.Itoa(limit)+" 1m", algorithm), accesslog.Options{Files: []string{nasaLog()}}, replay.Options{Decisions: &rows})
+				lines := csv.NewReader(&rows)
+				if _, err := lines.Read(); err != nil { // the columns' names
+					t.Fatal(err)
+				}
+				denied := int64(0)
+				for i, v := range list {
+					want := "denied"
+					if passes(v) {
+						want = "allowed"
+					} else {
+						denied++
+					}
+					row, err := lines.Read()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if row[2] != v.client || row[6] != want {
+						t.Fatalf("line %d: %v, want %s %s", i+1, row, v.client, want)
+					}
+				}
+				if _, err := lines.Read(); err != io.EOF || result.Denied != denied || result.Requests != int64(len(list)) || denied == 0 {
+					t.Errorf("%d of %d requests denied, want %d of %d; then %v", result.Denied, result.Requests, denied, len(list), err)
+				}
+				t.Logf("%d of %d denied", denied, len(list))
+			})
+		}
+	}
+}
+
+// repeated is a log that is longer than memory should be: the real one, day after day.
+type repeated struct {
+	lines [][]byte
+	left  int // lines
+	at    int
+	day   time.Time
+	rest  []byte
+}
+
+func newRepeated(t testing.TB, lines int) *repeated {
+	t.Helper()
+	file, err := os.Open(nasaLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &repeated{lines: bytes.SplitAfter(bytes.TrimSpace(text), []byte("\n")), left: lines, day: time.Date(1995, 8, 1, 0, 0, 0, 0, time.UTC)}
+}
+
+// Read implements [io.Reader].
+func (r *repeated) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(r.rest) == 0 {
+			if r.left == 0 {
+				return n, io.EOF
+			}
+			if r.at == len(r.lines)-1 { // the last one has no end
+				r.at, r.day = 0, r.day.AddDate(0, 0, 1)
+			}
+			r.rest = bytes.Replace(r.lines[r.at], []byte("01/Aug/1995"), r.day.AppendFormat(nil, "02/Jan/2006"), 1)
+			r.at, r.left = r.at+1, r.left-1
+		}
+		copied := copy(p[n:], r.rest)
+		n, r.rest = n+copied, r.rest[copied:]
+	}
+	return n, nil
+}
+
+// BenchmarkReplay plays a log of Common Log Format through one keyed policy. With -benchtime
+// 10000000x it is ten million lines.
+func BenchmarkReplay(b *testing.B) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: newRepeated(b, b.N)}, replay.Options{})
+	if result.Requests != int64(b.N) {
+		b.Fatalf("%d requests", result.Requests)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}

@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+)
+
+// decisionWriter writes a line of CSV for every request.
+type decisionWriter struct {
+	csv      *csv.Writer
+	policies []PolicyResult
+	row      []string
+}
+
+// decisionColumns name the columns. The policy is the one that denied, or else the first that the
+// request met.
+var decisionColumns = []string{"line", "time", "client", "method", "host", "uri", "decision", "policy", "key", "retry_after"}
+
+func newDecisionWriter(w io.Writer, policies []PolicyResult) *decisionWriter {
+	d := &decisionWriter{csv: csv.NewWriter(w), policies: policies}
+	_ = d.csv.Write(decisionColumns) // its error comes with the end
+	return d
+}
+
+func (d *decisionWriter) write(e *accesslog.Entry, v *Verdict) {
+	row := append(d.row[:0], e.Line.String(), time.UnixMicro(e.Time).UTC().Format("2006-01-02T15:04:05.000000Z"),
+		e.Client, e.Method, e.Host, e.URI, string(v.Outcome), "", "", "")
+	if binding := bindingOf(v); binding != nil {
+		row[7], row[8] = d.policies[binding.Policy].Name, binding.Key
+		if binding.Denied && binding.RetryAfter >= 0 {
+			row[9] = strconv.FormatFloat(binding.RetryAfter.Seconds(), 'f', 6, 64)
+		}
+	}
+	for i := range row {
+		row[i] = harmless(row[i])
+	}
+	d.row = row
+	_ = d.csv.Write(row) // its error comes with the end
+}
+
+// end writes what is left.
+func (d *decisionWriter) end() error {
+	d.csv.Flush()
+	if err := d.csv.Error(); err != nil {
+		return fmt.Errorf("writing decisions: %w", err)
+	}
+	return nil
+}
+
+// bindingOf is the decision that a line tells of.
+func bindingOf(v *Verdict) *Decision {
+	var binding *Decision
+	for i := range v.Decisions {
+		d := &v.Decisions[i]
+		if binding == nil || (d.Denied && !binding.Denied) {
+			binding = d
+		}
+	}
+	return binding
+}
+
+// harmless is a cell that no spreadsheet takes for a formula, and no terminal for a command.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+		cell = "'" + cell
+	}
+	return accesslog.Printable(cell, maxCell)
+}
+
+// maxCell bounds the length of a cell, in characters.
+const maxCell = 2000

@@ -1,0 +1,203 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+)
+
+// WriteTable prints the result for people, in 80 columns where keys are not longer than usual.
+func (r *Result) WriteTable(w io.Writer) error {
+	p := &printer{w: w}
+	p.summary(r)
+	for i := range r.Policies {
+		p.policy(&r.Policies[i])
+	}
+	if r.Suggestions != nil {
+		p.suggestions(r.Suggestions)
+	}
+	p.log(r)
+	return p.err
+}
+
+// printer writes lines and keeps the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, values ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", values...)
+	}
+}
+
+func (p *printer) summary(r *Result) {
+	if r.Requests == 0 {
+		p.line("no requests")
+		return
+	}
+	p.line("%s requests of %s clients, %s to %s", number(r.Requests), number(int64(r.Clients)), minute(r.First), minute(r.Last))
+	p.line("%s requests denied (%s), of %s clients (%s)", number(r.Denied), percent(r.Denied, r.Requests),
+		number(int64(r.ClientsDenied)), percent(int64(r.ClientsDenied), int64(r.Clients)))
+	p.line("peak minute %s: %s requests, %s denied", minute(r.Peak.Begins), number(r.Peak.Requests), number(r.Peak.Denied))
+	for _, other := range []struct {
+		count int64
+		what  string
+	}{{r.Unlimited, "met no policy"}, {r.Exempt, "of exempt clients"}, {r.Rejected, "refused for an empty key"}, {r.Unplayable, "could not be played"}} {
+		if other.count > 0 {
+			p.line("%s requests %s", number(other.count), other.what)
+		}
+	}
+}
+
+func (p *printer) policy(r *PolicyResult) {
+	p.line("")
+	settings := fmt.Sprintf("%s per %s, %s", number(r.Limit), length(r.Window), r.Algorithm)
+	if r.Burst > 0 {
+		settings += fmt.Sprintf(", burst %s", number(r.Burst))
+	}
+	if r.DryRun {
+		settings += ", dry run"
+	}
+	p.line("policy %s: %s", r.Name, settings)
+	p.line("  %s requests, %s denied (%s); %s keys, %s denied (%s)", number(r.Requests), number(r.Denied), percent(r.Denied, r.Requests),
+		number(int64(r.Clients)), number(int64(r.ClientsDenied)), percent(int64(r.ClientsDenied), int64(r.Clients)))
+	if len(r.Worst) == 0 {
+		return
+	}
+	rows := [][]string{{"DENIED", "OF", "FIRST DENIAL", "LONGEST", "KEY"}}
+	for i := range r.Worst {
+		c := &r.Worst[i]
+		rows = append(rows, []string{number(c.Denied), number(c.Requests), minute(c.FirstDenied), span(c.LongestLasted), accesslog.Printable(c.Key, 60)})
+	}
+	p.table(rows, 2)
+}
+
+// table prints rows with so many columns of numbers on the left, aligned.
+func (p *printer) table(rows [][]string, right int) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range rows {
+		var text strings.Builder
+		for i, cell := range row {
+			gap := strings.Repeat(" ", widths[i]-len([]rune(cell)))
+			if i < right {
+				text.WriteString("  " + gap + cell)
+			} else {
+				text.WriteString("  " + cell + gap)
+			}
+		}
+		p.line("%s", strings.TrimRight(text.String(), " "))
+	}
+}
+
+func (p *printer) suggestions(s *Suggestions) {
+	p.line("")
+	p.line("limits per %s for the key %s, on the %s requests of %s keys that met policy %s:", length(s.Window), accesslog.Printable(s.Key, 60), number(s.Requests), number(int64(s.Clients)), s.Policy)
+	for i := range s.Ladders {
+		l := &s.Ladders[i]
+		p.line("")
+		p.line("  %s: %s leaves 99 %% of the keys untouched, %s 99.9 %%, %s all", l.Algorithm, number(l.Untouched99), number(l.Untouched999), number(l.Untouched100))
+		rows := [][]string{{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}}
+		for _, rung := range l.Rungs {
+			rows = append(rows, []string{
+				number(rung.Limit), number(rung.Denied), percent(rung.Denied, s.Requests),
+				number(int64(rung.ClientsDenied)), percent(int64(rung.ClientsDenied), int64(s.Clients)),
+			})
+		}
+		p.table(rows, 5)
+	}
+	if len(s.Differences) == 0 {
+		return
+	}
+	p.line("")
+	p.line("  what the sliding window counter decides otherwise than the exact log:")
+	rows := [][]string{{"LIMIT", "DENIED WRONGLY", "", "ADMITTED WRONGLY", ""}}
+	for _, d := range s.Differences {
+		rows = append(rows, []string{
+			number(d.Limit), number(d.DeniedWrongly), percent(d.DeniedWrongly, s.Requests),
+			number(d.AdmittedWrongly), percent(d.AdmittedWrongly, s.Requests),
+		})
+	}
+	p.table(rows, 5)
+}
+
+// log tells of what was not read, or left out.
+func (p *printer) log(r *Result) {
+	var notes []string
+	if r.Log.Malformed > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %s lines could not be read, such as", number(r.Log.Malformed), number(r.Log.Lines)))
+		for _, bad := range r.Log.First5 {
+			notes = append(notes, fmt.Sprintf("  %s: %s: %s", bad.Where, bad.Reason, bad.Text))
+		}
+	}
+	if r.Log.Late > 0 {
+		notes = append(notes, fmt.Sprintf("%s requests stood too far behind later ones and were played late", number(r.Log.Late)))
+	}
+	for _, f := range r.Log.Files {
+		if f.Error != "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", accesslog.Printable(f.Name, 200), accesslog.Printable(f.Error, 200)))
+		}
+	}
+	if len(r.Skipped) > 0 {
+		notes = append(notes, "left out, because only real requests can pass them: "+strings.Join(r.Skipped, ", "))
+	}
+	for _, warning := range r.Warnings {
+		notes = append(notes, "warning: "+warning)
+	}
+	if len(notes) > 0 {
+		p.line("")
+	}
+	for _, note := range notes {
+		p.line("%s", note)
+	}
+}
+
+func number(n int64) string { return humanize.Comma(n) }
+
+func minute(t time.Time) string { return t.Format("2006-01-02 15:04") }
+
+// percent is a share of a whole, with enough digits to tell a little from nothing.
+func percent(part, whole int64) string {
+	switch share := 100 * float64(part) / float64(max(1, whole)); {
+	case part == 0 || part == whole:
+		return fmt.Sprintf("%.0f %%", share)
+	case share < 0.1:
+		return fmt.Sprintf("%.3f %%", share)
+	default:
+		return fmt.Sprintf("%.1f %%", share)
+	}
+}
+
+// length is a duration as in a Caddyfile: 1m and not 1m0s.
+func length(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// span is a length of time in the two largest units that matter.
+func span(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "once"
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	default:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+}

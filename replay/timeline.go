@@ -1,0 +1,91 @@
+package replay
+
+import "time"
+
+// maxMoments bounds how many steps a timeline has. Where more are needed the steps become longer.
+const maxMoments = 720
+
+// steps are the lengths that a timeline's steps can have. Each is a multiple of the one before.
+var steps = []time.Duration{
+	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
+	time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 364 * 24 * time.Hour,
+}
+
+// timeline counts requests over time, for each of a number of series. Times never run backwards.
+type timeline struct {
+	step   int        // of steps
+	first  int64      // the number of the first step since the Unix epoch
+	series [][]moment // all of one length
+}
+
+type moment struct{ requests, denied int64 }
+
+func newTimeline(series int) *timeline { return &timeline{series: make([][]moment, series)} }
+
+// micros is the length of a step.
+func (t *timeline) micros() int64 { return steps[t.step].Microseconds() }
+
+// at makes the timeline reach an instant, and returns its place.
+func (t *timeline) at(micros int64) int {
+	if len(t.series[0]) == 0 {
+		t.first = floorDiv(micros, t.micros())
+	}
+	for {
+		place := floorDiv(micros, t.micros()) - t.first
+		if place < maxMoments || t.step == len(steps)-1 {
+			place = min(place, maxMoments-1) // beyond 700 years
+			t.reach(int(place) + 1)
+			return int(place)
+		}
+		t.coarsen()
+	}
+}
+
+func (t *timeline) reach(length int) {
+	for i := range t.series {
+		for len(t.series[i]) < length {
+			t.series[i] = append(t.series[i], moment{})
+		}
+	}
+}
+
+// coarsen makes the steps longer.
+func (t *timeline) coarsen() {
+	before := t.micros()
+	t.step++
+	first := floorDiv(t.first*before, t.micros())
+	for i, series := range t.series {
+		var merged []moment
+		for j, m := range series {
+			place := int(floorDiv((t.first+int64(j))*before, t.micros()) - first)
+			for len(merged) <= place {
+				merged = append(merged, moment{})
+			}
+			merged[place].requests += m.requests
+			merged[place].denied += m.denied
+		}
+		t.series[i] = merged
+	}
+	t.first = first
+}
+
+// moments are those of a series.
+func (t *timeline) moments(series int) []Moment {
+	moments := make([]Moment, len(t.series[series]))
+	for i, m := range t.series[series] {
+		moments[i] = Moment{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
+	}
+	return moments
+}
+
+// instant is a time of the log.
+func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// floorDiv is a quotient rounded down, also of what was before 1970.
+func floorDiv(a, b int64) int64 {
+	quotient := a / b
+	if a%b < 0 {
+		quotient--
+	}
+	return quotient
+}
