@@ -29,19 +29,18 @@ func newDecisionWriter(w io.Writer, policies []PolicyResult) *decisionWriter {
 }
 
 func (d *decisionWriter) write(e *accesslog.Entry, v *Verdict) {
-	row := append(d.row[:0], e.Line.String(), time.UnixMicro(e.Time).UTC().Format("2006-01-02T15:04:05.000000Z"),
+	d.row = append(d.row[:0], e.Line.String(), time.UnixMicro(e.Time).UTC().Format("2006-01-02T15:04:05.000000Z"),
 		e.Client, e.Method, e.Host, e.URI, string(v.Outcome), "", "", "")
 	if binding := bindingOf(v); binding != nil {
-		row[7], row[8] = d.policies[binding.Policy].Name, binding.Key
+		d.row[7], d.row[8] = d.policies[binding.Policy].Name, binding.Key
 		if binding.Denied && binding.RetryAfter >= 0 {
-			row[9] = strconv.FormatFloat(binding.RetryAfter.Seconds(), 'f', 6, 64)
+			d.row[9] = strconv.FormatFloat(binding.RetryAfter.Seconds(), 'f', 6, 64)
 		}
 	}
-	for i := range row {
-		row[i] = harmless(row[i])
+	for i := range d.row {
+		d.row[i] = harmless(d.row[i])
 	}
-	d.row = row
-	_ = d.csv.Write(row) // its error comes with the end
+	_ = d.csv.Write(d.row) // its error comes with the end
 }
 
 // end writes what is left.

@@ -169,7 +169,7 @@ type Ladder struct {
 	Rungs     []Rung `json:"limits"`
 
 	// Untouched99, Untouched999 and Untouched100 are the smallest limits that leave 99, 99.9 and 100 %
-	// of the clients untouched.
+	// of the clients untouched; 0 where not even the highest limit that was tried is enough.
 	Untouched99  int64 `json:"untouched_99"`
 	Untouched999 int64 `json:"untouched_99_9"`
 	Untouched100 int64 `json:"untouched_100"`

@@ -107,7 +107,7 @@ func (p *printer) suggestions(s *Suggestions) {
 	for i := range s.Ladders {
 		l := &s.Ladders[i]
 		p.line("")
-		p.line("  %s: %s leaves 99 %% of the keys untouched, %s 99.9 %%, %s all", l.Algorithm, number(l.Untouched99), number(l.Untouched999), number(l.Untouched100))
+		p.line("  %s: %s leaves 99 %% of the keys untouched, %s 99.9 %%, %s all", l.Algorithm, untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100))
 		rows := [][]string{{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}}
 		for _, rung := range l.Rungs {
 			rows = append(rows, []string{
@@ -161,6 +161,14 @@ func (p *printer) log(r *Result) {
 	for _, note := range notes {
 		p.line("%s", note)
 	}
+}
+
+// untouched is a limit that leaves some clients alone, if there is one.
+func untouched(limit int64) string {
+	if limit == 0 {
+		return "none that was tried"
+	}
+	return number(limit)
 }
 
 func number(n int64) string { return humanize.Comma(n) }

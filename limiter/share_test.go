@@ -1,0 +1,75 @@
+package limiter
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestShare_answers_as_Memory_does(t *testing.T) {
+	delay := 150 * time.Millisecond
+	for _, algorithm := range Algorithms() {
+		settings := []Settings{
+			{Limit: 1, Window: time.Millisecond},
+			{Limit: 7, Window: time.Second},
+			{Limit: 100_000, Window: 24 * time.Hour}, // counts in milliseconds
+		}
+		if algorithmNamed(algorithm).bursts {
+			settings = append(settings, Settings{Limit: 5, Window: time.Second, Burst: 12})
+		}
+		if algorithmNamed(algorithm).queues {
+			settings = append(settings, Settings{Limit: 5, Window: time.Second, MaxDelay: &delay})
+		}
+		for _, s := range settings {
+			s.Algorithm = algorithm
+			t.Run(algorithm+" "+s.Window.String(), func(t *testing.T) { compareShare(t, s) })
+		}
+	}
+}
+
+// compareShare holds a share equal to a store's on a random trace that has instants at the edges of
+// windows, some of them earlier than the one before.
+func compareShare(t *testing.T, s Settings) {
+	t.Helper()
+	p := mustPolicy(t, s)
+	store := memoryStore()
+	random := rand.New(rand.NewPCG(1, uint64(s.Limit)))
+	window := s.Window.Microseconds()
+	now := int64(1_750_000_000_000_000)
+	steps := []int64{0, 1, window / 10, window / 3, window - 1, window, window + 1, 3 * window, -1, -window / 2}
+	var share Share
+	for i := range 20_000 {
+		now += steps[random.IntN(len(steps))]
+		weight := random.Int64N(4)
+		if random.IntN(20) == 0 {
+			weight = p.Capacity() + random.Int64N(3) - 1
+		}
+		store.set(now)
+		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+		if _, err := store.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		if got := share.Take(p, now, weight); got != checks[0].Result {
+			t.Fatalf("request %d of weight %d: %+v, the store says %+v", i, weight, got, checks[0].Result)
+		}
+	}
+}
+
+func TestShare_allocates_nothing_but_for_a_log(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		if algorithmNamed(algorithm).logs {
+			continue
+		}
+		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
+		var share Share
+		now := int64(1_750_000_000_000_000)
+		allocs := testing.AllocsPerRun(1000, func() {
+			now += 50_000
+			share.Take(p, now, 1)
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations per take", algorithm, allocs)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package replay
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// chart is a picture, in a wide and a narrow view of which the style sheet shows the one that fits, so
+// that its letters keep their size on a phone; and a table with the same numbers.
+type chart struct {
+	ID, Title, Desc string
+	Legend          []chartKey
+	Views           []chartView
+	Table           reportTable
+}
+
+// chartKey explains a mark: its class, and what it means.
+type chartKey struct{ Class, Text string }
+
+// chartView is one drawing. Letters stand above all lines.
+type chartView struct {
+	Class         string
+	Width, Height float64
+	Paths         []chartPath
+	Texts         []chartText
+}
+
+// chartPath is a line or an area; its title is shown where the mouse rests on it.
+type chartPath struct{ Class, D, Title string }
+
+// chartText is a line of letters: x and y are the place of its start, middle or end on the baseline.
+type chartText struct {
+	Class, Anchor, Text string
+	X, Y                float64
+}
+
+// chartSizes are the views of a chart: their class, their width, the height of a panel, how many ticks an
+// axis of time may have, and how many steps a timeline.
+var chartSizes = []chartSize{
+	{class: "wide", width: 760, height: 210, ticks: 9, steps: 300},
+	{class: "narrow", width: 348, height: 170, ticks: 4, steps: 120},
+}
+
+type chartSize struct {
+	class         string
+	width, height float64
+	ticks, steps  int
+}
+
+// letter is about how wide a letter of a chart is.
+const letter = 7.2
+
+func textWidth(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
+
+func (v *chartView) path(class, d string) { v.Paths = append(v.Paths, chartPath{Class: class, D: d}) }
+
+func (v *chartView) text(class, anchor string, x, y float64, text string) {
+	v.Texts = append(v.Texts, chartText{Class: class, Anchor: anchor, Text: text, X: round1(x), Y: round1(y)})
+}
+
+// box is a rectangle with a text for the mouse.
+func (v *chartView) box(class string, left, top, right, bottom float64, title string) {
+	d := "M" + at(left, bottom) + "V" + px(top) + "H" + px(right) + "V" + px(bottom) + "Z"
+	v.Paths = append(v.Paths, chartPath{Class: class, D: d, Title: title})
+}
+
+func (v *chartView) line(class string, x1, y1, x2, y2 float64) {
+	v.path(class, "M"+at(x1, y1)+"L"+at(x2, y2))
+}
+
+// px is a coordinate with one decimal at most: more would be invisible and long.
+func px(x float64) string { return strconv.FormatFloat(round1(x), 'f', -1, 64) }
+
+func at(x, y float64) string { return px(x) + " " + px(y) }
+
+func round1(x float64) float64 { return math.Round(x*10) / 10 }
+
+// polyline connects points.
+func polyline(xs, ys []float64) string {
+	var b strings.Builder
+	for i := range xs {
+		b.WriteString([]string{"L", "M"}[btoi(i == 0)] + at(xs[i], ys[i]))
+	}
+	return b.String()
+}
+
+// btoi picks the first of two for false and the second for true.
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// This file holds suggestions equal to what a store decides of the same traffic, limit by limit.
+
+// asked is one request of a test's traffic.
+type asked struct {
+	key            string
+	micros, weight int64
+}
+
+// suggestTraffic is random traffic of a few keys, some much busier than others, with instants at the edges
+// of windows and pauses. Instants are whole steps, in microseconds.
+func suggestTraffic(seed uint64, requests int, window, step int64) []asked {
+	random := rand.New(rand.NewPCG(seed, 7))
+	now := peakStart / window * window
+	var traffic []asked
+	for range requests {
+		switch random.IntN(60) {
+		case 0:
+			now += window + random.Int64N(window)
+		case 1:
+			now = (now/window + 1) * window
+		case 2:
+			now += window - step
+		case 3, 4, 5:
+			now += random.Int64N(window/4+1) / step * step
+		default:
+			now += random.Int64N(window/100+1) / step * step
+		}
+		weight := int64(1)
+		switch random.IntN(40) {
+		case 0:
+			weight = random.Int64N(30)
+		case 1:
+			weight = 0
+		}
+		key := min(random.IntN(8), random.IntN(8), random.IntN(8))
+		traffic = append(traffic, asked{fmt.Sprint("client-", key), now, weight})
+	}
+	return traffic
+}
+
+// decided is what a store denies of some traffic under one limit: which requests, and how many keys.
+type decided struct {
+	requests []bool
+	denied   int64
+	clients  int
+}
+
+// decideAll asks a store.
+func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
+	t.Helper()
+	p := suggestPolicy(t, s)
+	now := int64(0)
+	store := limiter.NewMemory(func() int64 { return now })
+	var d decided
+	keys := map[string]bool{}
+	for _, a := range traffic {
+		now = a.micros
+		checks := []limiter.Check{{Policy: p, Key: a.key, Weight: a.weight}}
+		if _, err := store.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		passes := checks[0].Result.Passes()
+		d.requests = append(d.requests, !passes)
+		if !passes {
+			d.denied++
+			keys[a.key] = true
+		}
+	}
+	d.clients = len(keys)
+	return d
+}
+
+func TestSuggester_decides_every_limit_as_a_store_does(t *testing.T) {
+	cases := []struct {
+		window time.Duration
+		step   int64
+		max    int64
+	}{
+		{time.Second, 1, 0},
+		{time.Minute, 1, 0},
+		{time.Minute, 1_000_000, 0}, // as logs in the common format have it
+		{time.Minute, 1, 9},         // most keys are over the top
+		{24 * time.Hour, 1000, 0},   // counts in milliseconds
+	}
+	for i, c := range cases {
+		t.Run(fmt.Sprintf("window %v step %d up to %d", c.window, c.step, c.max), func(t *testing.T) {
+			traffic := suggestTraffic(uint64(i), 2500, c.window.Microseconds(), c.step)
+			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
+			o := SuggestOptions{MaxLimit: c.max, Algorithms: limiter.Algorithms()}
+			compareSuggestions(t, newTestSuggester(t, settings, o), settings, traffic)
+		})
+	}
+}
+
+func TestSuggester_decides_as_a_store_does_on_traffic_that_never_pauses(t *testing.T) {
+	for _, growth := range []float64{1, 0.99, 1.01} {
+		t.Run(fmt.Sprintf("gaps grow by %v", growth), func(t *testing.T) {
+			const window = time.Second
+			settings := limiter.Settings{Algorithm: counterName, Limit: 7, Window: window}
+			random := rand.New(rand.NewPCG(3, 3))
+			now, gap := peakStart, 40_000.0
+			var traffic []asked
+			for range 600 {
+				now += int64(gap * (0.8 + 0.4*random.Float64()))
+				gap *= growth
+				traffic = append(traffic, asked{"a", now, 1})
+			}
+			compareSuggestions(t, newTestSuggester(t, settings, SuggestOptions{}), settings, traffic)
+		})
+	}
+}
+
+// compareSuggestions holds everything that a suggester finds equal to what stores decide.
+func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Settings, traffic []asked) {
+	t.Helper()
+	for _, a := range traffic {
+		suggester.Add(a.key, a.micros, a.weight)
+	}
+	result := suggester.Finish()
+	decisions := map[string][]decided{}
+	for i, algorithm := range suggester.names {
+		settings.Algorithm = algorithm
+		peaks := suggester.peaks(suggester.columns[i])
+		for j, limit := range suggester.ladder.limits {
+			if limit > 2*peaks[len(peaks)-1] {
+				break
+			}
+			settings.Limit = limit
+			want := decideAll(t, settings, traffic)
+			got := suggester.rung(j, suggester.denied[i], peaks)
+			if got != (Rung{limit, want.denied, want.clients}) {
+				t.Errorf("%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
+			}
+			decisions[algorithm] = append(decisions[algorithm], want)
+		}
+		settings.Limit = result.Ladders[i].Untouched100
+		if settings.Limit == 0 {
+			continue
+		}
+		if d := decideAll(t, settings, traffic); d.denied != 0 {
+			t.Errorf("%s: limit %d is to leave all untouched, denies %d", algorithm, settings.Limit, d.denied)
+		}
+		settings.Limit--
+		if d := decideAll(t, settings, traffic); d.denied == 0 {
+			t.Errorf("%s: limit %d leaves all untouched, one more is said to be the smallest", algorithm, settings.Limit)
+		}
+	}
+	compareDifferences(t, suggester, decisions[counterName], decisions[logName])
+}
+
+func compareDifferences(t *testing.T, suggester *Suggester, counter, log []decided) {
+	t.Helper()
+	for i := range min(len(counter), len(log)) {
+		strict, generous := int64(0), int64(0)
+		for j := range counter[i].requests {
+			switch {
+			case counter[i].requests[j] && !log[i].requests[j]:
+				strict++
+			case log[i].requests[j] && !counter[i].requests[j]:
+				generous++
+			}
+		}
+		if d := suggester.differ; d.tooStrict[i] != strict || d.tooGenerous[i] != generous {
+			t.Errorf("limit %d: %d denied and %d admitted wrongly, want %d and %d", suggester.ladder.limits[i], d.tooStrict[i], d.tooGenerous[i], strict, generous)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
+	t.Helper()
+	s.Name = "p"
+	p, err := limiter.NewPolicy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Suggester {
+	t.Helper()
+	suggester, err := NewSuggester(suggestPolicy(t, s), "{client_ip}", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return suggester
+}
+
+func TestSuggester_finds_the_smallest_limit_for_a_part_of_the_clients(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
+	for client := range 1000 { // client n asks for n units
+		s.Add(fmt.Sprint(client), peakStart, int64(client))
+	}
+	for _, l := range s.Finish().Ladders {
+		if l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999 {
+			t.Errorf("%s: %d, %d, %d", l.Algorithm, l.Untouched99, l.Untouched999, l.Untouched100)
+		}
+	}
+}
+
+func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
+	s.Add("a", peakStart, 1<<62)
+	s.Add("a", peakStart, highestLimit)
+	for _, l := range s.Finish().Ladders {
+		if last := l.Rungs[len(l.Rungs)-1]; l.Untouched100 != 0 || last != (Rung{highestLimit, 1, 1}) {
+			t.Errorf("%s: %d leaves all untouched, last %+v", l.Algorithm, l.Untouched100, last)
+		}
+	}
+}
+
+func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}, SuggestOptions{})
+	for i := range 20_000 {
+		s.Add("busy", peakStart+int64(i), 1)
+	}
+	for _, l := range s.Finish().Ladders {
+		own := slices.ContainsFunc(l.Rungs, func(r Rung) bool { return r.Limit == 77 })
+		first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
+		if !own || len(l.Rungs) > mostRungs || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
+			t.Errorf("%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Rungs), own, first, last)
+		}
+	}
+}
+
+func TestSuggester_has_a_result_without_traffic(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute}, SuggestOptions{})
+	r := s.Finish()
+	if len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Ladders[0].Untouched100 != 1 || r.Policy != "p" || r.Key != "{client_ip}" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestNewSuggester_refuses_what_it_cannot_try(t *testing.T) {
+	p := suggestPolicy(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
+	for _, o := range []SuggestOptions{
+		{Algorithms: []string{"leaky"}},
+		{Window: time.Microsecond},
+		{Window: -time.Second},
+		{MaxLimit: -1},
+		{MaxLimit: highestLimit + 1},
+	} {
+		if _, err := NewSuggester(p, "", o); err == nil {
+			t.Errorf("%+v is not refused", o)
+		}
+	}
+}
+
+func TestLadder_fits_a_mask_whatever_the_limits(t *testing.T) {
+	for _, window := range []time.Duration{time.Millisecond, time.Second, time.Hour, 13 * time.Hour, 13*time.Hour + time.Microsecond, 400 * 24 * time.Hour} {
+		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
+			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
+				l, err := newLadder(window, own, highest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 {
+					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
+				}
+			}
+		}
+	}
+}

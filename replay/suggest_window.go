@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// windowColumn tries an algorithm that counts units in aligned windows: its demand does not depend on the
+// limit, and its share is a few numbers.
+type windowColumn struct {
+	ladder   *ladder
+	policies []*limiter.Policy // limit by limit
+	keys     []windowKey
+}
+
+// windowKey is one key: the share of all limits that have admitted everything, and those of the limits
+// that have not.
+type windowKey struct {
+	admitted limiter.Share
+	below    []limiter.Share // never that of the top, which admitted is
+	most     int64           // peak demand
+}
+
+// newWindowColumn makes a policy of each limit. One of its microseconds is a tick of the ladder.
+func newWindowColumn(l *ladder, algorithm string) (*windowColumn, error) {
+	c := &windowColumn{ladder: l}
+	for _, limit := range l.limits {
+		p, err := limiter.NewPolicy(limiter.Settings{
+			Name: "suggested", Algorithm: algorithm, Limit: limit, Window: time.Duration(l.window) * time.Microsecond,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("trying %s: %w", algorithm, err)
+		}
+		c.policies = append(c.policies, p)
+	}
+	return c, nil
+}
+
+func (c *windowColumn) grow() { c.keys = append(c.keys, windowKey{}) }
+
+func (c *windowColumn) peak(key int) int64 { return c.keys[key].most }
+
+func (c *windowColumn) add(key int, at, weight int64) (denied uint64) {
+	k, top := &c.keys[key], len(c.policies)-1
+	before := k.admitted
+	demand := c.ladder.top() + 1
+	if result := k.admitted.Take(c.policies[top], at, weight); result.Passes() {
+		demand = c.ladder.top() - result.Remaining
+	} else {
+		denied = 1 << top
+	}
+	if demand > k.most {
+		k.most = demand
+		for range min(c.ladder.below(demand), top) - len(k.below) {
+			k.below = append(k.below, before)
+		}
+	}
+	for i := range k.below {
+		if !k.below[i].Take(c.policies[i], at, weight).Passes() {
+			denied |= 1 << i
+		}
+	}
+	return denied
+}
