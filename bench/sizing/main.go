@@ -1,0 +1,156 @@
+// Sizing measures what clients cost: memory in a real Redis and in this process, and Redis's processor
+// time and traffic a decision. It prints the tables of docs/operations.md.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+const million = 1_000_000
+
+func run(ctx context.Context) error {
+	r, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.stop()
+	fmt.Print("Redis ", r.version(ctx), ", ", runtime.Version(), ", ", runtime.NumCPU(), " cores\n\n")
+	for _, table := range []func(context.Context, *redisServer) error{sharesInRedis, decisionsOfRedis, sharesInProcess} {
+		if err := table(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load is what clients do.
+type load struct {
+	algorithm string
+	address   func(client int) string
+	clients   int
+	requests  int // of each client, one client after the other and then again
+	policies  int // that each request meets
+	together  int // requests under way at a time
+}
+
+// checks are a request's.
+func (l load) checks(policies []*limiter.Policy, client int) []limiter.Check {
+	checks := make([]limiter.Check, len(policies))
+	for i, p := range policies {
+		checks[i] = limiter.Check{Policy: p, Key: l.address(client), Weight: 1}
+	}
+	return checks
+}
+
+// policy is the number i of a request. Its limit is what each client takes, so that no bucket drains
+// before the measurement ends.
+func (l load) policy(i int) (*limiter.Policy, error) {
+	return limiter.NewPolicy(limiter.Settings{
+		Name: fmt.Sprint("api", i), Algorithm: l.algorithm, Limit: int64(l.requests), Window: time.Hour,
+	})
+}
+
+func ipv4(client int) string {
+	return fmt.Sprintf("198.%d.%d.%d", 18+client>>16, client>>8&255, client&255)
+}
+
+func ipv6(client int) string {
+	return fmt.Sprintf("2001:db8:%x:%x::/64", 0x1000+client>>16, client&0xffff)
+}
+
+// sharesInRedis prints how much memory a million clients take.
+func sharesInRedis(ctx context.Context, r *redisServer) error {
+	fmt.Println("| algorithm | key of a client | requests of each | MB per million clients and policy |\n|---|---|--:|--:|")
+	for _, l := range []load{
+		{"sliding_window_counter", ipv4, million, 1, 1, 512},
+		{"sliding_window_counter", ipv6, million, 1, 1, 512},
+		{"fixed_window", ipv4, million, 1, 1, 512},
+		{"fixed_window", ipv6, million, 1, 1, 512},
+		{"token_bucket", ipv4, million, 1, 1, 512},
+		{"token_bucket", ipv6, million, 1, 1, 512},
+		{"sliding_window_log", ipv4, million / 4, 1, 1, 512},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 512},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 512},
+	} {
+		spent, err := r.measure(ctx, l)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("| `%s` | `%s` | %d | %.0f |\n", l.algorithm, l.address(0), l.requests, spent.memory/float64(l.clients))
+	}
+	fmt.Println()
+	return nil
+}
+
+// decisionsOfRedis prints what a million decisions take.
+func decisionsOfRedis(ctx context.Context, r *redisServer) error {
+	fmt.Println("| under way | a script run | policies of each | algorithm | CPU s per million requests | bytes a request to Redis | back |\n|--:|--:|--:|---|--:|--:|--:|")
+	for _, l := range []load{
+		{"sliding_window_counter", ipv4, 100_000, 1, 1, 1},
+		{"sliding_window_counter", ipv4, 100_000, 3, 1, 16},
+		{"sliding_window_counter", ipv4, 100_000, 5, 1, 64},
+		{"sliding_window_counter", ipv4, 100_000, 10, 1, 512},
+		{"sliding_window_counter", ipv4, 100_000, 5, 3, 64},
+		{"fixed_window", ipv4, 100_000, 5, 1, 64},
+		{"token_bucket", ipv4, 100_000, 5, 1, 64},
+		{"sliding_window_log", ipv4, 100_000, 5, 1, 64},
+	} {
+		s, err := r.measure(ctx, l)
+		if err != nil {
+			return err
+		}
+		requests := float64(l.clients * l.requests)
+		fmt.Printf("| %d | %.1f | %d | `%s` | %.1f | %.0f | %.0f |\n", l.together, requests/s.batches, l.policies, l.algorithm,
+			s.cpu/requests*million, s.received/requests, s.sent/requests)
+	}
+	fmt.Println()
+	return nil
+}
+
+// sharesInProcess prints how much memory a million clients take in this process.
+func sharesInProcess(ctx context.Context, _ *redisServer) error {
+	fmt.Println("| algorithm | requests of each | MB per million clients and policy |\n|---|--:|--:|")
+	for _, l := range []load{
+		{"sliding_window_counter", ipv4, million, 1, 1, 1},
+		{"token_bucket", ipv4, million, 1, 1, 1},
+		{"sliding_window_log", ipv4, million, 1, 1, 1},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 1},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 1},
+	} {
+		p, err := l.policy(0)
+		if err != nil {
+			return err
+		}
+		before := heap()
+		store := limiter.NewMemory(limiter.SystemClock)
+		for i := range l.clients * l.requests {
+			if _, err := store.Decide(ctx, l.checks([]*limiter.Policy{p}, i%l.clients)); err != nil {
+				return err
+			}
+		}
+		fmt.Printf("| `%s` | %d | %.0f |\n", l.algorithm, l.requests, float64(heap()-before)/float64(l.clients))
+		runtime.KeepAlive(store)
+	}
+	return nil
+}
+
+// heap is how many bytes are in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// redisServer is a Redis of its own.
+type redisServer struct {
+	dir    string
+	server *serve.Process
+	client *redis.Client // that asks how it is
+}
+
+func startRedis(ctx context.Context) (*redisServer, error) {
+	dir, err := os.MkdirTemp("", "sizing")
+	if err != nil {
+		return nil, err
+	}
+	server, err := serve.Redis(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &redisServer{dir, server, redis.NewClient(&redis.Options{Addr: server.Addr})}, nil
+}
+
+func (r *redisServer) stop() {
+	_ = r.client.Close() // nothing is under way
+	r.server.Stop()
+	_ = os.RemoveAll(r.dir) // a temporary folder: no harm if it stays
+}
+
+func (r *redisServer) version(ctx context.Context) string {
+	return field(r.client.Info(ctx, "server").Val(), "redis_version")
+}
+
+// spent is what a load took: bytes, seconds of Redis's processor time, and script runs.
+type spent struct {
+	memory, cpu, received, sent, batches float64
+}
+
+// measure puts an empty Redis under load.
+func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
+	if err := r.client.FlushAll(ctx).Err(); err != nil {
+		return spent{}, err
+	}
+	if err := r.decide(ctx, load{l.algorithm, l.address, l.together, 1, l.policies, l.together}, nil); err != nil {
+		return spent{}, err // with a Redis that now knows the script
+	}
+	if err := r.client.FlushAll(ctx).Err(); err != nil {
+		return spent{}, err
+	}
+	before, err := r.usage(ctx)
+	if err != nil {
+		return spent{}, err
+	}
+	var batches atomic.Int64
+	if err := r.decide(ctx, l, &batches); err != nil {
+		return spent{}, err
+	}
+	after, err := r.usage(ctx)
+	return spent{
+		after.memory - before.memory, after.cpu - before.cpu, after.received - before.received, after.sent - before.sent,
+		float64(batches.Load()),
+	}, err
+}
+
+// decide has the module's store decide a load, and counts its batches.
+func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64) error {
+	const patience = 10 * time.Second
+	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
+	if err != nil {
+		return err
+	}
+	options := limiter.RedisOptions{Timeout: patience, Naming: limiter.Naming{Prefix: "rl"}}
+	if batches != nil {
+		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
+	}
+	store := limiter.NewRedis(client, options)
+	defer store.Close() //nolint:errcheck // nothing is under way
+	policies := make([]*limiter.Policy, l.policies)
+	for i := range policies {
+		if policies[i], err = l.policy(i); err != nil {
+			return err
+		}
+	}
+	var next atomic.Int64
+	var failure atomic.Pointer[error]
+	var workers sync.WaitGroup
+	for range l.together {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(l.clients*l.requests) && failure.Load() == nil; i = next.Add(1) - 1 {
+				checks := l.checks(policies, int(i)%l.clients)
+				if _, err := store.Decide(ctx, checks); err != nil {
+					failure.Store(&err)
+				} else if !limiter.Allowed(checks) {
+					err := fmt.Errorf("%s was denied", checks[0].Key)
+					failure.Store(&err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// usage is what Redis has used so far.
+func (r *redisServer) usage(ctx context.Context) (spent, error) {
+	info, err := r.client.Info(ctx, "memory", "cpu", "stats").Result()
+	number := func(name string) float64 {
+		value, parseErr := strconv.ParseFloat(field(info, name), 64)
+		if err == nil && parseErr != nil {
+			err = fmt.Errorf("INFO has no %s", name)
+		}
+		return value
+	}
+	return spent{
+		memory: number("used_memory"), cpu: number("used_cpu_user") + number("used_cpu_sys"),
+		received: number("total_net_input_bytes"), sent: number("total_net_output_bytes"),
+	}, err
+}
+
+// field is a value of INFO.
+func field(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}

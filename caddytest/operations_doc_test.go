@@ -1,0 +1,222 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// This file holds docs/operations.md to what its Caddyfiles, commands and questions really do.
+
+const (
+	operationsSite  = "http://localhost:8080"
+	operationsAdmin = "localhost:2019"
+	operationsRedis = "127.0.0.1:6379"
+)
+
+var (
+	operationsCommand = regexp.MustCompile("(?m)(?:^\\$ |`)caddy redis-ratelimit ([^`\n]+)")
+	operationsCurl    = regexp.MustCompile("curl ([^`\n]*" + operationsAdmin + "/redis_ratelimit/[^`\n]*)")
+	operationsPath    = regexp.MustCompile(`/redis_ratelimit/\w+`)
+	operationsLog     = regexp.MustCompile(`(?m)^\$ ((?:jq|grep) .*access\.log.*)$`)
+	operationsRights  = regexp.MustCompile(`(?m)^ACL SETUSER .*$`)
+	shellWord         = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
+	quotedPart        = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+)
+
+func operationsText(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// matches are what a pattern's group finds in the document, which must be something.
+func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[len(match)-1])
+	}
+	if len(found) == 0 {
+		t.Fatalf("docs/operations.md has nothing like %s", pattern)
+	}
+	return found
+}
+
+// shellWords splits a line as a shell does that knows only quotes.
+func shellWords(line string) []string {
+	words := shellWord.FindAllString(line, -1)
+	for i := range words {
+		words[i] = quotedPart.ReplaceAllStringFunc(words[i], func(quoted string) string { return quoted[1 : len(quoted)-1] })
+	}
+	return words
+}
+
+func TestOperations_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+	for i, body := range matches(t, wholeCaddyfile, operationsText(t)) {
+		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
+			checkCaddyfile(t, body, variables(body))
+		})
+	}
+}
+
+// startOperations runs the document's first Caddyfile on a Redis of its own.
+func startOperations(t *testing.T, text string) *node {
+	t.Helper()
+	file := matches(t, wholeCaddyfile, text)[0]
+	for old, replacement := range map[string]string{
+		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {",
+		operationsRedis:          redistest.Start(t).Addr,
+		":8080":                  ":{$PORT}",
+	} {
+		if strings.Count(file, old) != 1 {
+			t.Fatalf("the first Caddyfile has no %q, or several:\n%s", old, file)
+		}
+		file = strings.Replace(file, old, replacement, 1)
+	}
+	n := start(t, file)
+	redistest.WaitFor(t, "Redis decides", func() error {
+		if output, code := n.operate(t, "policies"); code != 0 || !strings.Contains(output, "breaker closed") {
+			return fmt.Errorf("exit code %d: %s", code, output)
+		}
+		return nil
+	})
+	return n
+}
+
+// flood has the document's clients use up their shares.
+func (n *node) flood(t *testing.T) {
+	t.Helper()
+	for _, client := range []string{"203.0.113.7", "2001:db8:1:2::42"} {
+		for range 6 {
+			n.get(t, "/login", "X-Forwarded-For: "+client)
+		}
+	}
+}
+
+func TestOperations_commands_and_their_tables_are_real(t *testing.T) {
+	text := operationsText(t)
+	n := startOperations(t, text)
+	config := writeCaddyfile(t, "{\n\tredis_ratelimit {\n\t\tredis redis://"+redistest.Start(t).Addr+"\n\t}\n}\n")
+	for _, line := range matches(t, operationsCommand, text) {
+		args := shellWords(strings.ReplaceAll(line, operationsSite, n.URL))
+		help, err := command(t, nil, slices.Concat([]string{"redis-ratelimit"}, args, []string{"--help"})...)
+		if err != nil || !strings.Contains(help, "Usage:\n  caddy redis-ratelimit "+args[0]) {
+			t.Errorf("caddy redis-ratelimit %s: %v\n%s", line, err, help)
+			continue
+		}
+		if strings.Contains(line, "--watch") {
+			continue // it never ends
+		}
+		if at := slices.Index(args, "--config"); at > 0 {
+			args[at+1] = config
+		}
+		n.flood(t)
+		output, code := n.operate(t, args...)
+		if code != 0 && (code != 4 || args[0] != "explain") {
+			t.Errorf("caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
+		}
+		for _, title := range titlesAfter(text, line) {
+			if !strings.Contains(strings.Join(strings.Fields(output), " "), title) {
+				t.Errorf("caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
+			}
+		}
+	}
+}
+
+var titleLine = regexp.MustCompile(`(?m)^ *±?[A-Z]{3}[A-Z ±]+$`)
+
+// titlesAfter are the lines of titles in the output that the document first shows of a command.
+func titlesAfter(text, line string) []string {
+	_, output, _ := strings.Cut(text, "\n$ caddy redis-ratelimit "+line+"\n")
+	output, _, _ = strings.Cut(output, "\n```")
+	output, _, _ = strings.Cut(output, "\n$ ")
+	var titles []string
+	for _, title := range titleLine.FindAllString(output, -1) {
+		titles = append(titles, strings.Join(strings.Fields(title), " "))
+	}
+	return titles
+}
+
+func TestOperations_questions_by_HTTP_are_answered(t *testing.T) {
+	text := operationsText(t)
+	n := startOperations(t, text)
+	asked := map[string]bool{}
+	for _, line := range matches(t, operationsCurl, text) {
+		n.flood(t)
+		line = strings.ReplaceAll(strings.ReplaceAll(line, operationsSite, n.URL), operationsAdmin, n.Admin)
+		method, url, body := http.MethodGet, "", ""
+		words := shellWords(line)
+		for i, word := range words {
+			switch {
+			case strings.HasPrefix(word, n.Admin):
+				url = word
+			case word == "-d":
+				method, body = http.MethodPost, words[i+1]
+			}
+		}
+		if a := n.send(t, method, url, body); a.status != http.StatusOK {
+			t.Errorf("curl %s: %v", line, a)
+		}
+		asked[operationsPath.FindString(url)] = true
+	}
+	for _, path := range operationsPath.FindAllString(text, -1) {
+		if !asked[path] {
+			t.Errorf("no example asks %s", path)
+		}
+	}
+}
+
+func TestOperations_denials_are_found_in_the_access_log(t *testing.T) {
+	text := operationsText(t)
+	n := startOperations(t, text)
+	n.flood(t)
+	for _, line := range matches(t, operationsLog, text) {
+		if _, err := exec.LookPath("jq"); err != nil && strings.HasPrefix(line, "jq") {
+			continue
+		}
+		redistest.WaitFor(t, line, func() error {
+			look := exec.Command("sh", "-c", line)
+			look.Dir = n.command.Dir
+			output, err := look.CombinedOutput()
+			if err == nil && !strings.Contains(string(output), "203.0.113.7") {
+				err = fmt.Errorf("it does not find the denied client:\n%s", output)
+			}
+			return err
+		})
+	}
+}
+
+// TestOperations_grants_what_the_commands_need tries the documented rights, and each of them left out.
+func TestOperations_grants_what_the_commands_need(t *testing.T) {
+	var needed []string
+	for _, right := range granted.FindAllStringSubmatch(operationsRights.FindString(operationsText(t)), -1) {
+		needed = append(needed, strings.TrimPrefix(right[1], "+"))
+	}
+	if len(needed) == 0 {
+		t.Fatal("docs/operations.md grants nothing")
+	}
+	server := redistest.Start(t)
+	restrict(t, []*redistest.Server{server}, append(strings.Fields(commands), needed...))
+	n := start(t, config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h"))
+	expectExactly(t, []*redistest.Server{server}, append(strings.Fields(commands), needed...), needed, nil, func(t *testing.T) error {
+		n.get(t, "/")
+		for _, args := range [][]string{{"state", "--key", "127.0.0.1"}, {"reset", "--key", "127.0.0.1"}, {"reset", "--all"}} {
+			n.get(t, "/")
+			if output, code := n.operate(t, append(args, "--policy", "default")...); code != 0 {
+				return fmt.Errorf("%s: exit code %d\n%s", args[0], code, output)
+			}
+		}
+		return nil
+	})
+}
