@@ -36,6 +36,9 @@ type step struct {
 // changing are the handlers that are run because what follows depends on them.
 var changing = []string{"http.handlers.vars", "http.handlers.map", "http.handlers.rewrite", "http.handlers.headers"}
 
+// earlyHints is the status of a response that does not end a request.
+const earlyHints = "103"
+
 // newCourse reduces routes that are provisioned. The named routes are those that invoke may run.
 func newCourse(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route) *course {
 	c := new(course)
@@ -72,7 +75,7 @@ func (c *course) step(handler caddyhttp.MiddlewareHandler, named map[string]*cad
 		}
 		return step{inside: c.reduce(caddyhttp.RouteList{*route}, named, append(inside, handler.Name))}, true
 	case *caddyhttp.StaticResponse:
-		return step{ends: true}, handler.StatusCode != "103"
+		return step{ends: true}, handler.StatusCode != earlyHints
 	case *caddyhttp.StaticError:
 		return step{ends: true}, true
 	}

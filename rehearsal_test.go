@@ -77,7 +77,7 @@ func visits(t *testing.T, path string) (list []visit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	unpacked, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func newRepeated(t testing.TB, lines int) *repeated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	unpacked, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)

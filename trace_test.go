@@ -19,12 +19,12 @@ import (
 
 // spansOf sends a request, within a span as Caddy's tracing handler makes one, and returns the spans
 // that became of it, the innermost first.
-func spansOf(t *testing.T, h *Handler, key string) tracetest.SpanStubs {
+func spansOf(t *testing.T, h *Handler) tracetest.SpanStubs {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	ctx, span := provider.Tracer("caddy").Start(t.Context(), "request")
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/?"+key, http.NoBody)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
 	w := httptest.NewRecorder()
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 	_ = chain([]*Handler{h}, caddyhttp.HandlerFunc(hello)).ServeHTTP(w, r) // a denial is an error
@@ -32,14 +32,14 @@ func spansOf(t *testing.T, h *Handler, key string) tracetest.SpanStubs {
 	return spans.GetSpans()
 }
 
-const tracedPolicy = `{"policies":[{"name":"traced","key":"{http.request.uri.query}","limit":1,"window":"24h"}]}`
+const tracedPolicy = `{"policies":[{"name":"traced","key":"same","limit":1,"window":"24h"}]}`
 
 func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, end := newContext(t, `{"redis":{"url":"redis://`+server.Addr+`/3"},"timeout":"10s"}`)
 	t.Cleanup(end)
 	h := loadHandler(t, ctx, tracedPolicy)
-	spans := spansOf(t, h, "a")
+	spans := spansOf(t, h)
 	if len(spans) != 2 || spans[0].Name != "EVALSHA" || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() || spans[0].SpanKind != trace.SpanKindClient {
 		t.Fatalf("got %v", spans)
 	}
@@ -55,10 +55,10 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 	if len(want) > 0 || spans[0].Status.Code == codes.Error {
 		t.Errorf("missing %v; status %v", want, spans[0].Status)
 	}
-	if spans := spansOf(t, h, "a"); len(spans) != 2 {
+	if spans := spansOf(t, h); len(spans) != 2 {
 		t.Errorf("a denial by Redis: got %v", spans)
 	}
-	if spans := spansOf(t, h, "a"); len(spans) != 1 {
+	if spans := spansOf(t, h); len(spans) != 1 {
 		t.Errorf("a denial repeated without asking: got %v", spans)
 	}
 }
@@ -66,7 +66,7 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
 	ctx, end := newContext(t, nowhere)
 	t.Cleanup(end)
-	spans := spansOf(t, loadHandler(t, ctx, tracedPolicy), "a")
+	spans := spansOf(t, loadHandler(t, ctx, tracedPolicy))
 	if len(spans) != 2 || spans[0].Status.Code != codes.Error {
 		t.Fatalf("got %v", spans)
 	}

@@ -60,9 +60,9 @@ type played struct {
 	Warnings []string
 }
 
-func playedJSON(t *testing.T, caddyfile string, log []byte, args ...string) (result played) {
+func playedJSON(t *testing.T, caddyfile string, log []byte) (result played) {
 	t.Helper()
-	output, complaints, code := replays(t, caddyfile, log, append([]string{"--json"}, args...)...)
+	output, complaints, code := replays(t, caddyfile, log, "--json")
 	if err := json.Unmarshal([]byte(output), &result); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, output, complaints)
 	}
