@@ -142,6 +142,14 @@ func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, er
 	return claimed, &parsed, nil
 }
 
+// hint helps who gives a client's whole address where the policy counts by its prefix.
+func (c *claimedPolicy) hint(key string) string {
+	if prefix := c.identity.prefixes.shorten(key); prefix != key {
+		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
+	}
+	return ""
+}
+
 // servers are those of the running configuration.
 func (a *App) servers() map[string]*caddyhttp.Server {
 	module, err := a.ctx.AppIfConfigured("http")

@@ -63,7 +63,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		return nil, false, badInput("key: name one; `top` and `explain` show keys")
 	}
 	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
-	report := stateReport{Policy: claimed.policy.Name(), Key: keyText(*key)}
+	report := stateReport{Policy: claimed.policy.Name(), Key: keyText(*key), Hint: claimed.hint(*key)}
 	source, err := a.guard.Look(r.Context(), &check)
 	if err == nil && a.remote != nil {
 		err = a.addStored(r, &report, claimed.policy, *key)
@@ -96,6 +96,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	}
 	var report resetReport
 	if key != nil {
+		report.Hint = claimed.hint(*key)
 		report.Deleted, err = a.guard.Reset(r.Context(), claimed.policy, *key)
 	} else {
 		report.Deleted, err = a.guard.ResetAll(r.Context(), claimed.policy.Name())

@@ -114,6 +114,13 @@ func (i *invocation) flag(name string) string { return i.cmd.Flags().Lookup(name
 // complain writes a line to stderr.
 func (i *invocation) complain(line string) { i.cmd.PrintErrln(printable(line)) }
 
+// hint passes on what the admin API advises.
+func (i *invocation) hint(text string) {
+	if text != "" {
+		i.complain("Hint: " + text)
+	}
+}
+
 // runs makes a function of ours one of cobra's. Its error becomes one line on stderr and an exit code.
 func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

@@ -43,8 +43,9 @@ func runReset(i *invocation) error {
 	}
 	line := countOf(report.Deleted, "share") + " forgotten"
 	if err != nil {
-		line += " before Redis failed"
+		line += " on this node alone"
 	}
 	i.screen.print(line + "\n")
+	i.hint(report.Hint)
 	return err
 }

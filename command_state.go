@@ -44,6 +44,7 @@ func runState(i *invocation) error {
 		i.screen.print("\n")
 		keyTable(report.Keys).write(i.screen)
 	}
+	i.hint(report.Hint)
 	return err
 }
 

@@ -116,7 +116,7 @@ func (h *Handler) complain(rule *rule, option string, err error) {
 	if now-last < int64(time.Minute) || !lastComplaint.CompareAndSwap(last, now) {
 		return
 	}
-	h.logger.Warn("a value from a placeholder cannot be used; the fallback is",
+	h.logger.Warn("a value from a placeholder cannot be used; the fallback is used instead",
 		zap.String("policy", rule.policy.Name()), zap.String("option", option), zap.Error(err))
 }
 

@@ -70,6 +70,7 @@ type stateReport struct {
 	Key    string `json:"key"`
 	shareReport
 	Source string           `json:"source"`
+	Hint   string           `json:"hint,omitempty"`
 	Keys   []redisKeyReport `json:"keys,omitempty"`
 }
 
@@ -93,6 +94,7 @@ type redisKeyReport struct {
 type resetReport struct {
 	Error   string `json:"error,omitempty"`
 	Deleted int64  `json:"deleted"`
+	Hint    string `json:"hint,omitempty"`
 }
 
 // topReport answers GET /redis_ratelimit/top.

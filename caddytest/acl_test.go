@@ -23,6 +23,9 @@ const (
 	// With a database's number.
 	databaseCommands = "select"
 
+	// For state and reset of the admin API.
+	operatorCommands = "type pttl scan unlink"
+
 	// On every node of a Cluster.
 	clusterCommands = "cluster|slots command asking"
 

@@ -136,3 +136,15 @@ func TestAdmin_goes_on_over_reloads(t *testing.T) {
 		t.Errorf("without limits: got %v", a)
 	}
 }
+
+// TestAdmin_helps_with_addresses tells that a policy counts an IPv6 client by its prefix.
+func TestAdmin_helps_with_addresses(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
+	a := n.ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
+	if r := asked[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
+		t.Errorf("got %v", a)
+	}
+	if output, code := n.operate(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42"); code != 0 || !strings.Contains(output, "Hint: ") {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+}

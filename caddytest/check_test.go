@@ -159,7 +159,7 @@ func TestCheck_wants_a_master(t *testing.T) {
 func TestCheck_tries_every_master_of_a_cluster(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
-	all := strings.Fields(commands + " " + clusterCommands + " type pttl scan unlink")
+	all := strings.Fields(commands + " " + clusterCommands + " " + operatorCommands)
 	restrict(t, masters, all)
 	findings, code := check(t, option, limited)
 	wantNothing(t, findings, "failed")

@@ -174,7 +174,7 @@ func TestCommands_tell_what_the_node_knows_while_Redis_is_away(t *testing.T) {
 	if answer.parse(t)["source"] != "fallback" {
 		t.Errorf("got %v", answer)
 	}
-	n.ratelimit(t, "reset", "--policy", "api", "--all").want(t, 3, "before Redis failed")
+	n.ratelimit(t, "reset", "--policy", "api", "--all").want(t, 3, "on this node alone")
 	n.ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").want(t, 3, "fallback")
 	n.ratelimit(t, "policies").want(t, 0, "does not answer", "handlers do local")
 	n.ratelimit(t, "top").want(t, 0, "greedy")

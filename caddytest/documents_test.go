@@ -135,7 +135,7 @@ func TestReadme_grants_an_ACL_user_what_it_needs(t *testing.T) {
 	for _, match := range granted.FindAllStringSubmatch(section, -1) {
 		got[match[1]] = true
 	}
-	for _, command := range strings.Fields(commands + " " + databaseCommands + " " + clusterCommands + " " + sentinelCommands) {
+	for _, command := range strings.Fields(commands + " " + databaseCommands + " " + clusterCommands + " " + sentinelCommands + " " + operatorCommands) {
 		want["+"+command] = true
 	}
 	for _, channel := range strings.Fields(sentinelChannels) {

@@ -58,7 +58,7 @@ func (k fixedWindow) charge(s share, now int64, t *terms, weight int64) share {
 
 // recall counts the units in the window that ends then, or the next after that.
 func (fixedWindow) recall(used, resets, now int64, t *terms) share {
-	return share{numbers: numbers{a: min(cd(resets, t.window)-1, now/t.window+1), b: used}}
+	return share{numbers: numbers{a: min(windowsBy(resets, t)-1, now/t.window+1), b: used}}
 }
 
 func (fixedWindow) expires(s share, _ int64, t *terms) int64 { return (s.a + 1) * t.window }

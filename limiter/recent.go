@@ -80,6 +80,14 @@ func (p *Policy) fuller(a, b share, now int64) share {
 	return a
 }
 
+// windowsBy is how many windows have ended when a share resets. An answer that was on its way for a
+// moment, from a clock slightly behind this one, seems to reset slightly after the boundary that it does
+// reset at; taken for the next one it would cost a client a whole window.
+func windowsBy(resets int64, t *terms) int64 {
+	const moment = 20 // of a window
+	return cd(resets-t.window/moment, t.window)
+}
+
 // partOf is the policy of which this process enforces the given part, above 0 and below 1, for
 // itself: at least one unit. It counts in the same shares.
 func (p *Policy) partOf(part float64) *Policy {

@@ -78,7 +78,7 @@ func (k slidingWindowCounter) charge(s share, now int64, t *terms, weight int64)
 // recall counts the units in the window that stops to matter then; where it is the previous one, as
 // many in it as give that estimate now.
 func (slidingWindowCounter) recall(used, resets, now int64, t *terms) share {
-	last := cd(resets, t.window) - 1 // the last window that the share matters in
+	last := windowsBy(resets, t) - 1 // the last window that the share matters in
 	if resets-now > t.window {
 		return share{numbers: numbers{a: min(last-1, now/t.window+1), b: used}}
 	}

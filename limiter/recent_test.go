@@ -1,0 +1,30 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRemembered_denials_are_not_much_longer_than_they_were has an answer take some milliseconds from a
+// Redis whose clock is some milliseconds behind: what this process then decides by itself denies at
+// least as long as Redis, and no whole window longer.
+func TestRemembered_denials_are_not_much_longer_than_they_were(t *testing.T) {
+	const window = 15 * time.Minute
+	for _, algorithm := range Algorithms() {
+		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
+			now := epoch + into.Microseconds()
+			remote, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+			p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 5, Window: window})
+			for range 5 {
+				decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})
+			}
+			denied := decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})[0]
+			now += 25_000 // on the way, and the clocks' difference
+			local.remember(&denied)
+			got := decide(t, local, Check{Policy: p, Key: "k", Weight: 1})[0].Result
+			if real := denied.Result.RetryAfter; got.RetryAfter < real-time.Second || got.RetryAfter > real+window/10 {
+				t.Errorf("%s, %v into the window: denied for %v, on Redis for %v", algorithm, into, got.RetryAfter, real)
+			}
+		}
+	}
+}
