@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,26 +21,27 @@ func TestCommands_obey_no_text_from_outside(t *testing.T) {
 		"top":     `{"since":60,"keys":[{"policy":EVIL,"key":EVIL,"denied":2}]}`,
 		"explain": `{"server":EVIL,"decision":EVIL,"policies":[{"policy":EVIL,"key":EVIL,"decision":EVIL,"source":EVIL},{"decision":EVIL}],"skipped":[EVIL]}`,
 	}
-	status := http.StatusOK
+	var status atomic.Int64
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := answers[strings.TrimPrefix(r.URL.Path, "/redis_ratelimit/")]
-		if status != http.StatusOK {
+		if status.Load() != http.StatusOK {
 			text = `{"error":EVIL}`
 		}
-		w.WriteHeader(status)
+		w.WriteHeader(int(status.Load()))
 		_, _ = io.WriteString(w, strings.ReplaceAll(text, "EVIL", evil)) // nobody reads on: fine
 	}))
 	t.Cleanup(admin.Close)
 	for _, args := range [][]string{
 		{"policies"}, {"state", "--policy", "p", "--key", "k"}, {"reset", "--policy", "p", "--all"}, {"top"}, {"explain", "--url", "/"},
 	} {
-		for _, status = range []int{http.StatusOK, http.StatusNotFound, http.StatusServiceUnavailable, http.StatusInternalServerError} {
+		for code, want := range map[int64]int{http.StatusOK: 0, http.StatusNotFound: 2, http.StatusServiceUnavailable: 3, http.StatusInternalServerError: 1} {
+			status.Store(code)
 			e := ratelimit(t, nil, append(args, "--address", strings.TrimPrefix(admin.URL, "http://"))...)
 			if strings.ContainsAny(e.stdout+e.stderr, "\u009b\u202e") {
-				t.Errorf("%v, status %d: %q", args, status, e.stdout+e.stderr)
+				t.Errorf("%v, status %d: %q", args, code, e.stdout+e.stderr)
 			}
-			if want := map[int]int{200: 0, 404: 2, 503: 3, 500: 1}[status]; e.code != want {
-				t.Errorf("%v, status %d: got %v; want exit code %d", args, status, e, want)
+			if e.code != want {
+				t.Errorf("%v, status %d: got %v; want exit code %d", args, code, e, want)
 			}
 		}
 	}

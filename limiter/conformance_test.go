@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -122,126 +121,6 @@ func mustPolicy(t testing.TB, s Settings) *Policy {
 
 // epoch is an instant of the tests that every window used in them is aligned to.
 const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
-
-// tracePolicies are the policies that traces choose from: every algorithm with small and large
-// limits, bursts, queues, and one that counts in milliseconds.
-func tracePolicies(t *testing.T) []*Policy {
-	t.Helper()
-	var policies []*Policy
-	add := func(s Settings) {
-		s.Name = fmt.Sprintf("p%d", len(policies))
-		policies = append(policies, mustPolicy(t, s))
-	}
-	strict, patient := time.Duration(0), 700*time.Millisecond
-	for _, algorithm := range Algorithms() {
-		add(Settings{Algorithm: algorithm, Limit: 1, Window: 10 * time.Second})
-		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second})
-		add(Settings{Algorithm: algorithm, Limit: 50, Window: time.Minute})
-		add(Settings{Algorithm: algorithm, Limit: 7, Window: 3 * time.Millisecond})
-		add(Settings{Algorithm: algorithm, Limit: 100_000, Window: 24 * time.Hour})
-		if algorithmNamed(algorithm).bursts {
-			add(Settings{Algorithm: algorithm, Limit: 10, Window: 2 * time.Second, Burst: 3})
-			add(Settings{Algorithm: algorithm, Limit: 2, Window: time.Minute, Burst: 9})
-		}
-	}
-	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, MaxDelay: &strict})
-	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
-	return policies
-}
-
-// trace is a random walk through requests, biased to the edges of windows and waits.
-type trace struct {
-	random   *rand.Rand
-	policies []*Policy
-	changed  []*Policy // the same policies with another limit and burst, on the same shares
-	now      int64
-	waits    []int64 // waits lately answered, in microseconds
-	reserved []reservation
-}
-
-// reservation is a take that may be given back, with its receipts from each store.
-type reservation struct {
-	checks   []Check
-	receipts [][]receipt
-}
-
-// newTrace chooses four policies, for every other seed of one algorithm.
-func newTrace(t *testing.T, seed uint64) *trace {
-	t.Helper()
-	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
-	all := tracePolicies(t)
-	if only := Algorithms()[seed/2%uint64(len(registry))]; seed%2 == 1 {
-		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
-	}
-	for _, i := range tr.random.Perm(len(all))[:4] {
-		s := all[i].settings
-		tr.policies = append(tr.policies, all[i])
-		s.Limit = max(1, s.Limit/2)
-		if s.Burst > 0 {
-			s.Burst = max(1, s.Burst/3)
-		}
-		tr.changed = append(tr.changed, mustPolicy(t, s))
-	}
-	return tr
-}
-
-// step moves the clock: often not at all, often to an edge plus or minus a tick, now and then
-// backwards.
-func (tr *trace) step() {
-	p := tr.policies[tr.random.IntN(len(tr.policies))]
-	window := p.settings.Window.Microseconds()
-	nudge := (tr.random.Int64N(3) - 1) * p.terms.tick
-	switch tr.random.IntN(10) {
-	case 0, 1, 2:
-	case 3:
-		tr.now = (tr.now/window+1)*window + nudge
-	case 4:
-		tr.now += window + nudge
-	case 5, 6:
-		if len(tr.waits) > 0 {
-			tr.now += tr.waits[tr.random.IntN(len(tr.waits))] + nudge
-		}
-	case 7:
-		tr.now += tr.random.Int64N(window/4 + 1)
-	case 8:
-		tr.now += tr.random.Int64N(2000)
-	case 9:
-		full := cd(p.terms.capacity*p.terms.window, p.terms.limit) * p.terms.tick
-		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.terms.tick}
-		if tr.random.IntN(3) == 0 {
-			tr.now -= back[tr.random.IntN(len(back))]
-		}
-	}
-	tr.now = max(tr.now, epoch-86_400_000_000)
-}
-
-// request makes up one to three checks of different policies.
-func (tr *trace) request() []Check {
-	checks := make([]Check, 1+tr.random.IntN(3)*tr.random.IntN(2))
-	for i, at := range tr.random.Perm(len(tr.policies))[:len(checks)] {
-		p := tr.policies[at]
-		if tr.random.IntN(8) == 0 {
-			p = tr.changed[at]
-		}
-		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
-		checks[i] = Check{Policy: p, Key: fmt.Sprint("k", tr.random.IntN(2)), Weight: weights[tr.random.IntN(len(weights))]}
-	}
-	return checks
-}
-
-// learn remembers the answers' waits, so that later steps land on them.
-func (tr *trace) learn(checks []Check) {
-	for i := range checks {
-		for _, wait := range []time.Duration{checks[i].Result.RetryAfter, checks[i].Result.ResetAfter} {
-			if wait > 0 && wait < 1000*24*time.Hour && len(tr.waits) < 8 {
-				tr.waits = append(tr.waits, wait.Microseconds())
-			}
-		}
-	}
-	if len(tr.waits) >= 8 {
-		tr.waits = tr.waits[4:]
-	}
-}
 
 // TestStores_agree_on_random_traces is the conformance suite: whatever comes, Lua and Go answer
 // the same.
