@@ -144,7 +144,7 @@ func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, er
 
 // hint helps who gives a client's whole address where the policy counts by its prefix.
 func (c *claimedPolicy) hint(key string) string {
-	if prefix := c.identity.prefixes.shorten(key); prefix != key {
+	if prefix := c.identity.shorten(key); prefix != key {
 		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
 	}
 	return ""
