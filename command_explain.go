@@ -43,13 +43,13 @@ func runExplain(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	question := explainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: http.Header{}}
+	question := explainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: map[string]headerValues{}}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !found || name == "" {
 			return exitf(exitNotAsked, "--header %q: write it as 'Name: value'", line)
 		}
-		http.Header(question.Headers).Add(name, strings.TrimSpace(value))
+		question.Headers[name] = append(question.Headers[name], strings.TrimSpace(value))
 	}
 	var report explainReport
 	err = i.ask(http.MethodPost, "explain", question, &report)

@@ -1,5 +1,7 @@
 package redisratelimit
 
+import "encoding/json"
+
 // This file holds what the admin API answers and the commands print. Times are seconds, with as many
 // decimals as they have; keys are in the form of [keyText].
 
@@ -114,10 +116,23 @@ type topEntry struct {
 
 // explainRequest asks for POST /redis_ratelimit/explain.
 type explainRequest struct {
-	Method   string              `json:"method"`
-	URL      string              `json:"url"`
-	Headers  map[string][]string `json:"headers"`
-	ClientIP string              `json:"client_ip"`
+	Method   string                  `json:"method"`
+	URL      string                  `json:"url"`
+	Headers  map[string]headerValues `json:"headers"`
+	ClientIP string                  `json:"client_ip"`
+}
+
+// headerValues are those of one header: a list, or a single text.
+type headerValues []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (v *headerValues) UnmarshalJSON(text []byte) error {
+	var one string
+	if err := json.Unmarshal(text, &one); err == nil {
+		*v = headerValues{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(v))
 }
 
 // explainReport answers it: what the handlers that such a request meets would decide.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -81,13 +82,13 @@ func TestExplain_foretells_what_becomes_of_a_request(t *testing.T) {
 			{"/api/x", `{"X-Tenant":["t1"]}`},
 			{"/alias", `{"X-Tenant":["t2"],"X-Key":["a"]}`},
 			{"/api/x", `{"X-Tenant":["t3"],"X-Key":["b"],"X-Plan":["gold"]}`},
-			{"/api/x", `{"X-Tenant":["t4"],"X-Plan":["gold"]}`},
+			{"/api/x", `{"X-Tenant":"t4","X-Plan":"gold"}`},
 			{"/api/x", `{}`},
 		} {
 			for i := range 6 {
 				t.Run(fmt.Sprint(test.path, test.headers, "/", i), func(t *testing.T) {
 					foretold := n.explain(t, test.path, test.headers)
-					var headers map[string][]string
+					var headers map[string]any // a text, or a list of them
 					if test.headers != "" {
 						if err := json.Unmarshal([]byte(test.headers), &headers); err != nil {
 							t.Fatal(err)
@@ -95,7 +96,7 @@ func TestExplain_foretells_what_becomes_of_a_request(t *testing.T) {
 					}
 					var lines []string
 					for name, values := range headers {
-						lines = append(lines, name+": "+values[0])
+						lines = append(lines, name+": "+strings.Trim(fmt.Sprint(values), "[]"))
 					}
 					foretold.holds(t, n.get(t, test.path, lines...))
 				})
