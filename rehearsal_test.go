@@ -27,6 +27,21 @@ func nasaLog() string {
 	return "replay/testdata/nasa-1995-08-01.log.gz"
 }
 
+// openNASA reads the log's lines.
+func openNASA(t testing.TB) io.Reader {
+	t.Helper()
+	file, err := os.Open(nasaLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // it was only read
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpacked
+}
+
 // nasaSite limits each client.
 func nasaSite(limit, algorithm string) string {
 	return ":8080 {\n\tredis_ratelimit {client_ip} " + limit + " {\n\t\talgorithm " + algorithm + "\n\t}\n\trespond ok\n}\n"
@@ -70,19 +85,10 @@ type visit struct {
 
 var commonLog = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^\]]+)\] ".*" \d+ \S+$`)
 
-// visits reads a packed log in Common Log Format whose lines are in order.
-func visits(t *testing.T, path string) (list []visit) {
+// visits reads the log, whose lines are in order.
+func visits(t *testing.T) (list []visit) {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(unpacked)
+	lines := bufio.NewScanner(openNASA(t))
 	for lines.Scan() {
 		found := commonLog.FindStringSubmatch(lines.Text())
 		if found == nil {
@@ -136,7 +142,7 @@ func byCounter(limit, window int64) func(v visit) bool {
 // TestReplay_decides_a_real_log_as_others_would compares line for line with independent
 // implementations.
 func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
-	list := visits(t, nasaLog())
+	list := visits(t)
 	for _, limit := range []int{3, 10, 15} {
 		for algorithm, passes := range map[string]func(visit) bool{
 			"sliding_window_log":     byLog(limit, 60),

@@ -2,10 +2,8 @@ package redisratelimit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strconv"
 	"testing"
@@ -26,16 +24,7 @@ type repeated struct {
 
 func newRepeated(t testing.TB, lines int) *repeated {
 	t.Helper()
-	file, err := os.Open(nasaLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(unpacked)
+	text, err := io.ReadAll(openNASA(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,11 +44,8 @@ func (n *node) check(t *testing.T, o operation) {
 	}
 }
 
-// TestOperator_has_four_questions: is the limiter working, who is being limited, why was this client
-// refused, and how do I let it through now. Each takes one command: with Redis, without, and while it
-// is gone.
-func TestOperator_has_four_questions(t *testing.T) {
-	site := `redis_ratelimit {
+// operated is a site with limits that are hard to meet and easy to.
+const operated = `redis_ratelimit {
 		policy login {
 			key {header.X-User}
 			match {
@@ -63,49 +60,50 @@ func TestOperator_has_four_questions(t *testing.T) {
 			window 24h
 		}
 	}` + tell
-	for _, store := range []string{"redis", "memory", "redis down"} {
-		t.Run(store, func(t *testing.T) {
-			option := ""
-			var server *redistest.Server
-			if store != "memory" {
-				server = redistest.Start(t)
-				option = "redis_ratelimit {\n\tredis redis://" + server.Addr + "\n}"
-			}
-			n := start(t, config(option, site))
-			if store == "redis" {
-				waitForRedis(t, n, "/")
-			}
-			if store == "redis down" {
-				server.Kill()
-			}
+
+// TestOperator_has_four_questions: is the limiter working, who is being limited, why was this client
+// refused, and how do I let it through now. Each takes one command: with Redis, without, and while it
+// is gone.
+func TestOperator_has_four_questions(t *testing.T) {
+	for _, test := range []struct {
+		store, source    string
+		working          string
+		explained, reset int // exit codes
+	}{
+		{"redis", "redis", "breaker closed", 4, 0},
+		{"memory", "memory", "memory", 4, 0},
+		{"redis that is gone", "fallback", "does not answer", 3, 3},
+	} {
+		t.Run(test.store, func(t *testing.T) {
+			n := operatedNode(t, test.store)
 			for range 5 {
 				n.get(t, "/login", "X-User: mallory")
 			}
 			n.get(t, "/login", "X-User: alice")
-			letThrough, source := 0, map[string]string{"redis": "redis", "memory": "memory", "redis down": "fallback"}[store]
-			working := []string{"login", "everything", "sliding_window_counter"}
-			refused := []string{"denied", "mallory", "0/3", "login", source}
-			switch store {
-			case "redis":
-				working = append(working, "breaker closed", server.Addr)
-			case "memory":
-				working = append(working, "memory")
-			case "redis down":
-				letThrough = 3
-				working = append(working, "does not answer", "breaker open")
-			}
-			explained := 4
-			if store == "redis down" {
-				explained = 3
-			}
 			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
-			n.check(t, operation{"is it working", []string{"policies"}, 0, working})
+			n.check(t, operation{"is it working", []string{"policies"}, 0, []string{"login", "everything", "sliding_window_counter", test.working}})
 			n.check(t, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
-			n.check(t, operation{"why was it refused", ask, explained, refused})
-			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, letThrough, []string{"1 share forgotten"}})
+			n.check(t, operation{"why was it refused", ask, test.explained, []string{"denied", "mallory", "0/3", "login", test.source}})
+			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 share forgotten"}})
 			if a := n.get(t, "/login", "X-User: mallory"); a.status != 200 {
 				t.Errorf("after the reset: %v", a)
 			}
 		})
 	}
+}
+
+// operatedNode is a node of that site, on a store.
+func operatedNode(t *testing.T, store string) *node {
+	t.Helper()
+	if store == "memory" {
+		return start(t, config("", operated))
+	}
+	server := redistest.Start(t)
+	n := start(t, config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", operated))
+	if store == "redis" {
+		waitForRedis(t, n, "/")
+	} else {
+		server.Kill()
+	}
+	return n
 }

@@ -13,16 +13,7 @@ import (
 // TestGuard_charges has every algorithm charged afterwards, into debt, on Redis, in process, in an
 // outage, and with a part of the limit.
 func TestGuard_charges(t *testing.T) {
-	server := redistest.Start(t)
-	down := openRedis(t, server, time.Second)
-	down.routes.whole.breaker.failure(false, &UndecidedError{Kind: "refused", Err: errors.New("down")})
-	down.routes.whole.breaker.reopens.Store(time.Now().Add(time.Hour).UnixNano())
-	for name, g := range map[string]*Guard{
-		"redis":    NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second}),
-		"memory":   NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
-		"fallback": NewGuard(down, NewMemory(SystemClock), GuardOptions{}),
-		"part":     NewGuard(down, NewMemory(SystemClock), GuardOptions{LocalShare: 0.5}),
-	} {
+	for name, g := range guards(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				checks := []Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: "k", Weight: 1}}

@@ -10,19 +10,26 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
-// outage, and with a part of the limit.
-func TestGuard_gives_back(t *testing.T) {
+// guards are guards whose requests are decided on Redis, in process, in an outage, and in an outage by
+// half of the limit.
+func guards(t *testing.T) map[string]*Guard {
+	t.Helper()
 	server := redistest.Start(t)
 	down := openRedis(t, server, time.Second)
 	down.routes.whole.breaker.failure(false, &UndecidedError{Kind: "refused", Err: errors.New("down")})
 	down.routes.whole.breaker.reopens.Store(time.Now().Add(time.Hour).UnixNano())
-	for name, g := range map[string]*Guard{
+	return map[string]*Guard{
 		"redis":    NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second}),
 		"memory":   NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
 		"fallback": NewGuard(down, NewMemory(SystemClock), GuardOptions{}),
 		"part":     NewGuard(down, NewMemory(SystemClock), GuardOptions{LocalShare: 0.5}),
-	} {
+	}
+}
+
+// TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
+// outage, and with a part of the limit.
+func TestGuard_gives_back(t *testing.T) {
+	for name, g := range guards(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				capacity := int64(4)

@@ -32,16 +32,19 @@ func (g *Guard) Look(ctx context.Context, check *Check) (Source, error) {
 
 // Look tells what a request of the check's weight would get, without charging it.
 func (m *Memory) Look(c *Check) {
-	shard := m.tableOf(c.Policy).shardOf(c.Key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	now := m.clock()
-	s := shard.get(c.Policy, c.Key, now)
-	c.answer(judge(s, now, c), now)
+	checks := []Check{*c}
+	m.each(checks, (*shard).look)
+	c.Result = checks[0].Result
+}
+
+// look answers a check without charging it: with a denial, or the share as it stands.
+func (s *shard) look(c *Check, now int64) {
+	held := s.get(c.Policy, c.Key, now)
+	c.answer(judge(held, now, c), now)
 	if c.Weight > 0 && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
 		peek.Weight = 0
-		c.answer(judge(s, now, &peek), now)
+		c.answer(judge(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
 }

@@ -152,23 +152,18 @@ func (m *Memory) decideMany(checks []Check) {
 }
 
 // GiveBack undoes the charges of checks that passed, each at most once.
-func (m *Memory) GiveBack(checks []Check) {
-	for i := range checks {
-		c := &checks[i]
-		shard := m.tableOf(c.Policy).shardOf(c.Key)
-		shard.mu.Lock()
-		shard.giveBack(c, m.clock())
-		shard.mu.Unlock()
-	}
-}
+func (m *Memory) GiveBack(checks []Check) { m.each(checks, (*shard).giveBack) }
 
 // Charge charges checks without asking whether there is room, into debt if need be.
-func (m *Memory) Charge(checks []Check) {
+func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
+
+// each does something to the share of every check.
+func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	for i := range checks {
 		c := &checks[i]
 		shard := m.tableOf(c.Policy).shardOf(c.Key)
 		shard.mu.Lock()
-		shard.charge(c, m.clock())
+		do(shard, c, m.clock())
 		shard.mu.Unlock()
 	}
 }
