@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -125,7 +126,7 @@ func (a *App) claimedNamed(name string) (claimedPolicy, error) {
 
 // readShare reads which share a question is about. Without a key it is the whole policy.
 func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, err error) {
-	var question shareRequest
+	var question adminapi.ShareRequest
 	if err := readQuestion(r, &question); err != nil {
 		return claimed, nil, err
 	}
@@ -135,7 +136,7 @@ func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, er
 	if claimed, err = a.claimedNamed(question.Policy); err != nil || question.Key == nil {
 		return claimed, nil, err
 	}
-	parsed, err := parseKeyText(*question.Key)
+	parsed, err := adminapi.ParseKeyText(*question.Key)
 	if err != nil {
 		return claimed, nil, badInput("%v", err)
 	}

@@ -8,15 +8,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
-	report := policiesReport{Store: a.storeReport(r), Policies: []policyReport{}}
+	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
 	for _, claimed := range a.claimed {
 		s, id := claimed.policy.Settings(), claimed.identity
-		p := policyReport{
+		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Window: secondsOf(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
 			IPv4Prefix: id.ipv4, IPv6Prefix: id.ipv6,
@@ -26,13 +27,13 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		}
 		report.Policies = append(report.Policies, p)
 	}
-	slices.SortFunc(report.Policies, func(a, b policyReport) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(report.Policies, func(a, b adminapi.PolicyReport) int { return cmp.Compare(a.Name, b.Name) })
 	return report, false, nil
 }
 
 // storeReport asks Redis for a sign of life.
-func (a *App) storeReport(r *http.Request) storeReport {
-	report := storeReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
+func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
+	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
 	if a.remote == nil {
 		return report
 	}
@@ -63,7 +64,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		return nil, false, badInput("key: name one; `top` and `explain` show keys")
 	}
 	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
-	report := stateReport{Policy: claimed.policy.Name(), Key: keyText(*key), Hint: claimed.hint(*key)}
+	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
 	source, err := a.guard.Look(r.Context(), &check)
 	if err == nil && a.remote != nil {
 		err = a.addStored(r, &report, claimed.policy, *key)
@@ -71,19 +72,19 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	if err != nil {
 		report.Error = unavailableText(err)
 	}
-	report.Source, report.shareReport = string(source), shareOf(&check)
+	report.Source, report.ShareReport = string(source), shareOf(&check)
 	return report, err != nil, nil
 }
 
 // addStored adds the keys that stand behind a share in Redis.
-func (a *App) addStored(r *http.Request, report *stateReport, p *limiter.Policy, key string) error {
+func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key string) error {
 	stored, err := a.remote.store.Stored(r.Context(), p, key)
 	for _, s := range stored {
 		ttl := secondsOf(s.TTL)
 		if s.TTL < 0 {
 			ttl = -1 // it has none
 		}
-		report.Keys = append(report.Keys, redisKeyReport{Name: keyText(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: adminapi.KeyText(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
 	}
 	return err
 }
@@ -94,7 +95,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	var report resetReport
+	var report adminapi.ResetReport
 	if key != nil {
 		report.Hint = claimed.hint(*key)
 		report.Deleted, err = a.guard.Reset(r.Context(), claimed.policy, *key)
@@ -132,15 +133,15 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		}
 		claimed = claimedPolicies{name: one}
 	}
-	report := topReport{Keys: []topEntry{}}
+	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
 	for name, policy := range claimed {
 		keys, since := policy.counters.top.list()
 		report.Since = max(report.Since, secondsOf(since))
 		for _, k := range keys {
-			report.Keys = append(report.Keys, topEntry{Policy: name, Key: keyText(k.key), Denied: k.denied, Error: k.error})
+			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: adminapi.KeyText(k.key), Denied: k.denied, Error: k.error})
 		}
 	}
-	slices.SortFunc(report.Keys, func(a, b topEntry) int {
+	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
 	})
 	report.Keys = report.Keys[:min(n, len(report.Keys))]
@@ -149,11 +150,11 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 
 // serveExplain tells what the handlers that a request meets would decide.
 func (a *App) serveExplain(r *http.Request) (any, bool, error) {
-	var question explainRequest
+	var question adminapi.ExplainRequest
 	if err := readQuestion(r, &question); err != nil {
 		return nil, false, err
 	}
-	request, err := question.newRequest(r.Context())
+	request, err := newExplained(r.Context(), &question)
 	if err != nil {
 		return nil, false, err
 	}

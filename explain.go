@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -25,8 +26,8 @@ const (
 	explainedRejected   = "rejected"
 )
 
-// newRequest makes the request to be explained.
-func (e *explainRequest) newRequest(ctx context.Context) (*http.Request, error) {
+// newExplained makes the request that is to be explained.
+func newExplained(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request, error) {
 	if e.Method == "" {
 		e.Method = http.MethodGet
 	}
@@ -59,14 +60,14 @@ func (e *explainRequest) newRequest(ctx context.Context) (*http.Request, error) 
 }
 
 // explain tells what the handlers that a request meets would decide, and charges nothing.
-func explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string) (*explainReport, error) {
+func explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string) (*adminapi.ExplainReport, error) {
 	name, err := serverOf(servers, r)
 	if err != nil {
 		return nil, err
 	}
 	server := servers[name]
 	course := newCourse(server.Routes, server.NamedRoutes)
-	report := &explainReport{Server: name, Decision: explainedNone, Policies: []explainedPolicy{}, Skipped: course.skipped}
+	report := &adminapi.ExplainReport{Server: name, Decision: explainedNone, Policies: []adminapi.ExplainedPolicy{}, Skipped: course.skipped}
 	walk := &walk{request: prepare(r, server, clientIP)}
 	walk.meet = func(h *Handler, r *http.Request) (bool, error) { return h.explain(r, report) }
 	if _, err := walk.run(course.routes); err != nil {
@@ -95,7 +96,7 @@ func hasLimiter(routes []reducedRoute) bool {
 }
 
 // explain adds what this handler would decide, and tells whether the request would go on.
-func (h *Handler) explain(r *http.Request, report *explainReport) (goesOn bool, err error) {
+func (h *Handler) explain(r *http.Request, report *adminapi.ExplainReport) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if h.isExempt(r) {
 		report.Decision = string(outcomeExempt)
@@ -129,8 +130,8 @@ func (h *Handler) explain(r *http.Request, report *explainReport) (goesOn bool, 
 }
 
 // explainRule tells what one rule would decide, by the check that it is part of.
-func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, checks []limiter.Check, report *explainReport) (explained explainedPolicy, passes bool) {
-	explained = explainedPolicy{Policy: rule.policy.Name(), DryRun: rule.dryRun}
+func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, checks []limiter.Check, report *adminapi.ExplainReport) (explained adminapi.ExplainedPolicy, passes bool) {
+	explained = adminapi.ExplainedPolicy{Policy: rule.policy.Name(), DryRun: rule.dryRun}
 	key, met, err := h.keyOf(rule, r, repl)
 	switch {
 	case err != nil:
@@ -143,7 +144,7 @@ func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer,
 		explained.Decision = explainedSkipped
 		return explained, true
 	}
-	explained.Key = keyText(key)
+	explained.Key = adminapi.KeyText(key)
 	at := slices.IndexFunc(checks, func(c limiter.Check) bool { return c.Key == key && c.Policy.ID() == rule.policy.ID() })
 	if at < 0 { // another rule's empty key has the request refused
 		explained.Decision = explainedSkipped
@@ -159,7 +160,7 @@ func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer,
 		}
 	}
 	explained.Weight, explained.Source = check.Weight, string(source)
-	explained.shareReport = shareOf(&check)
+	explained.ShareReport = shareOf(&check)
 	explained.Decision = string(outcomeAllowed)
 	if !check.Result.Passes() {
 		explained.Decision = string(outcomeDenied)
@@ -181,8 +182,8 @@ func unavailableText(err error) string {
 }
 
 // shareOf is what a look has found.
-func shareOf(c *limiter.Check) shareReport {
-	report := shareReport{
+func shareOf(c *limiter.Check) adminapi.ShareReport {
+	report := adminapi.ShareReport{
 		Limit: c.Policy.Capacity(), Remaining: c.Result.Remaining,
 		RetryAfter: secondsOf(c.Result.RetryAfter), ResetAfter: secondsOf(c.Result.ResetAfter),
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
@@ -177,8 +178,14 @@ func (r *rehearsal) has(policy string) bool {
 	return known
 }
 
-// tryKey has limits suggested for another key, written as in a Caddyfile.
-func (r *rehearsal) tryKey(text string) error {
+// Policy implements [command.Rehearsal].
+func (r *rehearsal) Policy(index int) *limiter.Policy { return r.bases[index] }
+
+// Close implements [command.Rehearsal].
+func (r *rehearsal) Close() { r.end() }
+
+// TryKey implements [command.Rehearsal].
+func (r *rehearsal) TryKey(text string) error {
 	segment := caddyfile.Segment{{Text: text}}
 	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
 	key, err := parseKey(segment[0].Text, prefixes{ipv4: 32, ipv6: 64})
@@ -196,4 +203,4 @@ func (r *rehearsal) Skipped() []string { return r.skipped }
 func (r *rehearsal) KeyHeaders() []string { return r.headers }
 
 // Interface guards
-var _ replay.Engine = (*rehearsal)(nil)
+var _ command.Rehearsal = (*rehearsal)(nil)

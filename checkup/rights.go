@@ -1,4 +1,4 @@
-package redisratelimit
+package checkup
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
 	if keys {
 		missing = append(missing, "~"+c.prefixed("*"))
 	}
-	if c.logs {
+	if c.options.Logs {
 		missing, missingLogs = append(missing, missingLogs...), nil
 	}
 	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {

@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"net/http"
@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 )
 
 func policiesCommand() *cobra.Command {
@@ -23,7 +26,7 @@ before the one that holds where the placeholder is empty.`,
 }
 
 func runPolicies(i *invocation) error {
-	var report policiesReport
+	var report adminapi.PoliciesReport
 	err := i.ask(http.MethodGet, "policies", nil, &report)
 	if err != nil || i.json {
 		return err
@@ -39,7 +42,7 @@ func runPolicies(i *invocation) error {
 }
 
 // storeLine tells in a line where the counts live and how that is.
-func storeLine(s storeReport) string {
+func storeLine(s adminapi.StoreReport) string {
 	if s.Kind == "memory" {
 		return "memory of this process: " + strconv.FormatInt(s.MemoryKeys, 10) + " of at most " + countOf(s.MaxKeys, "share")
 	}
@@ -47,7 +50,7 @@ func storeLine(s storeReport) string {
 	if s.Database != 0 {
 		where += " database " + strconv.Itoa(s.Database)
 	}
-	state := "answers in " + humanTime(s.RoundTrip)
+	state := "answers in " + words.Time(s.RoundTrip)
 	if !s.Healthy {
 		state = "does not answer (" + s.Error + "); handlers do " + s.FailMode
 	}
@@ -60,7 +63,7 @@ func storeLine(s storeReport) string {
 	return printable(where + ": " + state)
 }
 
-func policyTable(policies []policyReport) *textTable {
+func policyTable(policies []adminapi.PolicyReport) *textTable {
 	t := &textTable{columns: []column{
 		{title: "NAME", shrink: true}, {title: "ALGORITHM"}, {title: "LIMIT", right: true, shrink: true}, {title: "WINDOW", right: true},
 		{title: "BURST", right: true, shrink: true}, {title: "MAX DELAY", right: true}, {title: "PREFIXES"},
@@ -68,12 +71,12 @@ func policyTable(policies []policyReport) *textTable {
 	for _, p := range policies {
 		delay, prefixes := "", ""
 		if p.MaxDelay != nil {
-			delay = humanTime(*p.MaxDelay)
+			delay = words.Time(*p.MaxDelay)
 		}
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults go without saying
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanTime(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
+		t.add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), words.Time(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"bytes"
@@ -106,7 +106,7 @@ func refusal(status int, body []byte) error {
 		return exitf(exitNoRedis, "Redis cannot be asked: %s", said.Error)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return exitf(exitNotAsked, "the admin endpoint refuses: %s", said.Error)
-	case status == http.StatusNotFound && strings.HasSuffix(said.Error, "has no "+appName):
+	case status == http.StatusNotFound && strings.HasSuffix(said.Error, "has no redis_ratelimit"):
 		return exitf(exitNotAsked, "%s: no site of it has the directive", said.Error)
 	case status >= 400 && status < 500:
 		return exitf(exitRefused, "%s", said.Error)

@@ -1,4 +1,4 @@
-package redisratelimit
+package checkup
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -43,7 +44,7 @@ func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, 
 		}
 		slowest = max(slowest, took)
 	}
-	c.ok("script", s.address, "each algorithm decides within "+humanDuration(slowest))
+	c.ok("script", s.address, "each algorithm decides within "+words.Duration(slowest))
 }
 
 // decide has an algorithm decide twice, and tells how long that took when the script was known.

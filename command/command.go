@@ -1,26 +1,57 @@
-package redisratelimit
+// Package command is the command line: caddy redis-ratelimit and its subcommands. Most of them ask the
+// admin API of a running Caddy; check tries a Redis, and replay plays access logs.
+package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/checkup"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
-func init() {
-	caddycmd.RegisterCommand(caddycmd.Command{
+// Host is what the commands need of the module, where asking a running Caddy is not enough.
+type Host struct {
+	// Redis reads the redis_ratelimit app of a configuration, nil where it has none: how to reach its
+	// Redis; nil where the limits live in process.
+	Redis func(app json.RawMessage) (*checkup.Options, error)
+
+	// Rehearse sets a configuration up to be played. Where a policy is named it alone decides.
+	Rehearse func(config []byte, policy string) (Rehearsal, error)
+}
+
+// Rehearsal is a configuration that decides requests of the past.
+type Rehearsal interface {
+	replay.Engine
+
+	// Policy is the limiter's own of an index.
+	Policy(index int) *limiter.Policy
+
+	// TryKey has limits suggested for another key, written as in a Caddyfile.
+	TryKey(text string) error
+
+	// Close ends it.
+	Close()
+}
+
+// New makes the command.
+func New(host Host) caddycmd.Command {
+	return caddycmd.Command{
 		Name:      "redis-ratelimit",
 		Short:     "Shows and resets rate limits, and checks their Redis",
-		CobraFunc: setUpCommand,
-	})
+		CobraFunc: host.setUp,
+	}
 }
 
 // subcommands are the command's parts, each in a file of its own.
-func subcommands() []*cobra.Command {
+func (h Host) subcommands() []*cobra.Command {
 	return []*cobra.Command{
-		policiesCommand(), stateCommand(), resetCommand(), topCommand(), explainCommand(), checkCommand(),
-		replayCommand(),
+		policiesCommand(), stateCommand(), resetCommand(), topCommand(), explainCommand(), h.check(), h.replay(),
 	}
 }
 
@@ -54,7 +85,7 @@ Exit codes:
   3  Redis cannot be asked
   4  explain: the request would be denied`
 
-func setUpCommand(cmd *cobra.Command) {
+func (h Host) setUp(cmd *cobra.Command) {
 	cmd.Long = commandHelp
 	cmd.Example = `  caddy redis-ratelimit policies
   caddy redis-ratelimit state --policy api --key 203.0.113.7
@@ -64,7 +95,7 @@ func setUpCommand(cmd *cobra.Command) {
 	flags.StringP("config", "c", "", "Configuration file")
 	flags.StringP("adapter", "a", "", "Name of config adapter to apply")
 	flags.Bool("json", false, "Print JSON instead of tables")
-	cmd.AddCommand(subcommands()...)
+	cmd.AddCommand(h.subcommands()...)
 }
 
 // The exit codes, beside 0, of which commandHelp tells.

@@ -1,4 +1,4 @@
-package redisratelimit
+package adminapi
 
 import (
 	"encoding/hex"
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// keyText is the form in which a client's key is shown and given: a backslash is doubled, and what
+// KeyText is the form in which a client's key is shown and given: a backslash is doubled, and what
 // cannot be printed is written \xNN byte by byte, so that a key of any bytes fits into JSON and harms
 // no terminal, and no two keys look alike.
-func keyText(key string) string {
+func KeyText(key string) string {
 	var text strings.Builder
 	for i := 0; i < len(key); {
 		r, size := utf8.DecodeRuneInString(key[i:])
@@ -32,9 +32,9 @@ func keyText(key string) string {
 
 var errKeyText = errors.New(`key: a backslash is written \\, any other byte may be written \xNN`)
 
-// parseKeyText reads a key in the form of [keyText]. What stands there without need of an escape may
+// ParseKeyText reads a key in the form of [KeyText]. What stands there without need of an escape may
 // have one, and the other way round.
-func parseKeyText(text string) (string, error) {
+func ParseKeyText(text string) (string, error) {
 	var key strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch {

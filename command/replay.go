@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
-func replayCommand() *cobra.Command {
+func (h Host) replay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --config <file> <access log>...",
 		Short: "Plays access logs through a configuration: who is refused?",
@@ -38,7 +38,7 @@ limits too, to find the smallest that leaves most clients untouched.`,
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: runs(runReplay),
+		RunE: runs(h.runReplay),
 	}
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` alone decide")
@@ -52,13 +52,13 @@ limits too, to find the smallest that leaves most clients untouched.`,
 	return cmd
 }
 
-func runReplay(i *invocation) error {
+func (h Host) runReplay(i *invocation) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
-	rehearsal, err := i.rehearsal()
+	rehearsal, err := h.rehearsal(i)
 	if err != nil {
 		return err
 	}
-	defer rehearsal.end()
+	defer rehearsal.Close()
 	options := replay.Options{Worst: flags.Int("worst")}
 	if err := i.suggest(rehearsal, &options); err != nil {
 		return err
@@ -76,7 +76,7 @@ func runReplay(i *invocation) error {
 }
 
 // rehearsal sets up the configuration of --config.
-func (i *invocation) rehearsal() (*rehearsal, error) {
+func (h Host) rehearsal(i *invocation) (Rehearsal, error) {
 	config, _, _, err := caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
 	if err != nil {
 		return nil, exitf(exitNotAsked, "%s", err)
@@ -84,7 +84,7 @@ func (i *invocation) rehearsal() (*rehearsal, error) {
 	if len(config) == 0 {
 		return nil, exitf(exitNotAsked, "name a configuration with --config")
 	}
-	rehearsal, err := newRehearsal(config, i.flag("policy"))
+	rehearsal, err := h.Rehearse(config, i.flag("policy"))
 	if err != nil {
 		return nil, exitf(exitRefused, "%s", err)
 	}
@@ -92,7 +92,7 @@ func (i *invocation) rehearsal() (*rehearsal, error) {
 }
 
 // suggest prepares what --suggest tries.
-func (i *invocation) suggest(r *rehearsal, o *replay.Options) error {
+func (i *invocation) suggest(r Rehearsal, o *replay.Options) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	if !flags.Bool("suggest") {
 		if i.flag("key") != "" || i.flag("window") != "" || i.cmd.Flags().Changed("algorithm") {
@@ -100,10 +100,11 @@ func (i *invocation) suggest(r *rehearsal, o *replay.Options) error {
 		}
 		return nil
 	}
-	if len(r.policies) != 1 {
+	policies := r.Policies()
+	if len(policies) != 1 {
 		return exitf(exitNotAsked, "--suggest takes one policy: name it with --policy")
 	}
-	policy := r.policies[0]
+	policy := policies[0]
 	options := replay.SuggestOptions{Window: policy.Window}
 	if text := i.flag("window"); text != "" {
 		window, err := caddy.ParseDuration(text)
@@ -113,7 +114,7 @@ func (i *invocation) suggest(r *rehearsal, o *replay.Options) error {
 		options.Window = window
 	}
 	if text := i.flag("key"); text != "" {
-		if err := r.tryKey(text); err != nil {
+		if err := r.TryKey(text); err != nil {
 			return exitf(exitNotAsked, "--%s", err)
 		}
 		policy.Key = text
@@ -122,14 +123,14 @@ func (i *invocation) suggest(r *rehearsal, o *replay.Options) error {
 	if options.Algorithms, err = i.cmd.Flags().GetStringSlice("algorithm"); err != nil {
 		return err
 	}
-	if o.Suggest, err = replay.NewSuggester(r.bases[0], policy.Key, options); err != nil {
+	if o.Suggest, err = replay.NewSuggester(r.Policy(0), policy.Key, options); err != nil {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil
 }
 
 // play plays the log, and shows how far it is where somebody is there to see that.
-func (i *invocation) play(log *accesslog.Reader, r *rehearsal, o replay.Options) (result *replay.Result, err error) {
+func (i *invocation) play(log *accesslog.Reader, r Rehearsal, o replay.Options) (result *replay.Result, err error) {
 	if path := i.flag("decisions"); path != "" {
 		file, createErr := os.Create(path)
 		if createErr != nil {

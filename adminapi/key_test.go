@@ -1,4 +1,4 @@
-package redisratelimit
+package adminapi
 
 import (
 	"strings"
@@ -19,15 +19,15 @@ func TestKeyText(t *testing.T) {
 		`\x41`:             `\\x41`,
 		"\ufffd is a rune": "\ufffd is a rune",
 	} {
-		if got := keyText(key); got != want {
+		if got := KeyText(key); got != want {
 			t.Errorf("%q: got %s, want %s", key, got, want)
 		}
 	}
-	if key, err := parseKeyText(`\x41\x7C`); err != nil || key != "A|" {
+	if key, err := ParseKeyText(`\x41\x7C`); err != nil || key != "A|" {
 		t.Errorf("escapes that need not be: got %q, %v", key, err)
 	}
 	for _, text := range []string{`\`, `a\b`, `\x`, `\x4`, `\xzz`} {
-		if key, err := parseKeyText(text); err == nil {
+		if key, err := ParseKeyText(text); err == nil {
 			t.Errorf("%s: got %q, want an error", text, key)
 		}
 	}
@@ -37,13 +37,13 @@ func FuzzKeyText(f *testing.F) {
 	f.Add("192.0.2.7")
 	f.Add("\x00\xff\\x41\u202e")
 	f.Fuzz(func(t *testing.T, key string) {
-		text := keyText(key)
+		text := KeyText(key)
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: %q cannot be printed", key, text)
 		}
-		if back, err := parseKeyText(text); err != nil || back != key {
+		if back, err := ParseKeyText(text); err != nil || back != key {
 			t.Errorf("%q: %q comes back as %q, %v", key, text, back, err)
 		}
-		_, _ = parseKeyText(key) // must not panic
+		_, _ = ParseKeyText(key) // must not panic
 	})
 }

@@ -1,18 +1,18 @@
-package redisratelimit
+// Package adminapi says what is asked and answered at the admin API below /redis_ratelimit/, for those
+// who serve it and those who call it. Times are seconds, with as many decimals as they have; keys are in
+// the form of [KeyText].
+package adminapi
 
 import "encoding/json"
 
-// This file holds what the admin API answers and the commands print. Times are seconds, with as many
-// decimals as they have; keys are in the form of [keyText].
-
-// policiesReport answers GET /redis_ratelimit/policies.
-type policiesReport struct {
-	Store    storeReport    `json:"store"`
-	Policies []policyReport `json:"policies"`
+// PoliciesReport answers GET /redis_ratelimit/policies.
+type PoliciesReport struct {
+	Store    StoreReport    `json:"store"`
+	Policies []PolicyReport `json:"policies"`
 }
 
-// storeReport tells where the counts live and how that is.
-type storeReport struct {
+// StoreReport tells where the counts live and how that is.
+type StoreReport struct {
 	// Kind is redis or memory.
 	Kind string `json:"kind"`
 
@@ -44,8 +44,8 @@ type storeReport struct {
 	MaxKeys    int64 `json:"max_keys"`
 }
 
-// policyReport is a policy as the running configuration has it.
-type policyReport struct {
+// PolicyReport is a policy as the running configuration has it.
+type PolicyReport struct {
 	Name       string   `json:"name"`
 	Algorithm  string   `json:"algorithm"`
 	Limit      int64    `json:"limit"`
@@ -58,85 +58,85 @@ type policyReport struct {
 	IPv6Prefix int      `json:"ipv6_prefix"`
 }
 
-// shareRequest asks for POST /redis_ratelimit/state and reset.
-type shareRequest struct {
+// ShareRequest asks for POST /redis_ratelimit/state and reset.
+type ShareRequest struct {
 	Policy string  `json:"policy"`
 	Key    *string `json:"key"`
 }
 
-// stateReport answers POST /redis_ratelimit/state. With the status 503, Redis could not be asked, and
+// StateReport answers POST /redis_ratelimit/state. With the status 503, Redis could not be asked, and
 // the share is the one that this node knows.
-type stateReport struct {
+type StateReport struct {
 	Error  string `json:"error,omitempty"`
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
-	shareReport
+	ShareReport
 	Source string           `json:"source"`
 	Hint   string           `json:"hint,omitempty"`
-	Keys   []redisKeyReport `json:"keys,omitempty"`
+	Keys   []RedisKeyReport `json:"keys,omitempty"`
 }
 
-// shareReport is a share, and what a request of weight 1 would get.
-type shareReport struct {
+// ShareReport is a share, and what a request of weight 1 would get.
+type ShareReport struct {
 	Limit      int64   `json:"limit"`
 	Remaining  int64   `json:"remaining"`
 	RetryAfter float64 `json:"retry_after"`
 	ResetAfter float64 `json:"reset_after"`
 }
 
-// redisKeyReport is a key in Redis. TTL is in seconds, -1 where the key has no end.
-type redisKeyReport struct {
+// RedisKeyReport is a key in Redis. TTL is in seconds, -1 where the key has no end.
+type RedisKeyReport struct {
 	Name  string         `json:"name"`
 	Type  string         `json:"type"`
 	TTL   float64        `json:"ttl"`
 	Value map[string]any `json:"value,omitempty"`
 }
 
-// resetReport answers POST /redis_ratelimit/reset.
-type resetReport struct {
+// ResetReport answers POST /redis_ratelimit/reset.
+type ResetReport struct {
 	Error   string `json:"error,omitempty"`
 	Deleted int64  `json:"deleted"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// topReport answers GET /redis_ratelimit/top.
-type topReport struct {
+// TopReport answers GET /redis_ratelimit/top.
+type TopReport struct {
 	// Since is how far back the counts go, in seconds.
 	Since float64    `json:"since"`
-	Keys  []topEntry `json:"keys"`
+	Keys  []TopEntry `json:"keys"`
 }
 
-// topEntry is a key that was denied often: at most Denied times, and at least Denied-Error times.
-type topEntry struct {
+// TopEntry is a key that was denied often: at most Denied times, and at least Denied-Error times.
+type TopEntry struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
 	Denied int64  `json:"denied"`
 	Error  int64  `json:"error"`
 }
 
-// explainRequest asks for POST /redis_ratelimit/explain.
-type explainRequest struct {
+// ExplainRequest asks for POST /redis_ratelimit/explain.
+type ExplainRequest struct {
 	Method   string                  `json:"method"`
 	URL      string                  `json:"url"`
-	Headers  map[string]headerValues `json:"headers"`
+	Headers  map[string]HeaderValues `json:"headers"`
 	ClientIP string                  `json:"client_ip"`
 }
 
-// headerValues are those of one header: a list, or a single text.
-type headerValues []string
+// HeaderValues are those of one header: a list, or a single text.
+type HeaderValues []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (v *headerValues) UnmarshalJSON(text []byte) error {
+func (v *HeaderValues) UnmarshalJSON(text []byte) error {
 	var one string
 	if err := json.Unmarshal(text, &one); err == nil {
-		*v = headerValues{one}
+		*v = HeaderValues{one}
 		return nil
 	}
 	return json.Unmarshal(text, (*[]string)(v))
 }
 
-// explainReport answers it: what the handlers that such a request meets would decide.
-type explainReport struct {
+// ExplainReport answers it: what the handlers that such a request meets would decide.
+type ExplainReport struct {
 	Error string `json:"error,omitempty"`
 
 	// Server is the name of the server that takes such a request.
@@ -145,20 +145,20 @@ type explainReport struct {
 	// Decision is allowed, denied, exempt, or none where the request meets no policy.
 	Decision string `json:"decision"`
 
-	Policies []explainedPolicy `json:"policies"`
+	Policies []ExplainedPolicy `json:"policies"`
 
 	// Skipped are the handlers that were left out, because only a real request can pass them.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// explainedPolicy is what one policy would decide. Those that a request does not meet have the
+// ExplainedPolicy is what one policy would decide. Those that a request does not meet have the
 // decision not_matched, and those whose key is empty the decision skipped or rejected.
-type explainedPolicy struct {
+type ExplainedPolicy struct {
 	Policy   string `json:"policy"`
 	Key      string `json:"key,omitempty"`
 	Decision string `json:"decision"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
-	shareReport
+	ShareReport
 	Source string `json:"source,omitempty"`
 }

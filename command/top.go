@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"bytes"
@@ -16,6 +16,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 )
 
 func topCommand() *cobra.Command {
@@ -60,12 +63,12 @@ func (i *invocation) showTop() error {
 	if policy := i.flag("policy"); policy != "" {
 		query.Set("policy", policy)
 	}
-	var report topReport
+	var report adminapi.TopReport
 	err := i.ask(http.MethodGet, "top?"+query.Encode(), nil, &report)
 	if err != nil || i.json {
 		return err
 	}
-	i.screen.print("over the last " + humanTime(math.Ceil(report.Since)) + " on this node\n")
+	i.screen.print("over the last " + words.Time(math.Ceil(report.Since)) + " on this node\n")
 	if len(report.Keys) == 0 {
 		i.screen.print("nobody was denied\n")
 		return nil

@@ -1,10 +1,13 @@
-package redisratelimit
+package command
 
 import (
 	"net/http"
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 )
 
 func stateCommand() *cobra.Command {
@@ -26,8 +29,8 @@ knows by itself, says so on stderr and ends with the exit code 3.`,
 }
 
 func runState(i *invocation) error {
-	var report stateReport
-	err := i.ask(http.MethodPost, "state", shareRequest{Policy: i.flag("policy"), Key: new(i.flag("key"))}, &report)
+	var report adminapi.StateReport
+	err := i.ask(http.MethodPost, "state", adminapi.ShareRequest{Policy: i.flag("policy"), Key: new(i.flag("key"))}, &report)
 	if !i.knows(err) || report.Policy == "" {
 		return err
 	}
@@ -49,14 +52,14 @@ func runState(i *invocation) error {
 }
 
 // keyTable shows keys as Redis has them.
-func keyTable(keys []redisKeyReport) *textTable {
+func keyTable(keys []adminapi.RedisKeyReport) *textTable {
 	t := &textTable{columns: []column{
 		{title: "REDIS KEY", shrink: true}, {title: "TYPE"}, {title: "TTL", right: true}, {title: "VALUE", wrap: true},
 	}}
 	for _, k := range keys {
 		ttl := "none"
 		if k.TTL >= 0 {
-			ttl = humanTime(k.TTL)
+			ttl = words.Time(k.TTL)
 		}
 		t.add(k.Name, k.Type, ttl, pairs(k.Value))
 	}

@@ -1,10 +1,12 @@
-package redisratelimit
+package command
 
 import (
 	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 )
 
 // policyFlag adds --policy, which a shell completes from the policies of the running Caddy.
@@ -15,7 +17,7 @@ func policyFlag(cmd *cobra.Command, usage string) {
 
 // completePolicy lists the policies' names. Without an answer there is nothing to offer.
 func completePolicy(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	var report policiesReport
+	var report adminapi.PoliciesReport
 	if err := (&invocation{cmd: cmd}).ask(http.MethodGet, "policies", nil, &report); err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"net/http"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 )
 
 // nobody is an address that no client has, RFC 5737.
@@ -43,7 +45,7 @@ func runExplain(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	question := explainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: map[string]headerValues{}}
+	question := adminapi.ExplainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: map[string]adminapi.HeaderValues{}}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !found || name == "" {
@@ -51,7 +53,7 @@ func runExplain(i *invocation) error {
 		}
 		question.Headers[name] = append(question.Headers[name], strings.TrimSpace(value))
 	}
-	var report explainReport
+	var report adminapi.ExplainReport
 	err = i.ask(http.MethodPost, "explain", question, &report)
 	if i.knows(err) && report.Decision != "" {
 		i.showExplained(report)
@@ -62,7 +64,7 @@ func runExplain(i *invocation) error {
 	return err
 }
 
-func (i *invocation) showExplained(report explainReport) {
+func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	decision := i.screen.paintWord(printable(report.Decision))
 	if report.Decision == "none" {
 		decision = "no policy is met"
@@ -77,7 +79,7 @@ func (i *invocation) showExplained(report explainReport) {
 	}
 }
 
-func explainedTable(policies []explainedPolicy) *textTable {
+func explainedTable(policies []adminapi.ExplainedPolicy) *textTable {
 	t := &textTable{columns: []column{
 		{title: "POLICY", shrink: true}, {title: "KEY", shrink: true}, {title: "DECISION"}, {title: "WEIGHT", right: true},
 		{title: "LEFT", right: true}, {title: "RETRY", right: true}, {title: "RESET", right: true}, {title: "SOURCE"},

@@ -1,4 +1,4 @@
-package redisratelimit
+package command
 
 import (
 	"io"

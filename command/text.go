@@ -1,15 +1,15 @@
-package redisratelimit
+package command
 
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 )
 
 // This file writes what the commands tell in words.
@@ -46,41 +46,6 @@ func shorten(text string, most int) string {
 	return string(runes[:kept-kept/2]) + "…" + string(runes[len(runes)-kept/2:])
 }
 
-// humanTime writes a time in the two largest units that it has.
-func humanTime(seconds float64) string {
-	switch rounded := math.Round(seconds); {
-	case seconds < 0.01:
-		return decimal(seconds*1000, 2) + " ms"
-	case seconds < 1:
-		return decimal(seconds*1000, 0) + " ms"
-	case rounded < 60:
-		return decimal(seconds, 1) + " s"
-	case rounded < 3600:
-		return twoUnits(rounded, 60, "min", "s")
-	case rounded < 48*3600:
-		return twoUnits(math.Round(seconds/60), 60, "h", "min")
-	}
-	return twoUnits(math.Round(seconds/3600), 24, "d", "h")
-}
-
-// twoUnits writes so many of the smaller unit, of which a greater one has some.
-func twoUnits(smaller, inGreater float64, greater, small string) string {
-	text := decimal(math.Floor(smaller/inGreater), 0) + " " + greater
-	if rest := math.Mod(smaller, inGreater); rest > 0 {
-		text += " " + decimal(rest, 0) + " " + small
-	}
-	return text
-}
-
-// decimal writes a number with at most so many decimals.
-func decimal(n float64, decimals int) string {
-	text := strconv.FormatFloat(n, 'f', decimals, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
-
 // waitTime writes a time that has to pass first: none is now, and a negative one is never over.
 func waitTime(seconds float64) string {
 	switch {
@@ -89,7 +54,7 @@ func waitTime(seconds float64) string {
 	case seconds == 0:
 		return "now"
 	}
-	return humanTime(seconds)
+	return words.Time(seconds)
 }
 
 // inTime writes such a time as part of a sentence.
@@ -97,10 +62,8 @@ func inTime(seconds float64) string {
 	if seconds <= 0 {
 		return waitTime(seconds)
 	}
-	return "in " + humanTime(seconds)
+	return "in " + words.Time(seconds)
 }
-
-func humanDuration(d time.Duration) string { return humanTime(d.Seconds()) }
 
 // countOf writes a number of things.
 func countOf(n int64, thing string) string {
@@ -116,7 +79,7 @@ func pairs(value map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(value)) {
 		text := fmt.Sprint(value[name])
 		if number, ok := value[name].(float64); ok {
-			text = decimal(number, 6)
+			text = words.Decimal(number, 6)
 		}
 		parts = append(parts, name+"="+text)
 	}

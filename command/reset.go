@@ -1,9 +1,11 @@
-package redisratelimit
+package command
 
 import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 )
 
 func resetCommand() *cobra.Command {
@@ -29,14 +31,14 @@ denying for as long as their deny_cache remembers, a second at most.`,
 }
 
 func runReset(i *invocation) error {
-	question := shareRequest{Policy: i.flag("policy")}
+	question := adminapi.ShareRequest{Policy: i.flag("policy")}
 	switch {
 	case i.cmd.Flags().Changed("key"):
 		question.Key = new(i.flag("key"))
 	case i.flag("all") != "true":
 		return exitf(exitNotAsked, "give --key to forget one client's count, or --all to forget those of all clients")
 	}
-	var report resetReport
+	var report adminapi.ResetReport
 	err := i.ask(http.MethodPost, "reset", question, &report)
 	if !i.knows(err) {
 		return err

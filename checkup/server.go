@@ -1,4 +1,4 @@
-package redisratelimit
+package checkup
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 )
 
 // tryVersion wants the commands and the scripts' language of Redis 6.2.
@@ -59,9 +61,9 @@ func (c *checkup) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	}
 	slices.Sort(took)
 	median, worst, timeout := took[len(took)/2], took[len(took)-1], c.options.Client.Timeout
-	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", humanDuration(median), humanDuration(worst), len(took), humanDuration(timeout))
+	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", words.Duration(median), words.Duration(worst), len(took), words.Duration(timeout))
 	if timeout < 3*worst {
-		c.warn("round trip", s.address, detail, "set timeout to "+humanDuration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
+		c.warn("round trip", s.address, detail, "set timeout to "+words.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
 			" or more, else busy moments are decided without Redis")
 		return
 	}
@@ -84,9 +86,9 @@ func (c *checkup) tryClock(ctx context.Context, s *checkedServer) {
 	case off.Abs() <= clockSlack:
 		c.ok("clock", s.address, "as this machine's")
 	case off > 0:
-		c.ok("clock", s.address, humanDuration(off)+" ahead of this machine's"+why)
+		c.ok("clock", s.address, words.Duration(off)+" ahead of this machine's"+why)
 	default:
-		c.ok("clock", s.address, humanDuration(-off)+" behind this machine's"+why)
+		c.ok("clock", s.address, words.Duration(-off)+" behind this machine's"+why)
 	}
 }
 

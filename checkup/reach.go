@@ -1,4 +1,4 @@
-package redisratelimit
+package checkup
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func modeDetail(mode limiter.Mode, master string, servers int) string {
 	case limiter.Sentinel:
 		return "sentinel, master " + master
 	case limiter.Cluster:
-		return "cluster of " + countOf(int64(servers), "master")
+		return fmt.Sprintf("cluster of %d masters", servers)
 	}
 	return string(mode)
 }

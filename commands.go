@@ -1,0 +1,44 @@
+package redisratelimit
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/checkup"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/command"
+)
+
+func init() {
+	caddycmd.RegisterCommand(command.New(command.Host{
+		Redis: configuredRedis,
+		Rehearse: func(config []byte, policy string) (command.Rehearsal, error) {
+			r, err := newRehearsal(config, policy)
+			if err != nil {
+				return nil, err
+			}
+			return r, nil
+		},
+	}))
+}
+
+// configuredRedis reads how an app reaches its Redis; nil where it has none.
+func configuredRedis(raw json.RawMessage) (*checkup.Options, error) {
+	app := new(App)
+	if raw != nil {
+		if err := caddy.StrictUnmarshalJSON(raw, app); err != nil {
+			return nil, fmt.Errorf("apps.%s: %w", appName, err)
+		}
+	}
+	app.setDefaults()
+	if err := app.check(); err != nil || app.Redis == nil {
+		return nil, err
+	}
+	options, err := app.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return &checkup.Options{Client: options.Client, Naming: options.Naming}, options.Client.Validate()
+}
