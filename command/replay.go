@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/report"
 )
 
 func (h Host) replay() *cobra.Command {
@@ -204,5 +204,5 @@ func writeReport(path string, result *replay.Result) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return result.WriteReport(io.Writer(file))
+	return report.Write(file, result)
 }

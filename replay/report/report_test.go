@@ -1,12 +1,14 @@
-package replay
+package report
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
-func TestWriteReport_has_every_section_in_order(t *testing.T) {
+func TestWrite_has_every_section_in_order(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	want := []string{
 		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run",
@@ -17,7 +19,7 @@ func TestWriteReport_has_every_section_in_order(t *testing.T) {
 	}
 }
 
-func TestWriteReport_says_the_result_in_one_sentence(t *testing.T) {
+func TestWrite_says_the_result_in_one_sentence(t *testing.T) {
 	r := sampleResult()
 	r.Requests, r.Denied, r.Clients, r.ClientsDenied = 30_969, 1_234, 2_365, 12
 	got := textOf(elements(parsed(t, reportOf(t, r)), "h1")[0])
@@ -28,7 +30,7 @@ func TestWriteReport_says_the_result_in_one_sentence(t *testing.T) {
 	}
 }
 
-func TestWriteReport_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T) {
+func TestWrite_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	ids := map[string]int{}
 	for _, n := range elements(root) {
@@ -65,7 +67,7 @@ func TestWriteReport_describes_every_chart_and_has_its_numbers_in_a_table(t *tes
 	}
 }
 
-func TestWriteReport_shows_the_numbers_of_the_result(t *testing.T) {
+func TestWrite_shows_the_numbers_of_the_result(t *testing.T) {
 	r := sampleResult()
 	page := textOf(parsed(t, reportOf(t, r)))
 	for _, want := range []string{
@@ -79,8 +81,8 @@ func TestWriteReport_shows_the_numbers_of_the_result(t *testing.T) {
 	}
 }
 
-func TestWriteReport_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *testing.T) {
-	s := Suggestions{Requests: 1_000, Differences: []Difference{{2, 30, 70}, {5, 1, 2}, {9, 0, 0}}}
+func TestWrite_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *testing.T) {
+	s := replay.Suggestions{Requests: 1_000, Differences: []replay.Difference{{Limit: 2, DeniedWrongly: 30, AdmittedWrongly: 70}, {Limit: 5, DeniedWrongly: 1, AdmittedWrongly: 2}, {Limit: 9}}}
 	for limit, want := range map[int64]string{
 		5: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all. Under the limit of now, 5, it does so with 3 requests (0.3 %).",
 		7: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all.",
@@ -95,13 +97,13 @@ func TestWriteReport_judges_the_counter_at_its_worst_and_under_the_limit_of_now(
 	}
 }
 
-func TestWriteReport_stays_small_for_a_day(t *testing.T) {
+func TestWrite_stays_small_for_a_day(t *testing.T) {
 	if size := len(reportOf(t, sampleResult())); size > 300_000 {
 		t.Errorf("%d bytes", size)
 	}
 }
 
-func TestWriteReport_is_the_same_each_time(t *testing.T) {
+func TestWrite_is_the_same_each_time(t *testing.T) {
 	first, second := reportOf(t, sampleResult()), reportOf(t, sampleResult())
 	if first != second {
 		t.Error("two reports of one result differ")

@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"bytes"
@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // reportOf renders a result.
-func reportOf(t *testing.T, r *Result) string {
+func reportOf(t *testing.T, r *replay.Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteReport(&b); err != nil {
+	if err := Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -22,7 +24,7 @@ func reportOf(t *testing.T, r *Result) string {
 
 // reportFile renders a result to a file and returns its path. With REPORT_DIR set, the file stays there
 // to be looked at.
-func reportFile(t *testing.T, name string, r *Result) string {
+func reportFile(t *testing.T, name string, r *replay.Result) string {
 	t.Helper()
 	dir := os.Getenv("REPORT_DIR")
 	if dir == "" {

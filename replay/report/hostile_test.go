@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // hostileTexts is what strangers would like to see in a report.
@@ -24,7 +26,7 @@ var hostileTexts = []string{
 }
 
 // hostileResult has a hostile text wherever text from outside can be.
-func hostileResult(text string) *Result {
+func hostileResult(text string) *replay.Result {
 	r := sampleResult()
 	for i := range r.Policies {
 		p := &r.Policies[i]
@@ -42,7 +44,7 @@ func hostileResult(text string) *Result {
 		f.Name, f.Format, f.Error = text, text, text
 	}
 	for i := range r.Log.First5 {
-		r.Log.First5[i] = BadLine{Where: text, Reason: text, Text: text}
+		r.Log.First5[i] = replay.BadLine{Where: text, Reason: text, Text: text}
 	}
 	r.Warnings, r.Skipped = []string{text}, []string{text}
 	return r
@@ -61,7 +63,7 @@ func skeleton(root *html.Node) []string {
 	return bones
 }
 
-func TestWriteReport_keeps_hostile_text_text(t *testing.T) {
+func TestWrite_keeps_hostile_text_text(t *testing.T) {
 	want := skeleton(parsed(t, reportOf(t, hostileResult("harmless"))))
 	for _, text := range hostileTexts {
 		t.Run(sayName(text)[:5], func(t *testing.T) {
@@ -93,7 +95,7 @@ func assertHarmless(t *testing.T, n *html.Node) {
 	}
 }
 
-func TestWriteReport_makes_invisible_characters_visible(t *testing.T) {
+func TestWrite_makes_invisible_characters_visible(t *testing.T) {
 	for _, text := range hostileTexts {
 		page := reportOf(t, hostileResult(text))
 		if i := strings.IndexFunc(page, func(r rune) bool {

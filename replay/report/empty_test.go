@@ -1,35 +1,37 @@
-package replay
+package report
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
-func TestWriteReport_has_something_to_say_where_there_is_little(t *testing.T) {
+func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
-	one := Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []Moment{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Moment{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
-	idle := PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
-	quiet := PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, PeakRates: []PeakRate{{1, 1, 1}}, Timeline: one.Timeline}
+	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
+	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}, Timeline: one.Timeline}
 	for _, tt := range []struct {
 		name   string
-		result Result
+		result replay.Result
 		want   string
 	}{
-		{"nothing at all", Result{}, "There was no request to play"},
+		{"nothing at all", replay.Result{}, "There was no request to play"},
 		{"no policy", one, "There was no policy."},
 		{"one request", one, "The only request, at 14:05 UTC on 3 November 2026, would have been admitted."},
 		{"one request denied", denied, "would have been refused."},
 		{"a policy that nobody met", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
-		{"a timeline without a step", Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
-		{"a limit of zero", with(one, PolicyResult{PeakRates: []PeakRate{{1, 1, 1}}}), "limit of 0"},
-		{"suggestions without traffic", suggesting(one, Suggestions{}), "There was nothing to try them on."},
-		{"suggestions without limits", suggesting(one, Suggestions{Requests: 1, Ladders: make([]Ladder, 2)}), "Algorithms compared"},
-		{"one limit only", suggesting(one, Suggestions{Requests: 1, Clients: 1, Ladders: []Ladder{{Rungs: []Rung{{Limit: 7}}}}}), "limit per"},
-		{"limits that deny nothing", suggesting(one, Suggestions{Requests: 1, Ladders: []Ladder{{Rungs: []Rung{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
+		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
+		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
+		{"suggestions without traffic", suggesting(one, replay.Suggestions{}), "There was nothing to try them on."},
+		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
+		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
@@ -46,19 +48,19 @@ func TestWriteReport_has_something_to_say_where_there_is_little(t *testing.T) {
 	}
 }
 
-func with(r Result, p PolicyResult) Result {
-	r.Policies = []PolicyResult{p}
+func with(r replay.Result, p replay.PolicyResult) replay.Result {
+	r.Policies = []replay.PolicyResult{p}
 	return r
 }
 
-func suggesting(r Result, s Suggestions) Result {
+func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
 	r.Suggestions = &s
 	return r
 }
 
-func TestWriteReport_stays_small_for_times_that_are_far_apart(t *testing.T) {
+func TestWrite_stays_small_for_times_that_are_far_apart(t *testing.T) {
 	r := sampleResult()
-	r.Timeline = []Moment{
+	r.Timeline = []replay.Moment{
 		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
@@ -69,7 +71,7 @@ func TestWriteReport_stays_small_for_times_that_are_far_apart(t *testing.T) {
 	}
 }
 
-func TestWriteReport_keeps_every_request_of_a_timeline_that_it_thins(t *testing.T) {
+func TestWrite_keeps_every_request_of_a_timeline_that_it_thins(t *testing.T) {
 	r := sampleResult()
 	for most := 1; most < 2_000; most += 13 {
 		thin, step := thinTimeline(r.Timeline, r.Step, most)

@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // chromium finds a browser, or skips the test.
@@ -81,7 +83,7 @@ func askedFor(t *testing.T, netLog string) []string {
 
 func TestReport_opens_in_a_browser_without_a_word_and_without_a_network(t *testing.T) {
 	browser := chromium(t)
-	for name, r := range map[string]*Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
+	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			v := open(t, browser, reportFile(t, name+".html", r))
 			if len(v.console) > 0 || len(v.asked) > 0 {

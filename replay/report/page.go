@@ -1,6 +1,10 @@
-package replay
+package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+)
 
 // reportPage is what the report's template shows. All text in it is printable, none of it is HTML.
 type reportPage struct {
@@ -19,7 +23,7 @@ type reportPage struct {
 // reportTile is a number that is to be seen at once, and what it is a part of.
 type reportTile struct{ Name, Value, Note, Class string }
 
-func newReportPage(r *Result) reportPage {
+func newReportPage(r *replay.Result) reportPage {
 	page := reportPage{
 		Headline:    headline(r),
 		Tiles:       reportTiles(r),
@@ -49,7 +53,7 @@ func noneOr(n int64) string {
 }
 
 // headline is the result in one sentence.
-func headline(r *Result) string {
+func headline(r *replay.Result) string {
 	if r.Requests == 0 {
 		return "There was no request to play, so there is nothing to tell about these limits."
 	}
@@ -64,7 +68,7 @@ func headline(r *Result) string {
 		sayCount(r.Denied), sayShare(r.Denied, r.Requests), sayMany(r.ClientsDenied, "client"), sayShare(r.ClientsDenied, r.Clients))
 }
 
-func reportTiles(r *Result) []reportTile {
+func reportTiles(r *replay.Result) []reportTile {
 	if r.Requests == 0 {
 		return nil
 	}
@@ -77,7 +81,7 @@ func reportTiles(r *Result) []reportTile {
 }
 
 // leftOut counts the requests that no limit was asked about, as far as there are any.
-func leftOut(r *Result) []reportFact {
+func leftOut(r *replay.Result) []reportFact {
 	var facts []reportFact
 	for _, f := range []struct {
 		name string

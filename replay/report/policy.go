@@ -1,8 +1,10 @@
-package replay
+package report
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // reportPolicy is the part of the report about one policy.
@@ -18,7 +20,7 @@ type reportPolicy struct {
 // reportFact is a name with a value.
 type reportFact struct{ Name, Value string }
 
-func newReportPolicy(r *Result, i int) reportPolicy {
+func newReportPolicy(r *replay.Result, i int) reportPolicy {
 	p := r.Policies[i]
 	id := fmt.Sprintf("policy-%d", i+1)
 	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun, Lede: policySentence(p), Facts: policyFacts(p)}
@@ -35,7 +37,7 @@ func newReportPolicy(r *Result, i int) reportPolicy {
 	return page
 }
 
-func policySentence(p PolicyResult) string {
+func policySentence(p replay.PolicyResult) string {
 	if p.Requests == 0 {
 		return "No request met this policy."
 	}
@@ -47,7 +49,7 @@ func policySentence(p PolicyResult) string {
 		sayMany(p.ClientsDenied, "client"), sayShare(p.ClientsDenied, p.Clients))
 }
 
-func policyFacts(p PolicyResult) []reportFact {
+func policyFacts(p replay.PolicyResult) []reportFact {
 	facts := []reportFact{
 		{"Limit", sayCount(p.Limit) + " per " + saySpan(p.Window)},
 		{"Algorithm", sayName(p.Algorithm)},
@@ -65,7 +67,7 @@ func policyFacts(p PolicyResult) []reportFact {
 	return facts
 }
 
-func worstTable(p PolicyResult) *reportTable {
+func worstTable(p replay.PolicyResult) *reportTable {
 	t := &reportTable{
 		Caption: "Clients that policy " + sayName(p.Name) + " denied most",
 		Columns: []reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
@@ -77,7 +79,7 @@ func worstTable(p PolicyResult) *reportTable {
 	return t
 }
 
-func longestStretch(c ClientResult) string {
+func longestStretch(c replay.ClientResult) string {
 	if c.LongestDenied == 0 {
 		return nothing
 	}
@@ -85,7 +87,7 @@ func longestStretch(c ClientResult) string {
 }
 
 // settingsTable has what was played, policy by policy.
-func settingsTable(r *Result) *reportTable {
+func settingsTable(r *replay.Result) *reportTable {
 	if len(r.Policies) == 0 {
 		return nil
 	}

@@ -1,6 +1,10 @@
-package replay
+package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+)
 
 // reportSuggestions is the part of the report about other limits.
 type reportSuggestions struct {
@@ -13,7 +17,7 @@ type reportSuggestions struct {
 	Judgment   string
 }
 
-func newReportSuggestions(r *Result) *reportSuggestions {
+func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	s := r.Suggestions
 	if s == nil {
 		return nil
@@ -38,7 +42,7 @@ func newReportSuggestions(r *Result) *reportSuggestions {
 
 // currentLadder is the ladder of the algorithm that the policy uses now, and the policy's limit. Where
 // the policy is not in the result, it is the first ladder, and no limit.
-func currentLadder(r *Result) (Ladder, int64) {
+func currentLadder(r *replay.Result) (replay.Ladder, int64) {
 	for _, p := range r.Policies {
 		if p.Name != r.Suggestions.Policy {
 			continue
@@ -54,7 +58,7 @@ func currentLadder(r *Result) (Ladder, int64) {
 }
 
 // judgment is the worst that the counter does, and what it does under the limit of now.
-func judgment(s *Suggestions, current int64) string {
+func judgment(s *replay.Suggestions, current int64) string {
 	worst, now := s.Differences[0], ""
 	for _, d := range s.Differences {
 		if d.DeniedWrongly+d.AdmittedWrongly > worst.DeniedWrongly+worst.AdmittedWrongly {

@@ -1,6 +1,10 @@
-package replay
+package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+)
 
 // reportLog is the part of the report about the files that were read.
 type reportLog struct {
@@ -8,7 +12,7 @@ type reportLog struct {
 	Files, Broken *reportTable
 }
 
-func newReportLog(l LogReport) reportLog {
+func newReportLog(l replay.LogReport) reportLog {
 	page := reportLog{Lede: logSentence(l)}
 	if len(l.Files) > 0 {
 		page.Files = &reportTable{
@@ -42,7 +46,7 @@ func wasWere(n int64) string {
 	return "were"
 }
 
-func logSentence(l LogReport) string {
+func logSentence(l replay.LogReport) string {
 	text := fmt.Sprintf("%s read from %s. ", sayMany(l.Lines, "line"), sayMany(len(l.Files), "file"))
 	switch {
 	case l.Lines == 0:

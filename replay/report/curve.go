@@ -1,9 +1,11 @@
-package replay
+package report
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // curveMark is a limit that is drawn into the chart as a line with a label.
@@ -14,7 +16,7 @@ type curveMark struct {
 
 // curveChart draws how many requests and clients each limit denies under one algorithm. It is nil
 // without limits.
-func curveChart(id string, s *Suggestions, l Ladder, current int64) *chart {
+func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64) *chart {
 	if len(l.Rungs) == 0 {
 		return nil
 	}
@@ -34,7 +36,7 @@ func curveChart(id string, s *Suggestions, l Ladder, current int64) *chart {
 }
 
 // curveMarks are the limits worth a line, from low to high; those that are equal share one.
-func curveMarks(l Ladder, current int64) []curveMark {
+func curveMarks(l replay.Ladder, current int64) []curveMark {
 	var marks []curveMark
 	add := func(class, text string, limit int64) {
 		if limit <= 0 {
@@ -57,7 +59,7 @@ func curveMarks(l Ladder, current int64) []curveMark {
 	return marks
 }
 
-func curveView(size chartSize, s *Suggestions, l Ladder, marks []curveMark) chartView {
+func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []curveMark) chartView {
 	low, high := float64(max(1, l.Rungs[0].Limit)), float64(max(1, l.Rungs[len(l.Rungs)-1].Limit))
 	for _, m := range marks {
 		low, high = min(low, float64(m.limit)), max(high, float64(m.limit))
@@ -108,7 +110,7 @@ func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMar
 }
 
 // curveShares are the shares of requests and of clients denied, in percent, limit by limit.
-func curveShares(s *Suggestions, l Ladder) (requests, clients []float64) {
+func curveShares(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
 	for _, r := range l.Rungs {
 		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
 		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
@@ -116,7 +118,7 @@ func curveShares(s *Suggestions, l Ladder) (requests, clients []float64) {
 	return requests, clients
 }
 
-func curveLine(l Ladder, shares []float64, x, y chartScale) string {
+func curveLine(l replay.Ladder, shares []float64, x, y chartScale) string {
 	xs, ys := make([]float64, len(shares)), make([]float64, len(shares))
 	for i, share := range shares {
 		xs[i], ys[i] = x.at(float64(max(1, l.Rungs[i].Limit))), y.at(share)
@@ -128,7 +130,7 @@ func curveLine(l Ladder, shares []float64, x, y chartScale) string {
 }
 
 // curveHover lays a transparent strip over each limit that tells its numbers.
-func curveHover(v *chartView, x, y chartScale, s *Suggestions, l Ladder) {
+func curveHover(v *chartView, x, y chartScale, s *replay.Suggestions, l replay.Ladder) {
 	if v.Class != "wide" || len(l.Rungs) > 100 {
 		return
 	}

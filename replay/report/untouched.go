@@ -1,12 +1,16 @@
-package replay
+package report
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+)
 
 // tableRungs is how many limits a table of them has at most.
 const tableRungs = 70
 
 // untouchedSentence tells which limits leave almost everybody alone.
-func untouchedSentence(l Ladder) string {
+func untouchedSentence(l replay.Ladder) string {
 	var parts []string
 	for _, u := range []struct {
 		share string
@@ -23,7 +27,7 @@ func untouchedSentence(l Ladder) string {
 }
 
 // curveTable has the numbers of one ladder.
-func curveTable(s *Suggestions, l Ladder) reportTable {
+func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 	t := reportTable{
 		Caption: "Limits per " + saySpan(s.Window) + " under " + sayName(l.Algorithm),
 		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
@@ -51,7 +55,7 @@ func thinRows[R any](rows []R) (some []R, thinned bool) {
 }
 
 // untouchedTable compares the algorithms by the limits that they need.
-func untouchedTable(s *Suggestions) reportTable {
+func untouchedTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
 		Caption: "Smallest limit per " + saySpan(s.Window) + " that leaves so many clients untouched",
 		Columns: []reportColumn{{"Algorithm", words}, {"99" + noBreak + "%", numbers}, {"99.9" + noBreak + "%", numbers}, {"100" + noBreak + "%", numbers}},
@@ -71,7 +75,7 @@ func untouchedTable(s *Suggestions) reportTable {
 }
 
 // differenceTable compares the sliding window counter with the log that it stands for.
-func differenceTable(s *Suggestions) reportTable {
+func differenceTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
 		Caption: "What sliding_window_counter decides otherwise than sliding_window_log",
 		Columns: []reportColumn{{"Limit", numbers}, {"Denied, though the log admits", numbers}, {"Share of requests", numbers},

@@ -1,15 +1,17 @@
-package replay
+package report
 
 import (
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // algorithmCharts draws each algorithm's curve before those of all others, all on the same scales. Many
 // of them nearly coincide, and six lines in one drawing could not be told apart.
-func algorithmCharts(s *Suggestions) []*chart {
+func algorithmCharts(s *replay.Suggestions) []*chart {
 	low, high, most := math.Inf(1), 1.0, 0.0
 	for _, l := range s.Ladders {
 		requests, _ := curveShares(s, l)
@@ -49,7 +51,7 @@ func algorithmCharts(s *Suggestions) []*chart {
 }
 
 // algorithmTable has the numbers of all algorithms, limit by limit.
-func algorithmTable(s *Suggestions) reportTable {
+func algorithmTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
 		Caption: "Share of requests and of clients that a limit denies, by algorithm",
 		Columns: []reportColumn{{"Limit", numbers}},

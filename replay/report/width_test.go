@@ -1,4 +1,4 @@
-package replay
+package report
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // measure opens all tables and tells the frame around the page how wide the page is, and what reaches
@@ -51,7 +53,7 @@ func measured(t *testing.T, browser, page string) []string {
 
 func TestReport_is_not_wider_than_the_window(t *testing.T) {
 	browser := chromium(t)
-	for name, r := range map[string]*Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, ""))} {
+	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, ""))} {
 		t.Run(name, func(t *testing.T) {
 			got := measured(t, browser, reportOf(t, r))
 			for _, width := range widths {
@@ -62,7 +64,7 @@ func TestReport_is_not_wider_than_the_window(t *testing.T) {
 		})
 	}
 	t.Run("and this test would notice", func(t *testing.T) {
-		wide := strings.Replace(reportOf(t, &Result{}), "<main>", `<main><div class="wide" style="width:400px">too wide</div>`, 1)
+		wide := strings.Replace(reportOf(t, &replay.Result{}), "<main>", `<main><div class="wide" style="width:400px">too wide</div>`, 1)
 		if got := measured(t, browser, wide); !slices.Contains(got, "360 416 DIV.wide: too wide") {
 			t.Errorf("an element of 400 pixels measures %q", got)
 		}

@@ -1,4 +1,4 @@
-package replay
+package report
 
 // reportTable is a table of the report. Its cells are text that the template escapes.
 type reportTable struct {

@@ -1,12 +1,14 @@
-package replay
+package report
 
 import (
 	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // peaksChart draws how many clients had which peak, with the limit as a line: who stands to its right
 // asked for more than the limit in some window. It is nil without clients.
-func peaksChart(id string, p PolicyResult) *chart {
+func peaksChart(id string, p replay.PolicyResult) *chart {
 	if len(p.PeakRates) == 0 {
 		return nil
 	}
@@ -39,7 +41,7 @@ func peaksChart(id string, p PolicyResult) *chart {
 
 // peaksSentence tells how many clients peaked above the limit. Where the limit lies within a bin, the
 // bin does not tell on which side its clients are.
-func peaksSentence(p PolicyResult) string {
+func peaksSentence(p replay.PolicyResult) string {
 	sure, perhaps, total := 0, 0, 0
 	for _, bin := range p.PeakRates {
 		total += bin.Clients
@@ -60,7 +62,7 @@ func peaksSentence(p PolicyResult) string {
 		sayMany(total, "client"), many, sayCount(p.Limit), saySpan(p.Window))
 }
 
-func peaksView(size chartSize, p PolicyResult) chartView {
+func peaksView(size chartSize, p replay.PolicyResult) chartView {
 	most, low, high := 0, above(max(0, p.Limit-1)), above(max(1, p.Limit))
 	for _, bin := range p.PeakRates {
 		most = max(most, bin.Clients)
@@ -89,7 +91,7 @@ func peaksView(size chartSize, p PolicyResult) chartView {
 func above(n int64) float64 { return max(0.7, float64(n)+0.5) }
 
 // peaksBar draws a bin so that neighbors touch. A single client among thousands is still to be seen.
-func peaksBar(v *chartView, x, y chartScale, bin PeakRate, limit int64) {
+func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
 	if bin.Clients == 0 {
 		return
 	}
