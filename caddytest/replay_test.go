@@ -219,3 +219,30 @@ func TestReplay_says_what_is_wrong_with_the_question(t *testing.T) {
 		t.Errorf("the standard input: %d: %s", code, complaints)
 	}
 }
+
+// TestReadme_shows_what_a_replay_prints plays the log that the README tells of, and wants every line of
+// output that it shows.
+func TestReadme_shows_what_a_replay_prints(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, found := strings.Cut(string(readme), "$ caddy redis-ratelimit replay ")
+	shown, _, ended := strings.Cut(shown, "\n```")
+	if !found || !ended {
+		t.Fatal("README.md shows no replay")
+	}
+	log, err := os.ReadFile("../replay/testdata/nasa-1995-08-01.log.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, complaints, code := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
+	if code != 0 {
+		t.Fatal(complaints)
+	}
+	for _, line := range strings.Split(shown, "\n")[1:] {
+		if !strings.Contains(output, line+"\n") {
+			t.Errorf("no line %q in:\n%s", line, output)
+		}
+	}
+}

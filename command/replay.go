@@ -42,13 +42,13 @@ limits too, to find the smallest that leaves most clients untouched.`,
 	}
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` alone decide")
-	flags.Int("worst", 10, "How many of the worst keys are listed for each policy")
+	flags.Int("worst", 10, "How many of the worst keys are listed")
 	flags.String("report", "", "Write an HTML report to this `file`")
-	flags.String("decisions", "", "Write what was decided about every request to this `file`, as CSV")
-	flags.Bool("suggest", false, "Try other limits on the traffic that meets the policy")
-	flags.String("key", "", "With --suggest: try limits for another `key`, such as {client_ip}")
-	flags.String("window", "", "With --suggest: try limits for another window, a `duration`")
-	flags.StringSlice("algorithm", nil, "With --suggest: try these `algorithms`")
+	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
+	flags.Bool("suggest", false, "Try other limits on the same traffic")
+	flags.String("key", "", "With --suggest: for another `key`: {client_ip}")
+	flags.String("window", "", "With --suggest: for a window of this `duration`")
+	flags.StringSlice("algorithm", nil, "With --suggest: with these `algorithms`")
 	return cmd
 }
 

@@ -101,37 +101,6 @@ func (p *printer) table(rows [][]string, right int) {
 	}
 }
 
-func (p *printer) suggestions(s *Suggestions) {
-	p.line("")
-	p.line("limits per %s for the key %s, on the %s requests of %s keys that met policy %s:", length(s.Window), accesslog.Printable(s.Key, 60), number(s.Requests), number(int64(s.Clients)), s.Policy)
-	for i := range s.Ladders {
-		l := &s.Ladders[i]
-		p.line("")
-		p.line("  %s: %s leaves 99 %% of the keys untouched, %s 99.9 %%, %s all", l.Algorithm, untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100))
-		rows := [][]string{{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}}
-		for _, rung := range l.Rungs {
-			rows = append(rows, []string{
-				number(rung.Limit), number(rung.Denied), percent(rung.Denied, s.Requests),
-				number(int64(rung.ClientsDenied)), percent(int64(rung.ClientsDenied), int64(s.Clients)),
-			})
-		}
-		p.table(rows, 5)
-	}
-	if len(s.Differences) == 0 {
-		return
-	}
-	p.line("")
-	p.line("  what the sliding window counter decides otherwise than the exact log:")
-	rows := [][]string{{"LIMIT", "DENIED WRONGLY", "", "ADMITTED WRONGLY", ""}}
-	for _, d := range s.Differences {
-		rows = append(rows, []string{
-			number(d.Limit), number(d.DeniedWrongly), percent(d.DeniedWrongly, s.Requests),
-			number(d.AdmittedWrongly), percent(d.AdmittedWrongly, s.Requests),
-		})
-	}
-	p.table(rows, 5)
-}
-
 // log tells of what was not read, or left out.
 func (p *printer) log(r *Result) {
 	var notes []string
@@ -161,14 +130,6 @@ func (p *printer) log(r *Result) {
 	for _, note := range notes {
 		p.line("%s", note)
 	}
-}
-
-// untouched is a limit that leaves some clients alone, if there is one.
-func untouched(limit int64) string {
-	if limit == 0 {
-		return "none that was tried"
-	}
-	return number(limit)
 }
 
 func number(n int64) string { return humanize.Comma(n) }
