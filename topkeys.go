@@ -97,6 +97,8 @@ type counted struct {
 type spaceSaving struct {
 	kept   []counted
 	places map[string]int // in kept
+	floor  int64          // no kept key was denied less
+	cursor int            // where keys that were denied no more are looked for
 }
 
 // add counts a key.
@@ -121,15 +123,22 @@ func (s *spaceSaving) add(key string) {
 	s.places[key] = at
 }
 
-// lowest is the place of the key that was denied least.
+// lowest is the place of a key that was denied least. Counts only grow, so that it is found near where
+// the last one was, and all are looked at once for each time that the least count grows.
 func (s *spaceSaving) lowest() int {
-	lowest := 0
+	for range s.kept {
+		if s.kept[s.cursor].denied <= s.floor {
+			return s.cursor
+		}
+		s.cursor = (s.cursor + 1) % len(s.kept)
+	}
 	for i := range s.kept {
-		if s.kept[i].denied < s.kept[lowest].denied {
-			lowest = i
+		if s.kept[i].denied < s.kept[s.cursor].denied {
+			s.cursor = i
 		}
 	}
-	return lowest
+	s.floor = s.kept[s.cursor].denied
+	return s.cursor
 }
 
 // least is how often a key that is not kept may have come.
