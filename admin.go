@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func init() {
@@ -92,8 +91,6 @@ func apiError(err error) error {
 		status = http.StatusBadRequest
 	case errors.As(err, new(unknownPolicyError)):
 		status = http.StatusNotFound
-	case errors.Is(err, limiter.ErrUndecided):
-		status = http.StatusServiceUnavailable
 	}
 	return caddy.APIError{HTTPStatus: status, Err: err}
 }

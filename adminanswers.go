@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"cmp"
-	"crypto/tls"
 	"net/http"
 	"slices"
 	"strconv"
@@ -163,9 +162,4 @@ func (a *App) serveExplain(r *http.Request) (any, bool, error) {
 		return nil, false, err
 	}
 	return report, report.Error != "", nil
-}
-
-// pretendedTLS is what matchers see of a request by https.
-func pretendedTLS(host string) *tls.ConnectionState {
-	return &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: host}
 }

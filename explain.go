@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -83,6 +84,11 @@ func prepare(r *http.Request, server *caddyhttp.Server, clientIP string) *http.R
 	return r
 }
 
+// pretendedTLS is what matchers see of a request by https.
+func pretendedTLS(host string) *tls.ConnectionState {
+	return &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: host}
+}
+
 // hasLimiter tells whether routes have a handler of this module.
 func hasLimiter(routes []reducedRoute) bool {
 	for i := range routes {
@@ -154,8 +160,8 @@ func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer,
 	source, err := h.app.guard.Look(r.Context(), &check)
 	if err != nil {
 		report.Error = unavailableText(err)
-		if explained.Decision = h.undecidedText(); h.FailMode != limiter.FailLocal {
-			explained.Weight = check.Weight
+		if h.FailMode != limiter.FailLocal {
+			explained.Decision, explained.Weight = h.undecidedText(), check.Weight
 			return explained, h.FailMode == limiter.FailOpen
 		}
 	}

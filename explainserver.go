@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,24 +14,25 @@ import (
 // serverOf finds the server that listens at a request's port. Where the URL names none it is the
 // only one that has limits.
 func serverOf(servers map[string]*caddyhttp.Server, r *http.Request) (string, error) {
-	var limited, listening []string
 	port := portOf(r.URL)
+	if r.URL.Host != "" {
+		for _, name := range slices.Sorted(maps.Keys(servers)) {
+			if listensAt(servers[name], port) {
+				return name, nil
+			}
+		}
+	}
+	var limited []string
 	for name, server := range servers {
 		if hasLimiter(newCourse(server.Routes, server.NamedRoutes).routes) {
 			limited = append(limited, name)
 		}
-		if r.URL.Host != "" && listensAt(server, port) {
-			listening = append(listening, name)
-		}
 	}
-	slices.Sort(listening)
 	switch {
-	case len(listening) > 0:
-		return listening[0], nil
-	case len(limited) == 1 && (r.URL.Host == "" || r.URL.Port() == ""):
-		return limited[0], nil
 	case len(limited) == 0:
 		return "", badInput("url: no server of this configuration has limits")
+	case len(limited) == 1 && r.URL.Port() == "":
+		return limited[0], nil
 	case r.URL.Host == "":
 		return "", badInput("url: several servers have limits; name host and port, such as https://example.com:8443/search")
 	}

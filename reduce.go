@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -34,7 +35,10 @@ type step struct {
 }
 
 // changing are the handlers that are run because what follows depends on them.
-var changing = []string{"http.handlers.vars", "http.handlers.map", "http.handlers.rewrite", "http.handlers.headers"}
+var changing = []string{"vars", "map", "rewrite", "headers"}
+
+// handlerSpace begins the names of handlers, where they are written whole.
+const handlerSpace = "http.handlers."
 
 // earlyHints is the status of a response that does not end a request.
 const earlyHints = "103"
@@ -83,7 +87,7 @@ func (c *course) step(handler caddyhttp.MiddlewareHandler, named map[string]*cad
 	if module, ok := handler.(caddy.Module); ok {
 		name = string(module.CaddyModule().ID)
 	}
-	if slices.Contains(changing, name) {
+	if slices.Contains(changing, strings.TrimPrefix(name, handlerSpace)) {
 		return step{changes: handler}, true
 	}
 	if !slices.Contains(c.skipped, name) {

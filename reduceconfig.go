@@ -27,14 +27,13 @@ type reducedServer struct {
 	repeatable bool // see [stage]
 }
 
-// traces are what keeps a prepared request from serving for others: handlers that change it for those
-// after them, and placeholders that remember.
-var traces = []string{`"handler":"vars"`, `"handler":"map"`, `"handler":"rewrite"`, `"handler":"headers"`, "request.orig_", "request.uuid", "regexp"}
+// memories are what remembers a request as it was at first, or for those after it.
+var memories = []string{"request.orig_", "request.uuid", "regexp"}
 
-// hasTraces tells whether what is left of a server leaves traces in a request.
-func (s *reducedServer) hasTraces() (bool, error) {
+// remembers tells whether something that is left of a server does.
+func (s *reducedServer) remembers() (bool, error) {
 	text, err := json.Marshal(s)
-	return slices.ContainsFunc(traces, func(trace string) bool { return bytes.Contains(text, []byte(trace)) }), err
+	return slices.ContainsFunc(memories, func(word string) bool { return bytes.Contains(text, []byte(word)) }), err
 }
 
 // names are those of the servers in order; those with TLS first, as most of the traffic is theirs.
@@ -45,7 +44,7 @@ func (c *reducedConfig) names() []string {
 }
 
 // keptHandlers are the handlers that a rehearsal sets up; see [course] for what it does with them.
-var keptHandlers = []string{appName, "subroute", "invoke", "vars", "map", "rewrite", "headers", "static_response", "error"}
+var keptHandlers = append([]string{appName, "subroute", "invoke", "static_response", "error"}, changing...)
 
 // reduceConfig leaves out of a configuration what does not decide, and lists the handlers left out.
 func reduceConfig(config []byte) (*reducedConfig, []string, error) {
@@ -85,18 +84,21 @@ func reduceConfig(config []byte) (*reducedConfig, []string, error) {
 				return nil, nil, fmt.Errorf("server %s: route %s: %w", name, named, err)
 			}
 		}
-		traces, err := server.hasTraces()
+		remembers, err := server.remembers()
 		if err != nil {
 			return nil, nil, fmt.Errorf("server %s: %w", name, err)
 		}
-		server.repeatable = !traces
+		server.repeatable, r.changes = !r.changes && !remembers, false
 	}
 	slices.Sort(r.skipped)
 	return reduced, slices.Compact(r.skipped), nil
 }
 
-// reducer leaves out handlers and remembers which.
-type reducer struct{ skipped []string }
+// reducer leaves out handlers.
+type reducer struct {
+	skipped []string // those left out
+	changes bool     // one of those left changes requests for those after it
+}
 
 func (r *reducer) reduce(routes caddyhttp.RouteList) error {
 	for i := range routes {
@@ -133,8 +135,11 @@ func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	switch {
 	case !slices.Contains(keptHandlers, known.Handler):
-		r.skipped = append(r.skipped, "http.handlers."+known.Handler)
+		r.skipped = append(r.skipped, handlerSpace+known.Handler)
 		return nil, nil
+	case slices.Contains(changing, known.Handler):
+		r.changes = true
+		return raw, nil
 	case known.Handler != "subroute":
 		return raw, nil
 	}

@@ -80,7 +80,7 @@ func TestRedis_tells_what_is_stored(t *testing.T) {
 		decide(t, r, Check{Policy: p, Key: "k", Weight: 2})
 		decide(t, r, Check{Policy: p, Key: "k", Weight: 3})
 		stored, err := r.Stored(context.Background(), p, "k")
-		if err != nil || len(stored) != 1 || stored[0].Name != r.nameOf(p, "k") || stored[0].TTL <= 0 {
+		if err != nil || len(stored) != 1 || stored[0].Name != r.NameOf(p, "k") || stored[0].TTL <= 0 {
 			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
 		}
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}

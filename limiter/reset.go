@@ -76,15 +76,15 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	cmd := once{redis.NewCmd(ctx, "unlink", r.nameOf(p, key))}
+	cmd := once{redis.NewCmd(ctx, "unlink", r.NameOf(p, key))}
 	cmd.SetFirstKeyPos(1)
 	err := r.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
 	return found, undecided(err)
 }
 
-// nameOf is what a share is called.
-func (r *Redis) nameOf(p *Policy, key string) string {
+// NameOf is what a share is called in Redis. On a Cluster the name tells which master has it.
+func (r *Redis) NameOf(p *Policy, key string) string {
 	return string(r.naming.start().append(nil, p, key))
 }
 

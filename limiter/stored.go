@@ -29,7 +29,7 @@ type StoredKey struct {
 func (r *Redis) Stored(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	name := r.nameOf(p, key)
+	name := r.NameOf(p, key)
 	kind, err := r.client.Type(ctx, name).Result()
 	if err != nil || kind == "none" {
 		return nil, undecided(err)
