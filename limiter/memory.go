@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +23,12 @@ type Memory struct {
 	maxKeys    atomic.Int64
 	keys       atomic.Int64
 	overflowed atomic.Int64
+	swept      atomic.Int64 // the shards that were swept for the sake of others
 	onOverflow atomic.Pointer[func()]
 
 	mu     sync.RWMutex
 	tables map[string]*table // by Policy.ID
+	order  []*table          // the same, as they came
 }
 
 // DefaultMaxKeys is how many shares a [Memory] keeps unless it is told otherwise.
@@ -69,23 +70,22 @@ func (m *Memory) overflows() {
 	}
 }
 
-// sweepElsewhere forgets dead shares of other tables: perhaps their policies are used no more. The
+// sweepElsewhere forgets dead shares anywhere: perhaps their policies are used no more. It goes on
+// where it last ended, a shard of each table in turn, so that dead ones cannot hide for long. The
 // lock of the given shard is held.
 func (m *Memory) sweepElsewhere(here *shard, now int64) {
-	const shards = 16
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	looked := 0
-	for looked < shards {
-		for _, t := range m.tables { // in random order
-			s := &t.shards[rand.IntN(tableShards)] //nolint:gosec // any will do
-			if s != here && s.mu.TryLock() {
-				s.sweep(t.policy.Load(), now, sweepFull/shards)
-				s.mu.Unlock()
-			}
-			looked++
+	shards, left := int64(len(m.order)*tableShards), sweepFull
+	for range min(shards, sweepShards) {
+		at := int(m.swept.Add(1) % shards)
+		t := m.order[at%len(m.order)]
+		s := &t.shards[at/len(m.order)]
+		if s != here && s.mu.TryLock() {
+			left -= s.sweep(t.policy.Load(), now, left)
+			s.mu.Unlock()
 		}
-		if m.keys.Load() < m.maxKeys.Load() {
+		if left <= 0 {
 			return
 		}
 	}
@@ -213,6 +213,7 @@ func (m *Memory) tableOf(p *Policy) *table {
 	if !found {
 		t = newTable(m, len(m.tables), p)
 		m.tables[p.id] = t
+		m.order = append(m.order, t)
 	}
 	t.policy.Store(p)
 	p.table.Store(t)

@@ -104,13 +104,14 @@ func TestMemory_has_room_again_when_shares_have_ended(t *testing.T) {
 	now += 2_000_000
 	overflows := m.Overflows()
 	p := dayPolicy(t, "new", "gcra", 10)
+	sharing := 0
 	for i := range 50 {
 		if got := decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})[0].Result.Remaining; got != 9 {
-			t.Errorf("key %d: %d remaining", i, got)
+			sharing++
 		}
 	}
-	if m.Len() > 100 || m.Overflows() > overflows+10 {
-		t.Errorf("%d shares kept, %d new overflows", m.Len(), m.Overflows()-overflows)
+	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
+		t.Errorf("%d shares kept, %d new overflows, %d keys share a place; want as many as before one sweep", m.Len(), met, sharing)
 	}
 }
 

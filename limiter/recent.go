@@ -47,17 +47,18 @@ func (s *shard) forget(key string) bool {
 	return true
 }
 
-// sweepSeen forgets those of a few random answers that tell of nothing any more.
-func (s *shard) sweepSeen(now int64, sample int) {
-	looked := 0
+// sweepSeen forgets those of a few random answers that tell of nothing any more, and tells how many
+// it has looked at.
+func (s *shard) sweepSeen(now int64, sample int) (looked int) {
 	for key, a := range s.seen {
-		if looked++; looked > sample {
-			return
-		}
-		if a.resets <= now {
+		if looked++; a.resets <= now {
 			delete(s.seen, key)
 		}
+		if looked >= sample {
+			break
+		}
 	}
+	return looked
 }
 
 // recall makes a share of an answer, for a policy that may be a part of the one that it is about.

@@ -119,8 +119,10 @@ const (
 	// that the part of the shares that is dead settles below 1/sweepSample.
 	sweepSample = 4
 
-	// sweepFull is how many are looked at where there is no room, here and in another table.
-	sweepFull = 32
+	// sweepFull is how many are looked at where there is no room, here and elsewhere, in at most
+	// sweepShards shards.
+	sweepFull   = 32
+	sweepShards = 128
 
 	// sweepEvery bounds what a flood of keys costs: of so many takes without room one looks further.
 	sweepEvery = 8
@@ -140,30 +142,32 @@ func (s *shard) makeRoom(p *Policy, now int64) bool {
 	return s.owner.admit()
 }
 
-// sweep forgets those of a few random shares that are as good as new, as Redis's TTL does.
-func (s *shard) sweep(p *Policy, now int64, sample int) {
+// sweep forgets those of a few random shares that are as good as new, as Redis's TTL does, and tells
+// how many it has looked at.
+func (s *shard) sweep(p *Policy, now int64, sample int) (looked int) {
 	t := &p.terms
 	tick, kernel := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick
-	looked, before := 0, len(s.plain)+len(s.logs)+len(s.seen)
+	before := len(s.plain) + len(s.logs) + len(s.seen)
 	for key, value := range s.plain {
-		if looked++; looked > sample {
-			break
-		}
-		if kernel.expires(share{numbers: value}, tick, t) <= ended {
+		if looked++; kernel.expires(share{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
+		}
+		if looked >= sample {
+			break
 		}
 	}
 	for key, value := range s.logs {
-		if looked++; looked > sample {
-			break
-		}
-		if kernel.expires(share{log: value}, tick, t) <= ended {
+		if looked++; kernel.expires(share{log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
+		if looked >= sample {
+			break
+		}
 	}
-	s.sweepSeen(now, sample)
+	looked += s.sweepSeen(now, sample)
 	if swept := before - len(s.plain) - len(s.logs) - len(s.seen); swept > 0 {
 		s.owner.keys.Add(int64(-swept))
 	}
+	return looked
 }
