@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -52,6 +51,7 @@ type storm struct {
 	phase   time.Duration
 	early   int // admissions of the hot key that Redis did not decide before it was spent: a stall
 	over    chan struct{}
+	stalled func() time.Duration
 	clients sync.WaitGroup
 	stop    sync.Once
 
@@ -68,8 +68,7 @@ func (s *setting) caddyfile(round int) string {
 	site := "redis_ratelimit /big {query.k} 1000000 24h {\nname big\n}\n" +
 		"redis_ratelimit /hot {\nname hot\nkey hot\nlimit " + strconv.Itoa(s.limit) + "\n" + hot + "\n}\n" +
 		"header X-Round " + strconv.Itoa(round) + "\n"
-	// At DEBUG every denial would be logged.
-	return strings.Replace(config("redis_ratelimit {\n"+s.redis+"\nfail_mode "+s.failMode+"\n}", site+tell), "level DEBUG", "level INFO", 1)
+	return quietly(config("redis_ratelimit {\n"+s.redis+"\nfail_mode "+s.failMode+"\n}", site+tell))
 }
 
 // newStorm starts the nodes and waits until Redis decides there.
@@ -105,6 +104,7 @@ func (s *storm) blow(t *testing.T, fault func()) {
 func (s *storm) begin(t *testing.T) {
 	t.Helper()
 	t.Cleanup(s.end)
+	s.stalled = redistest.WatchStalls(t)
 	for i := range stormClients {
 		s.clients.Go(func() { s.ask(i) })
 	}

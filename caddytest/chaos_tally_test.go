@@ -139,7 +139,5 @@ func (r *row) keep(t *testing.T, s *storm, p promise) {
 	if !p.outage && r.elsewhere > 0 {
 		t.Errorf("%d requests were not decided by Redis; want none\n%v", r.elsewhere, s.running[0].log.lines(ours))
 	}
-	if r.slowest > timeout+slack {
-		t.Errorf("the slowest answer took %v; none may wait for longer than %v", r.slowest, timeout)
-	}
+	checkNoneWaits(t, r.slowest, s.stalled())
 }

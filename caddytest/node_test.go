@@ -32,6 +32,9 @@ func config(global, site string) string {
 		global + "\n}\n\n:{$PORT} {\n" + site + "\n}\n"
 }
 
+// quietly makes a configuration of [config] log no denials, which a flood of them would wait for.
+func quietly(text string) string { return strings.Replace(text, "level DEBUG", "level INFO", 1) }
+
 // tell ends a site: every answer's body is the decision and its source.
 const tell = `
 	respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source}"

@@ -25,7 +25,8 @@ const (
 	// timeout is the default of the option.
 	timeout = 100 * time.Millisecond
 
-	// slack is what a busy machine of two cores may add; on an idle one it is below 20ms.
+	// slack is what a busy machine of two cores may add, besides its stalls; on an idle one it is
+	// below 20ms.
 	slack = 150 * time.Millisecond
 
 	// outageLength lets two probes happen.
@@ -66,21 +67,27 @@ func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
 		for _, outage := range outages {
 			t.Run(mode+" while "+outage.name, func(t *testing.T) {
 				server := redistest.Start(t)
-				n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode "+mode+"\n}",
-					"redis_ratelimit {query.k} 1000000 24h"+tell))
+				n := start(t, quietly(config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode "+mode+"\n}",
+					"redis_ratelimit {query.k} 1000000 24h"+tell)))
 				waitForRedis(t, n, "/?k=before")
+				stalled := redistest.WatchStalls(t)
 				outage.fail(t, server)
-				slowest := requestsDuring(t, n, outageLength, check)
-				if slowest >= timeout+slack {
-					t.Errorf("the slowest answer took %v; none may wait for longer than %v", slowest, timeout)
-				}
-				t.Logf("the slowest answer took %v", slowest)
+				checkNoneWaits(t, requestsDuring(t, n, outageLength, check), stalled())
 				outage.comeBack(t, server)
 				waitForRedis(t, n, "/?k=after")
 				checkOutageLog(t, n)
 			})
 		}
 	}
+}
+
+// checkNoneWaits checks the slowest of many answers, while the machine may have kept all waiting.
+func checkNoneWaits(t testing.TB, slowest, stalled time.Duration) {
+	t.Helper()
+	if slowest >= timeout+slack+stalled {
+		t.Errorf("the slowest answer took %v; none may wait for longer than %v (the machine stalled for %v)", slowest, timeout, stalled)
+	}
+	t.Logf("the slowest answer took %v; the machine stalled for %v", slowest, stalled)
 }
 
 // hasShare tells whether an answer shows a share.
@@ -104,8 +111,8 @@ func waitForRedis(t testing.TB, n *node, path string) {
 	})
 }
 
-// requestsDuring has 8 clients ask one request after the other for that long, checks the answers
-// and returns the longest time that one took.
+// requestsDuring has 8 clients ask one request after the other for that long, at the pace of a storm,
+// checks the answers and returns the longest time that one took.
 func requestsDuring(t *testing.T, n *node, length time.Duration, check func(testing.TB, answer)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -114,7 +121,9 @@ func requestsDuring(t *testing.T, n *node, length time.Duration, check func(test
 	end := time.Now().Add(length)
 	for i := range 8 {
 		group.Go(func() {
-			for time.Now().Before(end) && !t.Failed() {
+			pace := time.NewTicker(stormPace)
+			defer pace.Stop()
+			for ; time.Now().Before(end) && !t.Failed(); <-pace.C {
 				a, err := n.try(http.MethodGet, n.URL+fmt.Sprint("/?k=", i), "")
 				mu.Lock()
 				if err != nil {
