@@ -185,55 +185,6 @@ func TestScript_flush_is_invisible(t *testing.T) {
 	}
 }
 
-func TestRequests_wait_no_longer_than_the_timeout(t *testing.T) {
-	server := redistest.Start(t)
-	const timeout, slack = 50 * time.Millisecond, 100 * time.Millisecond
-	r := openRedis(t, server, timeout)
-	p := dayPolicy(t, "hung", "gcra", 1_000)
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
-	server.Pause(t)
-	defer server.Resume(t)
-	stalled := redistest.WatchStalls(t)
-	var mu sync.Mutex
-	var slowest time.Duration
-	var group sync.WaitGroup
-	for range 64 {
-		group.Go(func() {
-			for range 3 {
-				start := time.Now()
-				_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}})
-				took := time.Since(start)
-				mu.Lock()
-				slowest = max(slowest, took)
-				mu.Unlock()
-				if kind := Kind(err); kind != "timeout" && kind != "breaker" {
-					t.Errorf("error %v of kind %s", err, Kind(err))
-				}
-			}
-		})
-	}
-	group.Wait()
-	if stall := stalled(); slowest > timeout+slack+stall {
-		t.Errorf("the slowest waited %v (the machine stalled for %v)", slowest, stall)
-	}
-}
-
-func TestClients_that_leave_are_no_failure_of_redis(t *testing.T) {
-	server := redistest.Start(t)
-	r := openRedis(t, server, 300*time.Millisecond)
-	p := dayPolicy(t, "gone", "gcra", 1_000)
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
-	server.Pause(t)
-	defer server.Resume(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	start := time.Now()
-	_, err := r.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}})
-	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUndecided) || time.Since(start) > time.Second {
-		t.Errorf("after %v: %v", time.Since(start), err)
-	}
-}
-
 func TestFailures_have_their_kind(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
