@@ -202,5 +202,8 @@ func (r *rehearsal) Skipped() []string { return r.skipped }
 // KeyHeaders implements [replay.Engine].
 func (r *rehearsal) KeyHeaders() []string { return r.headers }
 
+// Warnings implements [replay.Engine].
+func (r *rehearsal) Warnings() []string { return nil }
+
 // Interface guards
 var _ command.Rehearsal = (*rehearsal)(nil)

@@ -19,6 +19,10 @@ type Engine interface {
 
 	// KeyHeaders are the request headers that keys are made of; user_id stands for the user.
 	KeyHeaders() []string
+
+	// Warnings are sentences about what the configuration asks for and the log does not tell, as far
+	// as it was played. They are fit for a terminal.
+	Warnings() []string
 }
 
 // Verdict is what became of a request.
@@ -35,6 +39,8 @@ type Decision struct {
 	Key      string
 	Weight   int64
 	Denied   bool // in a dry run: would have been
+	DryRun   bool // the policy only pretends
+	Returned bool // the response had its units given back
 	EmptyKey bool // a placeholder of the key was empty in the log
 	LeftOut  bool // for that reason the policy did not count the request
 

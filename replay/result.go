@@ -78,6 +78,18 @@ type PolicyResult struct {
 	Key       string        `json:"key"` // the template, of the first handler that has the policy
 	DryRun    bool          `json:"dry_run,omitempty"`
 
+	// LimitFrom and BurstFrom are the placeholders whose values count instead of Limit and Burst
+	// where they are possible ones.
+	LimitFrom string `json:"limit_from,omitempty"`
+	BurstFrom string `json:"burst_from,omitempty"`
+
+	// MaxDelay is for how long a request is held instead of refused. CountIf tells that only requests
+	// with certain responses count. Charge is what is charged after the response: a placeholder, or
+	// response_bytes.
+	MaxDelay time.Duration `json:"max_delay,omitempty"`
+	CountIf  bool          `json:"count_if,omitempty"`
+	Charge   string        `json:"charge,omitempty"`
+
 	// Requests counts the requests that met the policy, Denied those that it refused, or, in a dry
 	// run, would have.
 	Requests int64 `json:"requests"`

@@ -59,7 +59,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	}
 	summary := log.Summary()
 	result.Log = logReport(&summary)
-	result.Warnings = warnings(result, &summary, engine.KeyHeaders())
+	result.Warnings = append(warnings(result, &summary, engine.KeyHeaders()), engine.Warnings()...)
 	if rows == nil {
 		return result, nil
 	}

@@ -41,6 +41,10 @@ type Entry struct {
 	// User-Agent in Combined Log Format; nil where there is none.
 	Header http.Header
 
+	// TLS tells that the request came encrypted, as Caddy's JSON does; false where the log does not
+	// tell.
+	TLS bool
+
 	// Status is the response's status code, 0 where the log does not tell.
 	Status int
 
@@ -49,6 +53,8 @@ type Entry struct {
 
 	// Line is where the request stands.
 	Line Position
+
+	response string // the response's header as JSON
 
 	headers string // the header as JSON, until the entry is handed out
 	referer string

@@ -69,3 +69,14 @@ func (h *headers) addJSON(name, value string) {
 		h.header[http.CanonicalHeaderKey(name)] = h.values[from:last:last]
 	}
 }
+
+// ResponseHeader makes what the log tells of the response's header: Caddy's JSON tells it, except for
+// what is redacted. It is empty elsewhere, and never nil.
+func (e *Entry) ResponseHeader() http.Header {
+	h := headers{header: http.Header{}}
+	m := members{text: e.response}
+	for e.response != "" && m.next() {
+		h.addJSON(m.key, m.value)
+	}
+	return h.header
+}
