@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +27,9 @@ type Memory struct {
 	swept      atomic.Int64 // the shards that were swept for the sake of others
 	onOverflow atomic.Pointer[func()]
 
-	mu     sync.RWMutex
-	tables map[string]*table // by Policy.ID
-	order  []*table          // the same, as they came
+	mu     sync.Mutex
+	tables map[string]*table        // by Policy.ID
+	order  atomic.Pointer[[]*table] // the same as they came, for those who hold no lock
 }
 
 // DefaultMaxKeys is how many shares a [Memory] keeps unless it is told otherwise.
@@ -37,6 +38,7 @@ const DefaultMaxKeys = 1_000_000
 // NewMemory returns an empty store on the given clock.
 func NewMemory(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}}
+	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
 	return m
 }
@@ -74,15 +76,13 @@ func (m *Memory) overflows() {
 // where it last ended, a shard of each table in turn, so that dead ones cannot hide for long. The
 // lock of the given shard is held.
 func (m *Memory) sweepElsewhere(here *shard, now int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	shards, left := int64(len(m.order)*tableShards), sweepFull
+	tables := *m.order.Load()
+	shards, left := int64(len(tables)*tableShards), sweepFull
 	for range min(shards, sweepShards) {
 		at := int(m.swept.Add(1) % shards)
-		t := m.order[at%len(m.order)]
-		s := &t.shards[at/len(m.order)]
+		s := &tables[at%len(tables)].shards[at/len(tables)]
 		if s != here && s.mu.TryLock() {
-			left -= s.sweep(t.policy.Load(), now, left)
+			left -= s.sweep(now, left)
 			s.mu.Unlock()
 		}
 		if left <= 0 {
@@ -213,9 +213,9 @@ func (m *Memory) tableOf(p *Policy) *table {
 	if !found {
 		t = newTable(m, len(m.tables), p)
 		m.tables[p.id] = t
-		m.order = append(m.order, t)
+		order := append(slices.Clone(*m.order.Load()), t)
+		m.order.Store(&order)
 	}
-	t.policy.Store(p)
-	p.table.Store(t)
+	t.admit(p)
 	return t
 }

@@ -25,7 +25,7 @@ func (m *Memory) remember(c *Check) {
 		return // what was seen before ends by itself
 	}
 	before, known := s.seen[c.Key]
-	if !known && !s.makeRoom(c.Policy, now) {
+	if !known && !s.makeRoom(now) {
 		return
 	}
 	if known && now-before.at < outOfOrder && before.resets > now && before.used > a.used {

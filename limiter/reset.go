@@ -56,10 +56,8 @@ func (m *Memory) Reset(p *Policy, key string) int64 {
 
 // ResetAll forgets all shares of the policy of that name and tells how many there were.
 func (m *Memory) ResetAll(policy string) (found int64) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, t := range m.tables {
-		if t.policy.Load().Name() != policy {
+	for _, t := range *m.order.Load() {
+		if t.slowest.Load().Name() != policy {
 			continue
 		}
 		for i := range t.shards {

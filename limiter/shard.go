@@ -11,6 +11,7 @@ import (
 type shard struct {
 	mu    sync.Mutex
 	owner *Memory
+	table *table
 	order int // locks are taken in this order, which is the same for all
 	plain map[string]numbers
 	logs  map[string]*unitLog
@@ -93,7 +94,7 @@ func (s *shard) store(c *Check, old, value share, now int64) {
 	if old == (share{}) || len(s.seen) > 0 || s.spill != nil {
 		s.forget(key) // what was seen is part of the value
 		if _, found := s.kept(key); !found {
-			if !s.makeRoom(c.Policy, now) {
+			if !s.makeRoom(now) {
 				s.spillOver(key, value)
 				return
 			}
@@ -129,22 +130,23 @@ const (
 )
 
 // makeRoom counts one more share, if there is room for it.
-func (s *shard) makeRoom(p *Policy, now int64) bool {
-	s.sweep(p, now, sweepSample)
+func (s *shard) makeRoom(now int64) bool {
+	s.sweep(now, sweepSample)
 	if s.owner.admit() {
 		return true
 	}
 	if s.owner.overflowed.Load()%sweepEvery != 0 {
 		return false
 	}
-	s.sweep(p, now, sweepFull)
+	s.sweep(now, sweepFull)
 	s.owner.sweepElsewhere(s, now)
 	return s.owner.admit()
 }
 
 // sweep forgets those of a few random shares that are as good as new, as Redis's TTL does, and tells
 // how many it has looked at.
-func (s *shard) sweep(p *Policy, now int64, sample int) (looked int) {
+func (s *shard) sweep(now int64, sample int) (looked int) {
+	p := s.table.slowest.Load()
 	t := &p.terms
 	tick, kernel := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick

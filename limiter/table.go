@@ -9,20 +9,23 @@ import (
 // tableShards is how many locks the shares of one policy are spread over.
 const tableShards = 64
 
-// table holds the shares of one policy in a [Memory].
+// table holds the shares of one policy in a [Memory], and of all that differ in limit or burst alone.
 type table struct {
 	owner  *Memory
-	policy atomic.Pointer[Policy] // one of those that count here
 	seed   maphash.Seed
 	shards [tableShards]shard
+
+	// slowest is the one with the lowest limit so far. By it no share ends before it would by any
+	// other: a bucket's debt drains at the limit.
+	slowest atomic.Pointer[Policy]
 }
 
 func newTable(owner *Memory, number int, p *Policy) *table {
 	t := &table{owner: owner, seed: maphash.MakeSeed()}
-	t.policy.Store(p)
+	t.slowest.Store(p)
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.owner, s.order = owner, number*tableShards+i
+		s.owner, s.table, s.order = owner, t, number*tableShards+i
 		if p.algorithm.logs {
 			s.logs = map[string]*unitLog{}
 		} else {
@@ -30,6 +33,14 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 		}
 	}
 	return t
+}
+
+// admit has a policy count here. The owner's lock is held.
+func (t *table) admit(p *Policy) {
+	if p.terms.limit < t.slowest.Load().terms.limit {
+		t.slowest.Store(p)
+	}
+	p.table.Store(t)
 }
 
 func (t *table) shardOf(key string) *shard {

@@ -11,6 +11,9 @@
 
 local LOG_ENTRY, LOG_TICKS, LOG_UNITS = '>I6I5', 2 ^ 48, 2 ^ 40
 
+-- Entries that one command pushes at most: Lua's stack holds some thousands.
+local LOG_PUSHED = 1000
+
 local function log_unpack(now, entry)
   local tick, total = unpack_state(LOG_ENTRY, entry)
   return now - ((now - tick + LOG_TICKS / 2) % LOG_TICKS - LOG_TICKS / 2), total
@@ -120,7 +123,8 @@ kernels[#kernels + 1] = {
     return te, 0
   end,
 
-  -- Removes one live entry of that tick and weight by moving its successors up one place.
+  -- Removes one live entry of that tick and weight by moving its successors up one place. The first
+  -- write is one that a full Redis refuses, so that it leaves the list as it is.
   give_back = function(policy, key, weight, taken_at)
     local now = policy.now
     local newest = log_entry(now, key, -1)
@@ -141,10 +145,18 @@ kernels[#kernels + 1] = {
       return
     end
     local later = call('LRANGE', key, index + 1, -1)
+    if #later == 0 then
+      call('LTRIM', key, 0, -2)
+      return
+    end
     for i = 1, #later do
       local t, sum = log_unpack(now, later[i])
-      call('LSET', key, index + i - 1, log_pack(t, sum - weight))
+      later[i] = log_pack(t, sum - weight)
     end
-    call('LTRIM', key, 0, -2)
+    call('LSET', key, index, later[1])
+    call('LTRIM', key, 0, index)
+    for i = 2, #later, LOG_PUSHED do
+      call('RPUSH', key, unpack(later, i, min(i + LOG_PUSHED - 1, #later)))
+    end
   end,
 }

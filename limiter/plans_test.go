@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestMemory_keeps_what_a_slow_plan_owes has many new clients of a fast plan come, whose terms would
+// have the debt of a slow one drained in no time.
+func TestMemory_keeps_what_a_slow_plan_owes(t *testing.T) {
+	for _, algorithm := range []string{"token_bucket", "leaky_bucket", "gcra"} {
+		now := int64(1_000_000_000_000)
+		m := NewMemory(func() int64 { return now })
+		slow := mustPolicy(t, Settings{Name: "plans", Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		fast, err := slow.With(10_000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decide(t, m, Check{Policy: slow, Key: "slow", Weight: 10})
+		now += 10_000_000
+		for i := range 3000 {
+			decide(t, m, Check{Policy: fast, Key: fmt.Sprint(i), Weight: 1})
+		}
+		if Allowed(decide(t, m, Check{Policy: slow, Key: "slow", Weight: 1})) {
+			t.Errorf("%s: who has used up 10 an hour passes after ten seconds", algorithm)
+		}
+	}
+}
+
+// TestMemory_full_is_reset_while_plans_come_and_go has requests that look for room, resets and new
+// plans meet, each of which takes locks.
+func TestMemory_full_is_reset_while_plans_come_and_go(t *testing.T) {
+	m := NewMemory(SystemClock)
+	m.Limit(64, nil)
+	full := dayPolicy(t, "full", "fixed_window", 10)
+	for i := range 64 {
+		decide(t, m, Check{Policy: full, Key: fmt.Sprint(i), Weight: 1})
+	}
+	plans := dayPolicy(t, "plans", "fixed_window", 5000)
+	var group sync.WaitGroup
+	for client := range 4 {
+		group.Go(func() {
+			for i := range 20_000 {
+				_, _ = m.Decide(context.Background(), []Check{{Policy: plans, Key: fmt.Sprint(client, i), Weight: 1}}) // cannot fail
+			}
+		})
+	}
+	group.Go(func() {
+		for range 2000 {
+			m.ResetAll("plans")
+		}
+	})
+	group.Go(func() {
+		for i := range int64(5000) {
+			plan, err := plans.With(1000+i, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = m.Decide(context.Background(), []Check{{Policy: plan, Key: "k", Weight: 1}}) // cannot fail
+		}
+	})
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	redistest.WaitFor(t, "all are done", func() error {
+		select {
+		case <-done:
+			return nil
+		default:
+			return fmt.Errorf("%d shares, %d overflows", m.Len(), m.Overflows())
+		}
+	})
+}
