@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -76,18 +77,33 @@ func (h *Handler) numbers(rule *rule, repl *caddy.Replacer) (*limiter.Policy, in
 		return rule.policy, weight
 	}
 	policy, err := d.variants.of(limit, burst)
-	if err != nil || limit < 1 || (d.burst != "" && burst < 1) {
-		option := "limit"
-		if d.limit == "" {
-			option = "burst"
-		}
-		h.complain(rule, option, err)
-		return rule.policy, weight
+	if err != nil {
+		policy = h.possible(rule, limit, burst)
 	}
 	return policy, weight
 }
 
-// number reads a placeholder. Where it is empty, or no whole number, there is none.
+// possible is the policy with one of a limit and a burst that are not possible together: a bad value of
+// one takes nothing from the other.
+func (h *Handler) possible(rule *rule, limit, burst int64) *limiter.Policy {
+	settings := rule.policy.Settings()
+	policy, err := rule.dynamic.variants.of(limit, settings.Burst)
+	if err == nil {
+		h.complain(rule, "burst", errImpossible)
+		return policy
+	}
+	h.complain(rule, "limit", errImpossible)
+	if policy, err = rule.dynamic.variants.of(settings.Limit, burst); err == nil {
+		return policy
+	}
+	return rule.policy
+}
+
+// errImpossible does not quote the value, which may come from a client.
+var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
+
+// number reads a placeholder. Where it is empty, no whole number, or no limit and no burst, there is
+// none.
 func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) (int64, bool) {
 	if name == "" {
 		return 0, false
@@ -98,8 +114,12 @@ func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) 
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		h.complain(rule, option, fmt.Errorf("{%s} is no whole number", name))
+		return 0, false
+	case n < 1 && option != "weight":
+		h.complain(rule, option, fmt.Errorf("{%s} is below 1", name))
 		return 0, false
 	}
 	return n, true

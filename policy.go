@@ -149,6 +149,7 @@ func (p *Policy) settings() limiter.Settings {
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
 		MaxDelay: (*time.Duration)(p.MaxDelay),
+		Varies:   p.LimitFrom != "" || p.BurstFrom != "",
 	}
 }
 

@@ -2,6 +2,7 @@ package caddytest
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -61,4 +62,58 @@ func TestWeight_of_a_client_is_no_free_pass(t *testing.T) {
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "" {
 		t.Errorf("got %v; want it denied for ever", a)
 	}
+}
+
+// TestLimit_and_burst_fall_back_each_by_itself has bad values of one leave the other as it is.
+func TestLimit_and_burst_fall_back_each_by_itself(t *testing.T) {
+	n := start(t, config("", `redis_ratelimit {
+		key {query.k}
+		limit {header.L} 60
+		window 1m
+		algorithm token_bucket
+		burst {header.B} 10
+		headers ietf
+	}`+tell))
+	for _, c := range []struct{ limit, burst, want string }{
+		{"", "", `"default";q=10;w=10`},
+		{"30", "20", `"default";q=20;w=40`},
+		{"30", "0", `"default";q=10;w=20`},
+		{"30", "x", `"default";q=10;w=20`},
+		{"0", "20", `"default";q=20;w=20`},
+		{"-5", "20", `"default";q=20;w=20`},
+		{"x", "20", `"default";q=20;w=20`},
+		{"30", "9223372036854775807", `"default";q=10;w=20`},
+		{"9223372036854775807", "20", `"default";q=20;w=20`},
+	} {
+		a := n.get(t, "/?k="+c.limit+"_"+c.burst, "L: "+c.limit, "B: "+c.burst)
+		if got := a.header.Get("RateLimit-Policy"); got != c.want {
+			t.Errorf("limit %q and burst %q: %s, want %s", c.limit, c.burst, got, c.want)
+		}
+	}
+	for _, value := range []string{"-5", "9223372036854775807"} {
+		if told := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.text, value) }); len(told) > 0 {
+			t.Errorf("the log shows the value: %v", told)
+		}
+	}
+}
+
+// TestLimit_may_be_far_from_its_fallback has limits of a day that by themselves count in different
+// units of time.
+func TestLimit_may_be_far_from_its_fallback(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, source string) {
+		n := start(t, config(option, `redis_ratelimit {
+			key {query.k}
+			limit {header.L} 1000
+			window 24h
+		}`+tell))
+		for i, limit := range []int64{100, 52_124, 60_000, 10_000_000, 2} {
+			a := n.get(t, "/?k=same", "L: "+strconv.FormatInt(limit, 10))
+			if limit == 2 {
+				checkRefusal(t, a, http.StatusTooManyRequests)
+				continue
+			}
+			checkAdmitted(t, a, source)
+			checkShare(t, a, limit, limit-1-int64(i))
+		}
+	})
 }

@@ -30,6 +30,11 @@ type Settings struct {
 	// MaxDelay makes a leaky bucket a queue: a request that has to wait this long or less passes
 	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
 	MaxDelay *time.Duration
+
+	// Varies tells that requests bring limits and bursts along, see [Policy.With]. With a window of an
+	// hour and more times then count in milliseconds whatever the limit, so that large and small ones
+	// count in the same shares.
+	Varies bool
 }
 
 // Policy is a rule that stores decide by: valid settings and the numbers made of them once. It is
@@ -182,7 +187,7 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
 	}
 	micros := s.Window.Microseconds()
-	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) {
+	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.variesWidely() {
 		t.tick = 1000
 	}
 	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
@@ -206,6 +211,12 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 		return t, errors.New("max_delay: must be below 2^52 microseconds (142 years)")
 	}
 	return t, nil
+}
+
+// variesWidely tells whether the limits that requests bring along may need milliseconds.
+func (s *Settings) variesWidely() bool {
+	return s.Varies && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
+		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
 }
 
 // mostDebt is the debt at which a bucket saturates: 2^52 in 1/window units, or as much as drains in
