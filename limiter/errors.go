@@ -14,7 +14,8 @@ import (
 // names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, overload or other.
+	// clusterdown, oom, misconf, noreplicas, tryagain, auth, overload, other, or breaker for what was
+	// not sent.
 	Kind string
 
 	// Err is the cause.

@@ -163,25 +163,6 @@ func (g *Guard) Charge(checks []Check, source Source) {
 	}
 }
 
-// isPartial tells whether this process enforces a part of the limits in an outage.
-func (g *Guard) isPartial() bool { return g.part > 0 && g.part < 1 }
-
-// reduce makes a check one of this process's part. What fits the whole may pass.
-func (g *Guard) reduce(c *Check) {
-	c.Policy = g.partOf(c.Policy)
-	c.Weight = min(c.Weight, c.Policy.Capacity())
-}
-
-// partOf is the part of a policy that is this process's, which the policy remembers.
-func (g *Guard) partOf(p *Policy) *Policy {
-	if local := p.local.Load(); local != nil && local.part == g.part {
-		return local
-	}
-	local := p.partOf(g.part)
-	p.local.Store(local)
-	return local
-}
-
 // Failing tells whether requests are kept from a part of the shared store, and for how long at the
 // least.
 func (g *Guard) Failing() (bool, time.Duration) {

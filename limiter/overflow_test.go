@@ -154,7 +154,7 @@ func TestPart_of_a_policy_is_at_least_a_unit_and_never_more_than_its_part(t *tes
 			m := NewMemory(SystemClock)
 			admitted := int64(0)
 			for range 20 {
-				if Allowed(decide(t, m, Check{Policy: p.partOf(part), Key: "k", Weight: 1})) {
+				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: "k", Weight: 1})) {
 					admitted++
 				}
 			}

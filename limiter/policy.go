@@ -37,8 +37,9 @@ type Settings struct {
 	Varies bool
 }
 
-// Policy is a rule that stores decide by: valid settings and the numbers made of them once. It is
-// never changed and may be shared by any number of requests and configurations.
+// Policy is a rule that stores decide by: valid settings and the numbers made of them once. What it
+// allows is never changed; it may be shared by any number of requests and configurations. Beside that it
+// remembers what others have made of it, so that no request looks it up.
 type Policy struct {
 	settings  Settings
 	algorithm *algorithm

@@ -88,16 +88,3 @@ func windowsBy(resets int64, t *terms) int64 {
 	const moment = 20 // of a window
 	return cd(resets-t.window/moment, t.window)
 }
-
-// partOf is the policy of which this process enforces the given part, above 0 and below 1, for
-// itself: at least one unit. It counts in the same shares.
-func (p *Policy) partOf(part float64) *Policy {
-	t := p.terms
-	t.limit = max(1, int64(float64(t.limit)*part))
-	t.capacity = max(1, int64(float64(t.capacity)*part))
-	if cd(t.capacity*t.window, t.limit) > precision/2/t.tick {
-		return p // rounding would make it longer than times can be
-	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
-	return &Policy{settings: p.settings, algorithm: p.algorithm, terms: t, id: p.id, capacity: p.capacity, part: part}
-}

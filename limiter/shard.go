@@ -5,9 +5,13 @@ import (
 	"sync"
 )
 
-// shard is the part of a table behind one lock. Its methods want the lock held. Only one of plain
-// and logs is in use, whichever the policy's algorithm needs, so that a share costs no more than it
-// is.
+// shard is the part of a table behind one lock. Its methods want the lock held. What is known of a key
+// may be in three places, of which get takes what is used most:
+//
+//   - plain or logs, whichever the policy's algorithm needs: a share that is kept here;
+//   - seen: what Redis last said of a share, for when it cannot decide. The next take moves it to the
+//     first place;
+//   - spill: shares without a place of their own, a fixed number of places that keys have in common.
 type shard struct {
 	mu    sync.Mutex
 	owner *Memory
@@ -125,7 +129,7 @@ const (
 	sweepFull   = 32
 	sweepShards = 128
 
-	// sweepEvery bounds what a flood of keys costs: of so many takes without room one looks further.
+	// sweepEvery bounds what a flood of keys costs: of so many keys without room one looks further.
 	sweepEvery = 8
 )
 
@@ -135,7 +139,7 @@ func (s *shard) makeRoom(now int64) bool {
 	if s.owner.admit() {
 		return true
 	}
-	if s.owner.overflowed.Load()%sweepEvery != 0 {
+	if s.owner.turnedAway.Add(1)%sweepEvery != 1 {
 		return false
 	}
 	s.sweep(now, sweepFull)
