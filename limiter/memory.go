@@ -24,7 +24,7 @@ type Memory struct {
 	maxKeys    atomic.Int64
 	keys       atomic.Int64
 	overflowed atomic.Int64
-	turnedAway atomic.Int64 // keys that found no room at once
+	turnAway   atomic.Int64 // so many keys find no room without a look for it
 	swept      atomic.Int64 // the shards that were swept for the sake of others
 	onOverflow atomic.Pointer[func()]
 

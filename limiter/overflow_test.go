@@ -111,7 +111,7 @@ func TestMemory_has_room_again_when_shares_have_ended(t *testing.T) {
 		}
 	}
 	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
-		t.Errorf("%d shares kept, %d new overflows, %d keys share a place; want as many as before one sweep", m.Len(), met, sharing)
+		t.Errorf("%d shares kept, %d new overflows, %d keys share a place; want as many as after a look for nothing", m.Len(), met, sharing)
 	}
 }
 

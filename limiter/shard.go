@@ -129,7 +129,8 @@ const (
 	sweepFull   = 32
 	sweepShards = 128
 
-	// sweepEvery bounds what a flood of keys costs: of so many keys without room one looks further.
+	// sweepEvery bounds what a flood of keys costs: after one that looked further for nothing so many
+	// find no room without a look.
 	sweepEvery = 8
 )
 
@@ -139,12 +140,17 @@ func (s *shard) makeRoom(now int64) bool {
 	if s.owner.admit() {
 		return true
 	}
-	if s.owner.turnedAway.Add(1)%sweepEvery != 1 {
+	if s.owner.turnAway.Load() > 0 {
+		s.owner.turnAway.Add(-1)
 		return false
 	}
 	s.sweep(now, sweepFull)
 	s.owner.sweepElsewhere(s, now)
-	return s.owner.admit()
+	if s.owner.admit() {
+		return true
+	}
+	s.owner.turnAway.Store(sweepEvery)
+	return false
 }
 
 // sweep forgets those of a few random shares that are as good as new, as Redis's TTL does, and tells
