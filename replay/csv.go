@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
@@ -19,7 +20,7 @@ type decisionWriter struct {
 }
 
 // decisionColumns name the columns. The policy is the one that denied, or else the first that the
-// request met.
+// request met; one that only pretends is named where there is no other.
 var decisionColumns = []string{"line", "time", "client", "method", "host", "uri", "decision", "policy", "key", "retry_after"}
 
 func newDecisionWriter(w io.Writer, policies []PolicyResult) *decisionWriter {
@@ -33,7 +34,7 @@ func (d *decisionWriter) write(e *accesslog.Entry, v *Verdict) {
 		e.Client, e.Method, e.Host, e.URI, string(v.Outcome), "", "", "")
 	if binding := bindingOf(v); binding != nil {
 		d.row[7], d.row[8] = d.policies[binding.Policy].Name, binding.Key
-		if binding.Denied && binding.RetryAfter >= 0 {
+		if v.Outcome == Denied && binding.RetryAfter >= 0 {
 			d.row[9] = strconv.FormatFloat(binding.RetryAfter.Seconds(), 'f', 6, 64)
 		}
 	}
@@ -57,19 +58,33 @@ func bindingOf(v *Verdict) *Decision {
 	var binding *Decision
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
-		if binding == nil || (d.Denied && !binding.Denied) {
+		if binding == nil || rank(d) > rank(binding) {
 			binding = d
 		}
 	}
 	return binding
 }
 
-// harmless is a cell that no spreadsheet takes for a formula, and no terminal for a command.
+// rank orders decisions by how much they tell of what became of the request.
+func rank(d *Decision) int {
+	switch {
+	case d.DryRun:
+		return 0
+	case d.Denied:
+		return 2
+	}
+	return 1
+}
+
+// harmless is a cell that no spreadsheet takes for a formula, not even one that takes wide characters for
+// the usual ones, and no terminal for a command. Tabs and line breaks, which a spreadsheet may skip before
+// a formula, become escapes.
 func harmless(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+	cell = accesslog.Printable(cell, maxCell)
+	if first, _ := utf8.DecodeRuneInString(cell); strings.ContainsRune("=+-@＝＋－＠", first) {
 		cell = "'" + cell
 	}
-	return accesslog.Printable(cell, maxCell)
+	return cell
 }
 
 // maxCell bounds the length of a cell, in characters.
