@@ -37,6 +37,12 @@ func (k *peak) add(micros, weight, window int64) {
 	k.most = max(k.most, sum)
 }
 
+// giveBack undoes the last request, which needed room all the same.
+func (k *peak) giveBack(weight int64) {
+	part := &k.parts[k.now%peakParts]
+	*part -= uint32(min(weight, int64(*part)))
+}
+
 // histogram tells how many keys had which peak, from the first bin with a key to the last. The bins widen
 // as decades do, and one of them ends at the limit. Keys without a peak are left out.
 func histogram(peaks []peak, limit int64) []PeakRate {

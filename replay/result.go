@@ -8,7 +8,7 @@ package replay
 
 import "time"
 
-// Result is what a replay has found. Times are those of the log. All text in it is as it was in the
+// Result is what a replay has found. Times are those of the log; in JSON, durations are in seconds. All text in it is as it was in the
 // log, which is hostile input: whoever shows it escapes it.
 type Result struct {
 	// Requests counts the requests that were played, Denied those that a policy refused.
@@ -141,6 +141,9 @@ type LogReport struct {
 	Other     int64        `json:"other"` // lines that are no requests, such as Caddy's own messages
 	Late      int64        `json:"late"`  // requests that stood too far behind later ones to be sorted
 	First5    []BadLine    `json:"malformed_examples,omitempty"`
+
+	// LatestBy is by how much the latest request stood too far behind.
+	LatestBy time.Duration `json:"latest_by,omitempty"`
 }
 
 // FileReport is one file that was read.
@@ -168,6 +171,13 @@ type Suggestions struct {
 	Requests int64 `json:"requests"`
 	Clients  int   `json:"clients"`
 
+	// OwnLimit is the policy's own limit where the ladders show the policy as it is; 0 where they try
+	// another window, other keys, or not all that the policy does.
+	OwnLimit int64 `json:"own_limit,omitempty"`
+
+	// NotTried are sentences about what of the policy is not tried.
+	NotTried []string `json:"not_tried"`
+
 	// Ladders has one for each algorithm that was tried.
 	Ladders []Ladder `json:"algorithms"`
 
@@ -181,7 +191,8 @@ type Ladder struct {
 	Rungs     []Rung `json:"limits"`
 
 	// Untouched99, Untouched999 and Untouched100 are the smallest limits that leave 99, 99.9 and 100 %
-	// of the clients untouched; 0 where not even the highest limit that was tried is enough.
+	// of the clients untouched; 0 where not even the highest limit that was tried is enough, or there
+	// was no request.
 	Untouched99  int64 `json:"untouched_99"`
 	Untouched999 int64 `json:"untouched_99_9"`
 	Untouched100 int64 `json:"untouched_100"`

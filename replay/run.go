@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
@@ -30,10 +30,14 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	if o.Worst == 0 {
 		o.Worst = defaultWorst
 	}
-	tally := newTally(engine.Policies())
+	policies := engine.Policies()
+	tally := newTally(policies)
+	if o.Suggest != nil {
+		o.Suggest.leaveOut(notTried(&policies[o.SuggestFor]))
+	}
 	var rows *decisionWriter
 	if o.Decisions != nil {
-		rows = newDecisionWriter(o.Decisions, engine.Policies())
+		rows = newDecisionWriter(o.Decisions, policies)
 	}
 	for {
 		entry, err := log.Next()
@@ -53,7 +57,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		}
 	}
 	result := tally.finish(o.Worst)
-	result.Skipped = engine.Skipped()
+	result.Skipped = append([]string{}, engine.Skipped()...) // a list even where it is empty
 	if o.Suggest != nil {
 		result.Suggestions = o.Suggest.Finish()
 	}
@@ -74,17 +78,17 @@ func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 			continue
 		}
 		key := d.Key
-		if d.TriedKey != "" {
-			key = d.TriedKey
+		if d.TriedKey != "" && d.TriedKey != key {
+			key, s.otherKeys = d.TriedKey, true
 		}
-		s.Add(key, micros, d.Weight)
+		s.add(key, micros, d.Weight, d.Returned)
 	}
 }
 
 // logReport is what was read.
 func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
-	report := LogReport{Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, Other: total.Formats[accesslog.Other], Late: s.Late}
+	report := LogReport{Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy}
 	for i := range s.Files {
 		f := &s.Files[i]
 		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines}
@@ -116,14 +120,36 @@ func formatOf(f *accesslog.FileReport) string {
 
 // warnings are sentences about what makes the result less than exact.
 func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
-	sentences := slices.Clone(s.Warnings(keyHeaders...))
-	for i := range r.Policies {
-		if p := &r.Policies[i]; p.EmptyKeys > 0 {
-			sentences = append(sentences, fmt.Sprintf("policy %s: the key %s is empty for %d of its requests in this log; if the log does not tell it, the real limit counts otherwise", p.Name, accesslog.Printable(p.Key, 80), p.EmptyKeys))
-		}
+	sentences := append([]string{}, s.Warnings(keyHeaders...)...)
+	if text := emptyKeys(r.Policies); text != "" {
+		sentences = append(sentences, text)
 	}
 	if r.Unplayable > 0 {
-		sentences = append(sentences, fmt.Sprintf("%d requests have no URL that a server understands; they are counted as passing", r.Unplayable))
+		sentences = append(sentences, fmt.Sprintf("without a URL that a server understands, counted as passing: %s", many(r.Unplayable, "request")))
 	}
 	return sentences
+}
+
+// emptyKeys tells of all policies that had an empty key in one sentence: where one log tells nothing of
+// a user, any number of policies may ask for him.
+func emptyKeys(policies []PolicyResult) string {
+	const named = 3
+	var names []string
+	var last *PolicyResult
+	for i := range policies {
+		if p := &policies[i]; p.EmptyKeys > 0 {
+			names, last = append(names, p.Name), p
+		}
+	}
+	switch more := len(names) - named; {
+	case len(names) == 0:
+		return ""
+	case len(names) == 1:
+		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log does not tell it, the real limit counts otherwise",
+			last.Name, accesslog.Printable(last.Key, shownPlaceholder), many(last.EmptyKeys, "request"))
+	case more > 0:
+		names = append(names[:named], fmt.Sprintf("%d more", more))
+	}
+	list := strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return fmt.Sprintf("the keys of %s are empty for some requests in this log; if the log does not tell them, the real limits count otherwise", list)
 }

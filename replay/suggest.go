@@ -28,16 +28,17 @@ type SuggestOptions struct {
 // it keeps grows with the keys and, for the sliding window log, with the requests of a key within one
 // window. A bucket's burst is the limit that is tried; the policy's own burst and max_delay are not.
 type Suggester struct {
-	result   Suggestions // but for what is counted below
-	own      int64       // the policy's limit
-	ladder   *ladder
-	names    []string // of the algorithms
-	columns  []column // one each
-	denied   [][]int64
-	differ   *differences // nil unless both algorithms are tried
-	keys     map[string]int32
-	requests int64
-	last     int64 // microseconds
+	result    Suggestions // but for what is counted below
+	own       limiter.Settings
+	otherKeys bool // than the policy's own were told
+	ladder    *ladder
+	names     []string // of the algorithms
+	columns   []column // one each
+	denied    [][]int64
+	differ    *differences // nil unless both algorithms are tried
+	keys      map[string]int32
+	requests  int64
+	last      int64 // microseconds
 }
 
 // NewSuggester returns a suggester for the traffic that a policy met. The template of its key is only
@@ -52,8 +53,8 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Suggester{own: own.Limit, ladder: ladder, names: o.Algorithms, keys: map[string]int32{}}
-	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window}
+	s := &Suggester{own: own, ladder: ladder, names: o.Algorithms, keys: map[string]int32{}}
+	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window, NotTried: []string{}}
 	for _, algorithm := range o.Algorithms {
 		c, err := newColumn(ladder, algorithm)
 		if err != nil {
@@ -119,7 +120,13 @@ func newColumn(l *ladder, algorithm string) (column, error) {
 
 // Add tells of a request that met the policy: its key, when in microseconds since the Unix epoch, and its
 // weight, of which 0 asks for nothing and passes. An instant before the last one counts as that.
-func (s *Suggester) Add(key string, micros, weight int64) {
+func (s *Suggester) Add(key string, micros, weight int64) { s.add(key, micros, weight, false) }
+
+// AddReturned tells of a request like [Suggester.Add] whose units are given back after its response: it
+// needs room as any other does, and leaves nothing behind where it is admitted.
+func (s *Suggester) AddReturned(key string, micros, weight int64) { s.add(key, micros, weight, true) }
+
+func (s *Suggester) add(key string, micros, weight int64, returned bool) {
 	s.last = max(s.last, micros)
 	s.requests++
 	number, known := s.keys[key]
@@ -135,7 +142,7 @@ func (s *Suggester) Add(key string, micros, weight int64) {
 	}
 	weight = min(weight, s.ladder.top()+1)
 	for i, c := range s.columns {
-		denied := c.add(int(number), s.last/s.ladder.tick, weight)
+		denied := c.add(int(number), s.last/s.ladder.tick, weight, returned)
 		countBits(s.denied[i], denied)
 		s.differ.note(i, denied)
 	}

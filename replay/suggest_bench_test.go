@@ -25,7 +25,7 @@ func pageViews(clients, requests int, span time.Duration) []asked {
 		for range 1 + random.IntN(3) {
 			at += random.Int64N(60) * 1_000_000
 			for range 1 + random.IntN(8) {
-				traffic = append(traffic, asked{fmt.Sprintf("host-%06d.example.com", client), at + random.Int64N(6)*1_000_000, 1})
+				traffic = append(traffic, asked{fmt.Sprintf("host-%06d.example.com", client), at + random.Int64N(6)*1_000_000, 1, false})
 			}
 		}
 	}

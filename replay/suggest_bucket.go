@@ -13,7 +13,7 @@ type bucketColumn struct {
 // bucketKey is one key. Debts are in 1/window units, as they stand at an instant.
 type bucketKey struct {
 	starts frontier
-	units  int64   // of all requests before now
+	units  int64   // of all requests before now that were not given back
 	debts  []int64 // under the limits below the peak
 	at     int64
 	most   int64 // peak demand
@@ -23,16 +23,16 @@ func (c *bucketColumn) grow() { c.keys = append(c.keys, bucketKey{}) }
 
 func (c *bucketColumn) peak(key int) int64 { return c.keys[key].most }
 
-func (c *bucketColumn) add(key int, at, weight int64) (denied uint64) {
+func (c *bucketColumn) add(key int, at, weight int64, returned bool) (denied uint64) {
 	k, l := &c.keys[key], c.ladder
 	k.drain(l, at)
 	if k.most <= l.top() {
-		k.rise(l, at, weight)
+		k.rise(l, at, weight, returned)
 	}
 	for i := range k.debts {
 		if limit := l.limits[i]; weight > limit || k.debts[i] > (limit-weight)*l.window {
 			denied |= 1 << i
-		} else {
+		} else if !returned {
 			k.debts[i] += weight * l.window
 		}
 	}
@@ -49,7 +49,7 @@ func (k *bucketKey) drain(l *ladder, at int64) {
 }
 
 // rise raises the peak to what a request demands, and gives the limits that fall below it a debt.
-func (k *bucketKey) rise(l *ladder, at, weight int64) {
+func (k *bucketKey) rise(l *ladder, at, weight int64, returned bool) {
 	k.starts = k.starts.with(start{at, k.units})
 	demand := max(k.most, weight)
 	if weight <= l.top() {
@@ -62,7 +62,9 @@ func (k *bucketKey) rise(l *ladder, at, weight int64) {
 		}
 		k.most = demand
 	}
-	k.units += weight
+	if !returned {
+		k.units += weight
+	}
 	k.starts = k.starts[k.starts.worst(0, demand, l.window):]
 	if demand > l.top() {
 		k.starts = nil // every limit has a debt

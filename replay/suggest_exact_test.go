@@ -16,11 +16,13 @@ import (
 type asked struct {
 	key            string
 	micros, weight int64
+	returned       bool // the store gives its units back
 }
 
 // suggestTraffic is random traffic of a few keys, some much busier than others, with instants at the edges
-// of windows and pauses. Instants are whole steps, in microseconds.
-func suggestTraffic(seed uint64, requests int, window, step int64) []asked {
+// of windows and pauses. Instants are whole steps, in microseconds. Of so large a part of the requests
+// the units are given back.
+func suggestTraffic(seed uint64, requests int, window, step int64, returned float64) []asked {
 	random := rand.New(rand.NewPCG(seed, 7))
 	now := peakStart / window * window
 	var traffic []asked
@@ -45,7 +47,7 @@ func suggestTraffic(seed uint64, requests int, window, step int64) []asked {
 			weight = 0
 		}
 		key := min(random.IntN(8), random.IntN(8), random.IntN(8))
-		traffic = append(traffic, asked{fmt.Sprint("client-", key), now, weight})
+		traffic = append(traffic, asked{fmt.Sprint("client-", key), now, weight, random.Float64() < returned})
 	}
 	return traffic
 }
@@ -61,21 +63,27 @@ type decided struct {
 func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	t.Helper()
 	p := suggestPolicy(t, s)
+	if err := p.GiveBack(); err != nil {
+		t.Fatal(err)
+	}
 	now := int64(0)
 	store := limiter.NewMemory(func() int64 { return now })
 	var d decided
 	keys := map[string]bool{}
 	for _, a := range traffic {
 		now = a.micros
-		checks := []limiter.Check{{Policy: p, Key: a.key, Weight: a.weight}}
+		checks := []limiter.Check{{Policy: p, Key: a.key, Weight: a.weight, Reserve: a.returned}}
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}
 		passes := checks[0].Result.Passes()
 		d.requests = append(d.requests, !passes)
-		if !passes {
+		switch {
+		case !passes:
 			d.denied++
 			keys[a.key] = true
+		case a.returned:
+			store.GiveBack(checks)
 		}
 	}
 	d.clients = len(keys)
@@ -84,19 +92,24 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 
 func TestSuggester_decides_every_limit_as_a_store_does(t *testing.T) {
 	cases := []struct {
-		window time.Duration
-		step   int64
-		max    int64
+		window   time.Duration
+		step     int64
+		max      int64
+		returned float64
 	}{
-		{time.Second, 1, 0},
-		{time.Minute, 1, 0},
-		{time.Minute, 1_000_000, 0}, // as logs in the common format have it
-		{time.Minute, 1, 9},         // most keys are over the top
-		{24 * time.Hour, 1000, 0},   // counts in milliseconds
+		{time.Second, 1, 0, 0},
+		{time.Minute, 1, 0, 0},
+		{time.Minute, 1_000_000, 0, 0}, // as logs in the common format have it
+		{time.Minute, 1, 9, 0},         // most keys are over the top
+		{24 * time.Hour, 1000, 0, 0},   // counts in milliseconds
+		{time.Minute, 1, 0, 0.5},       // with count_if
+		{time.Minute, 1_000_000, 0, 0.9},
+		{time.Minute, 1, 9, 0.5},
+		{24 * time.Hour, 1000, 0, 0.5},
 	}
 	for i, c := range cases {
-		t.Run(fmt.Sprintf("window %v step %d up to %d", c.window, c.step, c.max), func(t *testing.T) {
-			traffic := suggestTraffic(uint64(i), 2500, c.window.Microseconds(), c.step)
+		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
+			traffic := suggestTraffic(uint64(i), 2500, c.window.Microseconds(), c.step, c.returned)
 			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
 			o := SuggestOptions{MaxLimit: c.max, Algorithms: limiter.Algorithms()}
 			compareSuggestions(t, newTestSuggester(t, settings, o), settings, traffic)
@@ -115,7 +128,7 @@ func TestSuggester_decides_as_a_store_does_on_traffic_that_never_pauses(t *testi
 			for range 600 {
 				now += int64(gap * (0.8 + 0.4*random.Float64()))
 				gap *= growth
-				traffic = append(traffic, asked{"a", now, 1})
+				traffic = append(traffic, asked{key: "a", micros: now, weight: 1})
 			}
 			compareSuggestions(t, newTestSuggester(t, settings, SuggestOptions{}), settings, traffic)
 		})
@@ -126,7 +139,7 @@ func TestSuggester_decides_as_a_store_does_on_traffic_that_never_pauses(t *testi
 func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Settings, traffic []asked) {
 	t.Helper()
 	for _, a := range traffic {
-		suggester.Add(a.key, a.micros, a.weight)
+		suggester.add(a.key, a.micros, a.weight, a.returned)
 	}
 	result := suggester.Finish()
 	decisions := map[string][]decided{}

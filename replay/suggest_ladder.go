@@ -73,8 +73,9 @@ type column interface {
 	grow()
 
 	// add decides a request and tells which limits deny it: bit i is limit i. The weight is from 1 to
-	// top+1, the instant, in ticks, never before the last one.
-	add(key int, at, weight int64) (denied uint64)
+	// top+1, the instant, in ticks, never before the last one. A request whose units are given back
+	// needs room as any other does, and changes no share.
+	add(key int, at, weight int64, returned bool) (denied uint64)
 
 	// peak is the smallest limit that would have left the key untouched. It is exact up to the top and
 	// top+1 above it.

@@ -28,7 +28,7 @@ func (c *logColumn) grow() { c.keys = append(c.keys, logKey{}) }
 
 func (c *logColumn) peak(key int) int64 { return int64(c.keys[key].most) }
 
-func (c *logColumn) add(key int, at, weight int64) (denied uint64) {
+func (c *logColumn) add(key int, at, weight int64, returned bool) (denied uint64) {
 	k, top := &c.keys[key], len(c.ladder.limits)-1
 	k.forget(at-c.ladder.window, top)
 	demand := min(int64(k.units)+weight, c.ladder.top()+1)
@@ -41,19 +41,28 @@ func (c *logColumn) add(key int, at, weight int64) (denied uint64) {
 	for i, units := range k.below {
 		if int64(units)+weight > c.ladder.limits[i] {
 			denied |= 1 << i
-		} else {
-			k.below[i] += int32(weight)
 		}
 	}
 	if demand > c.ladder.top() {
 		denied |= 1 << top
-	} else {
-		k.units += int32(weight)
 	}
-	if denied != c.ladder.all() {
-		k.remember(at, denied, int32(weight))
+	if !returned && denied != c.ladder.all() {
+		k.take(at, denied, int32(weight), top)
 	}
 	return denied
+}
+
+// take charges a request to the limits that admit it.
+func (k *logKey) take(at int64, denied uint64, weight int32, top int) {
+	for i := range k.below {
+		if denied>>i&1 == 0 {
+			k.below[i] += weight
+		}
+	}
+	if denied>>top&1 == 0 {
+		k.units += weight
+	}
+	k.remember(at, denied, weight)
 }
 
 // forget drops the entries up to an instant.

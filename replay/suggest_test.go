@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,11 +66,74 @@ func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
 	}
 }
 
-func TestSuggester_has_a_result_without_traffic(t *testing.T) {
+func TestSuggester_suggests_nothing_without_traffic(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute}, SuggestOptions{})
 	r := s.Finish()
-	if len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Ladders[0].Untouched100 != 1 || r.Policy != "p" || r.Key != "{client_ip}" {
+	if len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}" {
 		t.Errorf("%+v", r)
+	}
+	for _, l := range r.Ladders {
+		if l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Rungs == nil || len(l.Rungs) != 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+	var table strings.Builder
+	if err := (&Result{Suggestions: r}).WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	if text := table.String(); !strings.Contains(text, "no request met policy p") || strings.Contains(text, "99 %") {
+		t.Error(text)
+	}
+}
+
+// crowd is a site with many ordinary clients and one that sends nearly all requests.
+func crowd(s *Suggester) {
+	for client := range 78 {
+		for range 1 + client*30/78 {
+			s.Add(fmt.Sprint(client), peakStart, 1)
+		}
+	}
+	for i := range 100_000 {
+		s.Add("bot", peakStart+int64(i)*30_000, 1)
+	}
+}
+
+func TestSuggester_shows_the_limits_of_ordinary_clients_beside_one_that_dominates(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute}, SuggestOptions{})
+	crowd(s)
+	for _, l := range s.Finish().Ladders {
+		first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
+		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Rungs) > mostRungs {
+			t.Errorf("%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Rungs), first, last)
+		}
+		for i, r := range l.Rungs[1:] {
+			before := l.Rungs[i]
+			if fall := before.ClientsDenied - r.ClientsDenied; fall > 79/4 {
+				t.Errorf("%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
+			}
+			if r.Limit > 4*before.Limit {
+				t.Errorf("%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
+			}
+		}
+	}
+}
+
+func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *testing.T) {
+	for _, own := range []int64{3, 1_000_000} {
+		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute}, SuggestOptions{})
+		for i := range 20_000 {
+			s.Add("busy", peakStart+int64(i), 1)
+		}
+		for _, l := range s.Finish().Ladders {
+			for i, r := range l.Rungs[1:] {
+				if before := l.Rungs[i]; r.Limit > 4*before.Limit || len(l.Rungs) > mostRungs {
+					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Rungs), before.Limit, r.Limit)
+				}
+			}
+			if !slices.ContainsFunc(l.Rungs, func(r Rung) bool { return r.Limit == own }) {
+				t.Errorf("%s: not the policy's own %d", l.Algorithm, own)
+			}
+		}
 	}
 }
 

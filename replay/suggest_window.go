@@ -42,11 +42,11 @@ func (c *windowColumn) grow() { c.keys = append(c.keys, windowKey{}) }
 
 func (c *windowColumn) peak(key int) int64 { return c.keys[key].most }
 
-func (c *windowColumn) add(key int, at, weight int64) (denied uint64) {
+func (c *windowColumn) add(key int, at, weight int64, returned bool) (denied uint64) {
 	k, top := &c.keys[key], len(c.policies)-1
 	before := k.admitted
 	demand := c.ladder.top() + 1
-	if result := k.admitted.Take(c.policies[top], at, weight); result.Passes() {
+	if result := c.take(&k.admitted, top, at, weight, returned); result.Passes() {
 		demand = c.ladder.top() - result.Remaining
 	} else {
 		denied = 1 << top
@@ -58,9 +58,18 @@ func (c *windowColumn) add(key int, at, weight int64) (denied uint64) {
 		}
 	}
 	for i := range k.below {
-		if !k.below[i].Take(c.policies[i], at, weight).Passes() {
+		if !c.take(&k.below[i], i, at, weight, returned).Passes() {
 			denied |= 1 << i
 		}
 	}
 	return denied
+}
+
+// take decides a request under one limit. Where its units are given back, a copy of the share is charged.
+func (c *windowColumn) take(s *limiter.Share, limit int, at, weight int64, returned bool) limiter.Result {
+	if returned {
+		looked := *s
+		s = &looked
+	}
+	return s.Take(c.policies[limit], at, weight)
 }

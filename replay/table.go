@@ -42,32 +42,30 @@ func (p *printer) summary(r *Result) {
 		p.line("no requests")
 		return
 	}
-	p.line("%s requests of %s clients, %s to %s", number(r.Requests), number(int64(r.Clients)), minute(r.First), minute(r.Last))
-	p.line("%s requests denied (%s), of %s clients (%s)", number(r.Denied), percent(r.Denied, r.Requests),
-		number(int64(r.ClientsDenied)), percent(int64(r.ClientsDenied), int64(r.Clients)))
-	p.line("peak minute %s: %s requests, %s denied", minute(r.Peak.Begins), number(r.Peak.Requests), number(r.Peak.Denied))
+	p.line("%s of %s, %s to %s", many(r.Requests, "request"), many(int64(r.Clients), "client"), minute(r.First), minute(r.Last))
+	p.line("%s denied (%s), of %s (%s)", many(r.Denied, "request"), percent(r.Denied, r.Requests),
+		many(int64(r.ClientsDenied), "client"), percent(int64(r.ClientsDenied), int64(r.Clients)))
+	p.line("peak minute %s: %s, %s denied", minute(r.Peak.Begins), many(r.Peak.Requests, "request"), number(r.Peak.Denied))
 	for _, other := range []struct {
 		count int64
 		what  string
 	}{{r.Unlimited, "met no policy"}, {r.Exempt, "of exempt clients"}, {r.Rejected, "refused for an empty key"}, {r.Unplayable, "could not be played"}} {
 		if other.count > 0 {
-			p.line("%s requests %s", number(other.count), other.what)
+			p.line("%s %s", many(other.count, "request"), other.what)
 		}
 	}
 }
 
 func (p *printer) policy(r *PolicyResult) {
 	p.line("")
-	settings := fmt.Sprintf("%s per %s, %s", number(r.Limit), length(r.Window), r.Algorithm)
-	if r.Burst > 0 {
-		settings += fmt.Sprintf(", burst %s", number(r.Burst))
+	limit := r.LimitText()
+	if r.LimitFrom != "" {
+		limit = "limit " + limit + ","
 	}
-	if r.DryRun {
-		settings += ", dry run"
-	}
-	p.line("policy %s: %s", r.Name, settings)
-	p.line("  %s requests, %s denied (%s); %s keys, %s denied (%s)", number(r.Requests), number(r.Denied), percent(r.Denied, r.Requests),
-		number(int64(r.Clients)), number(int64(r.ClientsDenied)), percent(int64(r.ClientsDenied), int64(r.Clients)))
+	settings := append([]string{limit + " per " + length(r.Window), r.Algorithm}, r.Options()...)
+	p.line("policy %s: %s", r.Name, strings.Join(settings, ", "))
+	p.line("  %s, %s denied (%s); %s, %s denied (%s)", many(r.Requests, "request"), number(r.Denied), percent(r.Denied, r.Requests),
+		many(int64(r.Clients), "key"), number(int64(r.ClientsDenied)), percent(int64(r.ClientsDenied), int64(r.Clients)))
 	if len(r.Worst) == 0 {
 		return
 	}
@@ -105,13 +103,13 @@ func (p *printer) table(rows [][]string, right int) {
 func (p *printer) log(r *Result) {
 	var notes []string
 	if r.Log.Malformed > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %s lines could not be read, such as", number(r.Log.Malformed), number(r.Log.Lines)))
+		notes = append(notes, fmt.Sprintf("%s of %s could not be read, such as", number(r.Log.Malformed), many(r.Log.Lines, "line")))
 		for _, bad := range r.Log.First5 {
 			notes = append(notes, fmt.Sprintf("  %s: %s: %s", bad.Where, bad.Reason, bad.Text))
 		}
 	}
 	if r.Log.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%s requests stood too far behind later ones and were played late", number(r.Log.Late)))
+		notes = append(notes, fmt.Sprintf("requests that stood too far behind later ones to be sorted, and were played late: %s (by up to %s)", number(r.Log.Late), r.Log.LatestBy.Round(time.Millisecond)))
 	}
 	for _, f := range r.Log.Files {
 		if f.Error != "" {
@@ -134,6 +132,14 @@ func (p *printer) log(r *Result) {
 
 func number(n int64) string { return humanize.Comma(n) }
 
+// many is a number with its noun.
+func many(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return number(n) + " " + noun
+}
+
 func minute(t time.Time) string { return t.Format("2006-01-02 15:04") }
 
 // percent is a share of a whole, with enough digits to tell a little from nothing.
@@ -148,22 +154,13 @@ func percent(part, whole int64) string {
 	}
 }
 
-// length is a duration as in a Caddyfile: 1m and not 1m0s.
-func length(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
 // span is a length of time in the two largest units that matter.
 func span(d time.Duration) string {
 	switch {
 	case d == 0:
 		return "once"
+	case d < time.Second:
+		return "<1s"
 	case d < time.Hour:
 		return d.Round(time.Second).String()
 	default:

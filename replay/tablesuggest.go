@@ -4,7 +4,11 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 
 func (p *printer) suggestions(s *Suggestions) {
 	p.line("")
-	p.line("other limits per %s, on the %s requests of %s keys that met policy %s,", length(s.Window), number(s.Requests), number(int64(s.Clients)), s.Policy)
+	if s.Requests == 0 {
+		p.line("other limits per %s: no request met policy %s, so there is nothing to try them on", length(s.Window), s.Policy)
+		return
+	}
+	p.line("other limits per %s, on the %s of %s that met policy %s,", length(s.Window), many(s.Requests, "request"), many(int64(s.Clients), "key"), s.Policy)
 	p.line("each for the key %s; the smallest that leave keys untouched:", accesslog.Printable(s.Key, 40))
 	rows := [][]string{{"99 %", "99.9 %", "ALL", "ALGORITHM"}}
 	for i := range s.Ladders {
@@ -12,6 +16,9 @@ func (p *printer) suggestions(s *Suggestions) {
 		rows = append(rows, []string{untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100), l.Algorithm})
 	}
 	p.table(rows, 3)
+	for _, left := range s.NotTried {
+		p.line("  %s", left)
+	}
 	for i := range s.Ladders {
 		p.line("")
 		p.line("  %s:", s.Ladders[i].Algorithm)

@@ -127,6 +127,9 @@ func (t *tally) addDecision(micros int64, place int, d *Decision) {
 		p.clients[strings.Clone(d.Key)] = c
 	}
 	c.peak.add(micros, d.Weight, p.result.Window.Microseconds())
+	if d.Returned {
+		c.peak.giveBack(d.Weight)
+	}
 	c.add(micros, d.Denied)
 }
 
@@ -188,7 +191,7 @@ func (p *policyTally) finish(worst int) PolicyResult {
 	slices.SortFunc(r.Worst, func(a, b ClientResult) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
-	r.Worst = slices.Clone(r.Worst[:min(worst, len(r.Worst))])
+	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
 	r.PeakRates = histogram(peaks, max(r.Limit, r.Burst))
 	return r
 }

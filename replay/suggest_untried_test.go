@@ -1,0 +1,80 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func TestNotTried_names_what_no_ladder_has(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy PolicyResult
+		want   []string
+	}{
+		{"a plain policy", PolicyResult{Limit: 5}, nil},
+		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil},
+		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil},
+		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
+		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"a burst", PolicyResult{Limit: 5, Burst: 20}, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
+		{"a queue and a burst", PolicyResult{Limit: 60, Burst: 20, MaxDelay: 5 * time.Second}, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := notTried(&tt.policy); !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *testing.T) {
+	settings := limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}
+	for _, tt := range []struct {
+		name    string
+		window  time.Duration
+		policy  PolicyResult
+		decided Decision
+		want    int64
+	}{
+		{"as it is", 0, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
+		{"the same window, named", time.Minute, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
+		{"another window", time.Hour, PolicyResult{Limit: 77}, Decision{Key: "a"}, 0},
+		{"another key", 0, PolicyResult{Limit: 77}, Decision{Key: "a", TriedKey: "b"}, 0},
+		{"a key that says the same", 0, PolicyResult{Limit: 77}, Decision{Key: "a", TriedKey: "a"}, 77},
+		{"something that is not tried", 0, PolicyResult{Limit: 77, Charge: "response_bytes"}, Decision{Key: "a"}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.decided.Weight = 1
+			s := newTestSuggester(t, settings, SuggestOptions{Window: tt.window})
+			s.leaveOut(notTried(&tt.policy))
+			suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{tt.decided}})
+			r := s.Finish()
+			if r.OwnLimit != tt.want {
+				t.Errorf("own limit %d, want %d", r.OwnLimit, tt.want)
+			}
+			var table strings.Builder
+			if err := (&Result{Suggestions: r}).WriteTable(&table); err != nil {
+				t.Fatal(err)
+			}
+			for _, sentence := range r.NotTried {
+				if !strings.Contains(table.String(), sentence) {
+					t.Errorf("the table does not say %q", sentence)
+				}
+			}
+		})
+	}
+}
+
+func TestSuggest_tells_what_is_given_back(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute}, SuggestOptions{})
+	for range 5 {
+		suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
+	}
+	if r := s.Finish(); r.Ladders[0].Untouched100 != 1 {
+		t.Errorf("%+v", r.Ladders[0])
+	}
+}

@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"math"
+	"slices"
+)
+
+// mostRungs bounds the limits that are shown of a ladder.
+const mostRungs = 30
+
+// nearlyAll is the share from which on a limit denies so much that lower ones tell nothing new.
+const nearlyAll = 0.9
+
+// shares are those of the requests, or of the clients, that each limit of a ladder denies under one
+// algorithm. Where one client sends most requests the two have little in common: the limits that matter
+// to all others are far below those at which the share of the requests changes.
+type shares []float64
+
+func sharesOf(ladder []Rung, requests int64, clients int) []shares {
+	ofRequests, ofClients := make(shares, len(ladder)), make(shares, len(ladder))
+	for i, r := range ladder {
+		ofRequests[i] = float64(r.Denied) / float64(max(1, requests))
+		ofClients[i] = float64(r.ClientsDenied) / float64(max(1, clients))
+	}
+	return []shares{ofRequests, ofClients}
+}
+
+// span is from the last limit that denies nearly all to the first that denies nothing.
+func (s shares) span() (first, last int) {
+	if last = slices.Index(s, 0); last < 0 {
+		last = len(s) - 1
+	}
+	for i := range last {
+		if s[i] >= nearlyAll {
+			first = i
+		}
+	}
+	return first, last
+}
+
+// usefulPlaces chooses the limits that are shown, by their places on the ladder: all from where the first
+// share begins to fall to where the last has ended, the policy's own limit included, if it has a place.
+// Where these are too many, those are left out that tell the least.
+func usefulPlaces(all []shares, own int) []int {
+	first, last := len(all[0])-1, 0
+	for _, s := range all {
+		from, to := s.span()
+		first, last = min(first, from), max(last, to)
+	}
+	if own >= 0 {
+		first, last = min(first, own), max(last, own)
+	}
+	var places []int
+	for place := first; place <= last; place++ {
+		places = append(places, place)
+	}
+	for len(places) > mostRungs {
+		least, at := math.Inf(1), 0
+		for i := 1; i+1 < len(places); i++ {
+			if gap := gapOf(all, places[i-1], places[i+1]); gap < least && places[i] != own {
+				least, at = gap, i
+			}
+		}
+		places = slices.Delete(places, at, at+1)
+	}
+	return places
+}
+
+// gapOf is how much is left open between two neighbors: how far a share falls from one to the other, and
+// what part of the ladder lies between them, so that flat stretches are not left without a limit either.
+func gapOf(all []shares, from, to int) float64 {
+	fall := 0.0
+	for _, s := range all {
+		fall = max(fall, math.Abs(s[from]-s[to]))
+	}
+	return fall + float64(to-from)/float64(len(all[0]))
+}
