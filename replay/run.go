@@ -33,7 +33,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	policies := engine.Policies()
 	tally := newTally(policies)
 	if o.Suggest != nil {
-		o.Suggest.leaveOut(notTried(&policies[o.SuggestFor]))
+		o.Suggest.leaveOut(&policies[o.SuggestFor])
 	}
 	var rows *decisionWriter
 	if o.Decisions != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
-// notTried tells what of a policy no ladder has, in sentences that are fit for a terminal. Where there is
-// something, the ladders do not show the policy as it is.
-func notTried(p *PolicyResult) []string {
+// leaveOut notes what of the policy no ladder has, in sentences that are fit for a terminal. Where there
+// is something, the ladders do not show the policy as it is.
+func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
 	if p.Charge != "" {
 		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", accesslog.Printable(p.Charge, shownPlaceholder)))
@@ -21,18 +21,15 @@ func notTried(p *PolicyResult) []string {
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
 		own = append(own, "burst "+p.BurstText())
 	}
-	if p.MaxDelay > 0 {
-		own = append(own, "max_delay "+length(p.MaxDelay))
+	if delay := s.own.MaxDelay; delay != nil { // 0 has a meaning too
+		own = append(own, "max_delay "+length(*delay))
 	}
 	if len(own) > 0 {
 		sentences = append(sentences, fmt.Sprintf("buckets are tried with the limit as their burst and without a queue; the policy's own %s %s not",
 			strings.Join(own, " and "), []string{"is", "are"}[len(own)-1]))
 	}
-	return sentences
+	s.result.NotTried = sentences
 }
-
-// leaveOut tells the suggester what of the policy it does not try.
-func (s *Suggester) leaveOut(sentences []string) { s.result.NotTried = sentences }
 
 // ownLimit is the policy's own, or 0 where no ladder shows the policy as it is.
 func (s *Suggester) ownLimit() int64 {

@@ -9,22 +9,27 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-func TestNotTried_names_what_no_ladder_has(t *testing.T) {
+func TestSuggester_names_what_no_ladder_has(t *testing.T) {
+	none, some := time.Duration(0), 5*time.Second
 	for _, tt := range []struct {
 		name   string
 		policy PolicyResult
+		delay  *time.Duration
 		want   []string
 	}{
-		{"a plain policy", PolicyResult{Limit: 5}, nil},
-		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil},
-		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil},
-		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
-		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
-		{"a burst", PolicyResult{Limit: 5, Burst: 20}, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
-		{"a queue and a burst", PolicyResult{Limit: 60, Burst: 20, MaxDelay: 5 * time.Second}, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
+		{"a plain policy", PolicyResult{Limit: 5}, nil, nil},
+		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil, nil},
+		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil, nil},
+		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, nil, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
+		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"a burst", PolicyResult{Limit: 5, Burst: 20}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
+		{"a queue and a burst", PolicyResult{Limit: 60, Burst: 20}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
+		{"a queue of no length", PolicyResult{Limit: 5}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := notTried(&tt.policy); !slices.Equal(got, tt.want) {
+			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, SuggestOptions{})
+			s.leaveOut(&tt.policy)
+			if got := s.Finish().NotTried; !slices.Equal(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
@@ -50,7 +55,7 @@ func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *t
 		t.Run(tt.name, func(t *testing.T) {
 			tt.decided.Weight = 1
 			s := newTestSuggester(t, settings, SuggestOptions{Window: tt.window})
-			s.leaveOut(notTried(&tt.policy))
+			s.leaveOut(&tt.policy)
 			suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{tt.decided}})
 			r := s.Finish()
 			if r.OwnLimit != tt.want {
