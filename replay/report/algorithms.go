@@ -23,7 +23,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 	if low >= high {
 		return nil // one limit is no curve, and the table has it
 	}
-	ticks := roundSteps(most, 0.01, 3)
+	ticks := percentSteps(most, 3)
 	x := chartScale{low: low, high: high, start: labelRoom(ticks, axisPercent), end: 232, log: true}
 	y := chartScale{high: ticks[len(ticks)-1], start: 140, end: 26}
 	var charts []*chart

@@ -68,7 +68,7 @@ func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []c
 		low, high = low/2, high*2
 	}
 	requests, clients := curveShares(s, l)
-	ticks := roundSteps(max(slices.Max(requests), slices.Max(clients)), 0.01, 5)
+	ticks := percentSteps(max(slices.Max(requests), slices.Max(clients)), 5)
 	left, top := labelRoom(ticks, axisPercent), 34+16*float64(len(marks))
 	v := chartView{Class: size.class, Width: size.width, Height: top + size.height + 42}
 	x := chartScale{low: low, high: high, start: left, end: size.width - 14, log: true}

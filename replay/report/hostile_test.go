@@ -30,12 +30,12 @@ func hostileResult(text string) *replay.Result {
 	r := sampleResult()
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		p.Name, p.Key, p.Algorithm = text, text, text
+		p.Name, p.Key, p.Algorithm, p.LimitFrom, p.BurstFrom, p.Charge = text, text, text, text, text, text
 		for j := range p.Worst {
 			p.Worst[j].Key = text
 		}
 	}
-	r.Suggestions.Policy, r.Suggestions.Key = text, text
+	r.Suggestions.Policy, r.Suggestions.Key, r.Suggestions.NotTried = text, text, []string{text}
 	for i := range r.Suggestions.Ladders {
 		r.Suggestions.Ladders[i].Algorithm = text
 	}

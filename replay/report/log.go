@@ -59,7 +59,7 @@ func logSentence(l replay.LogReport) string {
 		text += fmt.Sprintf(" %s of other kinds, such as messages of the server, %s skipped.", sayMany(l.Other, "line"), wasWere(l.Other))
 	}
 	if l.Late > 0 {
-		text += fmt.Sprintf(" %s stood too far behind later ones to be sorted, and %s played late.", sayMany(l.Late, "request"), wasWere(l.Late))
+		text += fmt.Sprintf(" %s stood too far behind later ones to be sorted, by up to %s, and %s played late.", sayMany(l.Late, "request"), sayDuration(l.LatestBy), wasWere(l.Late))
 	}
 	return text
 }

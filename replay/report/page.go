@@ -11,7 +11,7 @@ type reportPage struct {
 	Headline, Busiest string
 	Tiles             []reportTile
 	Facts             []reportFact
-	Warnings          []string
+	Warnings          *reportWarnings
 	Timeline          *chart
 	Policies          []reportPolicy
 	Suggestions       *reportSuggestions
@@ -28,7 +28,7 @@ func newReportPage(r *replay.Result) reportPage {
 		Headline:    headline(r),
 		Tiles:       reportTiles(r),
 		Facts:       leftOut(r),
-		Warnings:    sayNames(r.Warnings),
+		Warnings:    newReportWarnings(r),
 		Timeline:    timelineChart("timeline", "", r.Timeline, r.Step),
 		Suggestions: newReportSuggestions(r),
 		Log:         newReportLog(r.Log),

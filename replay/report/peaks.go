@@ -16,7 +16,7 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 		ID:     id,
 		Title:  "Highest rate of each client, policy " + sayName(p.Name),
 		Desc:   peaksSentence(p) + " The table below has the numbers.",
-		Legend: []chartKey{{"requests", "clients whose peak is within the limit"}},
+		Legend: []chartKey{{"requests", "clients whose peak is at most " + sayCount(p.Limit)}},
 		Table: reportTable{
 			Caption: "Clients by the most they asked for in any " + saySpan(p.Window),
 			Columns: []reportColumn{{"Peak", words}, {"Clients", numbers}, {"Share of clients", numbers}},
@@ -58,8 +58,27 @@ func peaksSentence(p replay.PolicyResult) string {
 	case sure == 0:
 		many = "none"
 	}
-	return fmt.Sprintf("Of %s, %s asked for more than the limit of %s in some %s.",
-		sayMany(total, "client"), many, sayCount(p.Limit), saySpan(p.Window))
+	return fmt.Sprintf("Of %s, %s asked for more than %s in some %s.", sayMany(total, "client"), many, limitWords(p), saySpan(p.Window)) + peaksCaveat(p)
+}
+
+// limitWords are the limit that peaks are compared with.
+func limitWords(p replay.PolicyResult) string {
+	if p.LimitFrom != "" {
+		return sayCount(p.Limit) + ", the limit where " + sayName(p.LimitFrom) + " sets none,"
+	}
+	return "the limit of " + sayCount(p.Limit)
+}
+
+// peaksCaveat tells what peaks do not have in them.
+func peaksCaveat(p replay.PolicyResult) string {
+	text := ""
+	if p.CountIf {
+		text += " Units that were given back after the response count no longer than that."
+	}
+	if p.Charge != "" {
+		text += " What is charged after responses is not in it."
+	}
+	return text
 }
 
 func peaksView(size chartSize, p replay.PolicyResult) chartView {
@@ -82,7 +101,11 @@ func peaksView(size chartSize, p replay.PolicyResult) chartView {
 	logAxis(&v, x, y.start, "asked for in a client's busiest "+saySpan(p.Window))
 	limit := x.at(above(p.Limit))
 	v.line("limit", limit, top-14, limit, y.start)
-	markText(&v, "limit", limit, top-18, "limit "+sayCount(p.Limit))
+	name := "limit "
+	if p.LimitFrom != "" {
+		name = "limit, else "
+	}
+	markText(&v, "limit", limit, top-18, name+sayCount(p.Limit))
 	return v
 }
 
@@ -112,7 +135,7 @@ func logAxis(v *chartView, x chartScale, bottom float64, name string) {
 	for _, value := range logSteps(x) {
 		place := x.at(value)
 		v.line("base", place, bottom, place, bottom+5)
-		v.text("tick", "middle", min(place, x.end-textWidth(axisCount(value))/2+8), bottom+18, axisCount(value))
+		v.text("tick", "middle", labelAt(x, value), bottom+18, axisCount(value))
 	}
 	v.text("unit", "end", x.end, bottom+36, name)
 }

@@ -51,20 +51,25 @@ func policySentence(p replay.PolicyResult) string {
 
 func policyFacts(p replay.PolicyResult) []reportFact {
 	facts := []reportFact{
-		{"Limit", sayCount(p.Limit) + " per " + saySpan(p.Window)},
+		{"Limit", limitFact(p)},
 		{"Algorithm", sayName(p.Algorithm)},
 		{"Key", sayName(p.Key)},
 	}
-	if p.Burst > 0 {
-		facts = append(facts, reportFact{"Burst", sayCount(p.Burst)})
-	}
-	if p.DryRun {
-		facts = append(facts, reportFact{"Dry run", "yes: it counts, and lets everything pass"})
+	if options := p.Options(); len(options) > 0 {
+		facts = append(facts, reportFact{"Options", strings.Join(options, ", ")})
 	}
 	if p.EmptyKeys > 0 {
 		facts = append(facts, reportFact{"Requests with an empty key", sayCount(p.EmptyKeys)})
 	}
 	return facts
+}
+
+func limitFact(p replay.PolicyResult) string {
+	text := p.LimitText()
+	if p.LimitFrom != "" {
+		text += ","
+	}
+	return text + " per " + saySpan(p.Window)
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {
@@ -83,6 +88,9 @@ func longestStretch(c replay.ClientResult) string {
 	if c.LongestDenied == 0 {
 		return nothing
 	}
+	if c.LongestLasted == 0 {
+		return sayCount(c.LongestDenied) + " at once"
+	}
 	return fmt.Sprintf("%s in %s", sayCount(c.LongestDenied), sayDuration(c.LongestLasted))
 }
 
@@ -93,17 +101,14 @@ func settingsTable(r *replay.Result) *reportTable {
 	}
 	t := &reportTable{
 		Caption: "Policies that were played",
-		Columns: []reportColumn{{"Policy", keys}, {"Algorithm", words}, {"Limit", numbers}, {"Window", numbers}, {"Burst", numbers}, {"Key", keys}, {"Dry run", words}},
+		Columns: []reportColumn{{"Policy", keys}, {"Algorithm", words}, {"Limit", words}, {"Window", numbers}, {"Key", keys}, {"Options", words}},
 	}
 	for _, p := range r.Policies {
-		burst, dry := nothing, "no"
-		if p.Burst > 0 {
-			burst = sayCount(p.Burst)
+		options := nothing
+		if set := p.Options(); len(set) > 0 {
+			options = strings.Join(set, ", ")
 		}
-		if p.DryRun {
-			dry = "yes"
-		}
-		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), sayCount(p.Limit), sayDuration(p.Window), burst, sayName(p.Key), dry})
+		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), p.LimitText(), sayDuration(p.Window), sayName(p.Key), options})
 	}
 	return t
 }

@@ -23,7 +23,6 @@ func sampleResult() *replay.Result {
 			{Name: "search", Algorithm: "gcra", Limit: 30, Window: time.Minute, Burst: 10, Key: "{http.request.header.X-Api-Key}", DryRun: true, Clients: 96, EmptyKeys: 1_204},
 		},
 		Warnings: []string{
-			"12 requests stood too far behind later ones to be sorted; they were played at the time of the request before.",
 			"The header X-Api-Key is redacted in 1,204 lines, so that their clients share one key.",
 		},
 		Skipped: []string{"reverse_proxy", "encode"},
@@ -108,7 +107,7 @@ func sampleLog() replay.LogReport {
 			{Name: "access-2026-11-03.log", Format: "Caddy's JSON", Lines: 33_202},
 			{Name: "access-2026-11-02.log.gz", Format: "Combined Log Format, gzip", Lines: 2_544, Error: "unexpected end of the compressed data"},
 		},
-		Lines: 35_746, Malformed: 2, Other: 41, Late: 12,
+		Lines: 35_746, Malformed: 2, Other: 41, Late: 12, LatestBy: 4 * time.Second,
 		First5: []replay.BadLine{
 			{Where: "access-2026-11-03.log:1288", Reason: "no time", Text: `{"level":"info","request":{"remote_ip":"192.0.2.7"}}`},
 			{Where: "access-2026-11-02.log.gz:2544", Reason: "cut off", Text: `192.0.2.9 - - [02/Nov/2026:23:5`},
@@ -117,7 +116,7 @@ func sampleLog() replay.LogReport {
 }
 
 func sampleSuggestions(p replay.PolicyResult) *replay.Suggestions {
-	s := &replay.Suggestions{Policy: p.Name, Key: p.Key, Window: p.Window, Requests: p.Requests, Clients: p.Clients}
+	s := &replay.Suggestions{Policy: p.Name, Key: p.Key, Window: p.Window, Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
 	for i, name := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 		l := replay.Ladder{Algorithm: name, Untouched99: 80, Untouched999: 140, Untouched100: 420}
 		strict := []float64{1, 1, 0.8, 0.72, 0.7, 0.7}[i]

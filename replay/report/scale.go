@@ -43,6 +43,15 @@ func roundSteps(high, least float64, ticks int) []float64 {
 	return steps
 }
 
+// percentSteps are the steps of an axis of percents: up to 100 where all are 0, so that nothing looks like
+// little.
+func percentSteps(high float64, ticks int) []float64 {
+	if high == 0 {
+		high = 100
+	}
+	return roundSteps(high, 0.01, ticks)
+}
+
 // logSteps are round values for a logarithmic axis, as many as leave room between their labels.
 func logSteps(s chartScale) []float64 {
 	for _, rounds := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 5, 6, 8}, {1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}} {
@@ -60,11 +69,17 @@ func logSteps(s chartScale) []float64 {
 	return steps
 }
 
-// fits tells whether the labels of an axis, each centered below its value, keep apart.
+// labelAt is the middle of the label of a value: below it, or as far to its left as the end of the axis
+// makes necessary.
+func labelAt(s chartScale, value float64) float64 {
+	return min(s.at(value), s.end-textWidth(axisCount(value))/2+8)
+}
+
+// fits tells whether the labels of an axis keep apart where they stand.
 func fits(s chartScale, steps []float64) bool {
 	for i := 1; i < len(steps); i++ {
 		room := (textWidth(axisCount(steps[i-1])) + textWidth(axisCount(steps[i]))) / 2
-		if s.at(steps[i])-s.at(steps[i-1]) < room+6 {
+		if labelAt(s, steps[i])-labelAt(s, steps[i-1]) < room+6 {
 			return false
 		}
 	}

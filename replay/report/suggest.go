@@ -9,6 +9,7 @@ import (
 // reportSuggestions is the part of the report about other limits.
 type reportSuggestions struct {
 	Lede       string
+	NotTried   []string
 	Curve      *chart
 	Algorithms []*chart
 	Untouched  *reportTable
@@ -23,7 +24,7 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 		return nil
 	}
 	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s in a window of %s.",
-		sayMany(s.Requests, "request"), sayMany(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window))}
+		sayMany(s.Requests, "request"), sayMany(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
 	if len(s.Ladders) == 0 || s.Requests == 0 {
 		page.Lede += " There was nothing to try them on."
 		return page
@@ -40,21 +41,18 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	return page
 }
 
-// currentLadder is the ladder of the algorithm that the policy uses now, and the policy's limit. Where
-// the policy is not in the result, it is the first ladder, and no limit.
+// currentLadder is the ladder of the algorithm that the policy uses now, and the policy's limit if that
+// ladder shows the policy as it is. Where the algorithm was not tried, it is the first ladder, and no limit.
 func currentLadder(r *replay.Result) (replay.Ladder, int64) {
+	s := r.Suggestions
 	for _, p := range r.Policies {
-		if p.Name != r.Suggestions.Policy {
-			continue
-		}
-		for _, l := range r.Suggestions.Ladders {
-			if l.Algorithm == p.Algorithm {
-				return l, p.Limit
+		for _, l := range s.Ladders {
+			if p.Name == s.Policy && l.Algorithm == p.Algorithm {
+				return l, s.OwnLimit
 			}
 		}
-		return r.Suggestions.Ladders[0], p.Limit
 	}
-	return r.Suggestions.Ladders[0], 0
+	return s.Ladders[0], 0
 }
 
 // judgment is the worst that the counter does, and what it does under the limit of now.

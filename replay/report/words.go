@@ -112,8 +112,11 @@ var sayUnits = []struct {
 
 // sayDuration is a duration in its two largest units, cut off below.
 func sayDuration(d time.Duration) string {
-	if d < time.Millisecond {
+	switch {
+	case d <= 0:
 		return "0" + noBreak + "s"
+	case d < time.Millisecond:
+		return "<" + noBreak + "1" + noBreak + "ms"
 	}
 	var words []string
 	for _, u := range sayUnits {
