@@ -141,6 +141,7 @@ func emptyKeys(policies []PolicyResult) string {
 			names, last = append(names, p.Name), p
 		}
 	}
+	listed := strings.Join(names, ", ")
 	switch more := len(names) - named; {
 	case len(names) == 0:
 		return ""
@@ -148,8 +149,8 @@ func emptyKeys(policies []PolicyResult) string {
 		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log does not tell it, the real limit counts otherwise",
 			last.Name, accesslog.Printable(last.Key, shownPlaceholder), many(last.EmptyKeys, "request"))
 	case more > 0:
-		names = append(names[:named], fmt.Sprintf("%d more", more))
+		listed = strings.Join(names[:named], ", ") + fmt.Sprintf(" and %d more", more)
 	}
-	list := strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-	return fmt.Sprintf("the keys of %s are empty for some requests in this log; if the log does not tell them, the real limits count otherwise", list)
+	return fmt.Sprintf("the keys of %d policies (%s) are empty for some requests in this log; if the log does not tell them, the real limits count otherwise",
+		len(names), listed)
 }

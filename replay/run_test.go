@@ -57,9 +57,9 @@ func tableOf(t *testing.T, r *Result) string {
 func TestRun_tells_of_all_empty_keys_in_one_sentence(t *testing.T) {
 	for policies, want := range map[int]string{
 		1:  "policy p0: the key {user} is empty for 1 request in this log",
-		2:  "the keys of p0 and p1 are empty",
-		3:  "the keys of p0, p1 and p2 are empty",
-		50: "the keys of p0, p1, p2 and 47 more are empty",
+		2:  "the keys of 2 policies (p0, p1) are empty",
+		3:  "the keys of 3 policies (p0, p1, p2) are empty",
+		50: "the keys of 50 policies (p0, p1, p2 and 47 more) are empty",
 	} {
 		engine := fakeEngine{}
 		v := Verdict{Outcome: Allowed}

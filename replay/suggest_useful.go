@@ -39,8 +39,9 @@ func (s shares) span() (first, last int) {
 }
 
 // usefulPlaces chooses the limits that are shown, by their places on the ladder: all from where the first
-// share begins to fall to where the last has ended, the policy's own limit included, if it has a place.
-// Where these are too many, those are left out that tell the least.
+// share begins to fall to where the last has ended, or from the policy's own limit on where that is lower.
+// Where these are too many, those are left out that tell the least. An own limit above stands alone:
+// nothing changes on the way to it.
 func usefulPlaces(all []shares, own int) []int {
 	first, last := len(all[0])-1, 0
 	for _, s := range all {
@@ -48,11 +49,14 @@ func usefulPlaces(all []shares, own int) []int {
 		first, last = min(first, from), max(last, to)
 	}
 	if own >= 0 {
-		first, last = min(first, own), max(last, own)
+		first = min(first, own)
 	}
 	var places []int
 	for place := first; place <= last; place++ {
 		places = append(places, place)
+	}
+	if own > last {
+		places = append(places, own)
 	}
 	for len(places) > mostRungs {
 		least, at := math.Inf(1), 0

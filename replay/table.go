@@ -113,7 +113,7 @@ func (p *printer) log(r *Result) {
 	}
 	for _, f := range r.Log.Files {
 		if f.Error != "" {
-			notes = append(notes, fmt.Sprintf("%s: %s", accesslog.Printable(f.Name, 200), accesslog.Printable(f.Error, 200)))
+			notes = append(notes, fmt.Sprintf("%s: %s; what was read before counts", accesslog.Printable(f.Name, 200), accesslog.Printable(f.Error, 200)))
 		}
 	}
 	if len(r.Skipped) > 0 {

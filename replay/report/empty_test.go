@@ -28,7 +28,7 @@ func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
 		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
-		{"suggestions without traffic", suggesting(one, replay.Suggestions{}), "There was nothing to try them on."},
+		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Rungs: []replay.Rung{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
 		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
 		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 7}}}}}), "limit per"},
 		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 1}, {Limit: 2}}}}}), "limit per"},

@@ -23,6 +23,7 @@ func newReportLog(l replay.LogReport) reportLog {
 	for _, f := range l.Files {
 		trouble := "none"
 		if f.Error != "" {
+			page.Files.Note = "What was read of a file before its trouble counts."
 			trouble = sayName(f.Error)
 		}
 		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), sayCount(f.Lines), trouble})

@@ -73,10 +73,10 @@ func reportTiles(r *replay.Result) []reportTile {
 		return nil
 	}
 	return []reportTile{
-		{Name: "requests", Value: sayCount(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
+		{Name: sayNoun(r.Requests, "request"), Value: sayCount(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
 		{Name: "refused", Value: sayCount(r.Denied), Note: sayShare(r.Denied, r.Requests) + " of the requests", Class: "bad"},
-		{Name: "clients", Value: sayCount(r.Clients), Note: "addresses or host names"},
-		{Name: "clients affected", Value: sayCount(r.ClientsDenied), Note: sayShare(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
+		{Name: sayNoun(r.Clients, "client"), Value: sayCount(r.Clients), Note: "addresses or host names"},
+		{Name: sayNoun(r.ClientsDenied, "client") + " affected", Value: sayCount(r.ClientsDenied), Note: sayShare(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
 	}
 }
 

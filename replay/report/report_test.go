@@ -97,6 +97,16 @@ func TestWrite_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *tes
 	}
 }
 
+func TestWrite_counts_one_in_the_singular(t *testing.T) {
+	r := sampleResult()
+	r.Requests, r.Clients, r.ClientsDenied = 1, 1, 1
+	for _, tile := range textsOf(elements(parsed(t, reportOf(t, r)), "dt"))[:4] {
+		if strings.HasPrefix(tile, "requests") || strings.HasPrefix(tile, "clients") {
+			t.Errorf("a tile says 1 %s", tile)
+		}
+	}
+}
+
 func TestWrite_stays_small_for_a_day(t *testing.T) {
 	if size := len(reportOf(t, sampleResult())); size > 300_000 {
 		t.Errorf("%d bytes", size)

@@ -23,12 +23,11 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	if s == nil {
 		return nil
 	}
+	if s.Requests == 0 || len(s.Ladders) == 0 {
+		return &reportSuggestions{Lede: fmt.Sprintf("No request met policy %s, so there was nothing to try other limits on.", sayName(s.Policy))}
+	}
 	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s in a window of %s.",
 		sayMany(s.Requests, "request"), sayMany(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
-	if len(s.Ladders) == 0 || s.Requests == 0 {
-		page.Lede += " There was nothing to try them on."
-		return page
-	}
 	ladder, limit := currentLadder(r)
 	page.Curve = curveChart("curve", s, ladder, limit)
 	page.Algorithms = algorithmCharts(s)

@@ -49,11 +49,14 @@ func sayCount[N int | int64](n N) string {
 }
 
 // sayMany is a number with its noun.
-func sayMany[N int | int64](n N, noun string) string {
+func sayMany[N int | int64](n N, noun string) string { return sayCount(n) + noBreak + sayNoun(n, noun) }
+
+// sayNoun is the noun for a number of things.
+func sayNoun[N int | int64](n N, noun string) string {
 	if n == 1 {
-		return "1" + noBreak + noun
+		return noun
 	}
-	return sayCount(n) + noBreak + noun + "s"
+	return noun + "s"
 }
 
 // sayShare is part of whole in percent. It says 0 and 100 only where that is exact, and nothing where
