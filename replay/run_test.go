@@ -21,6 +21,8 @@ func (f fakeEngine) Play(e *accesslog.Entry) *Verdict { return f.play(e) }
 func (f fakeEngine) Skipped() []string                { return nil }
 func (f fakeEngine) KeyHeaders() []string             { return nil }
 func (f fakeEngine) Warnings() []string               { return nil }
+
+// everywhere is the same verdict on every request.
 func everywhere(v Verdict) func(*accesslog.Entry) *Verdict {
 	return func(*accesslog.Entry) *Verdict { return &v }
 }
