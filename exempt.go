@@ -36,6 +36,9 @@ func parseExempt(texts []string) ([]netip.Prefix, error) {
 func parseRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
+		if prefix.Addr().Is4In6() { // isExempt compares without the mapping
+			return prefix.Addr().Unmap().Prefix(prefix.Bits() - 96)
+		}
 		return prefix.Masked(), err
 	}
 	address, err := netip.ParseAddr(text)
