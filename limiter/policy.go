@@ -205,7 +205,10 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
 	}
 	if longest := cd(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
-		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst")
+		if s.Burst == 0 {
+			return t, fmt.Errorf("window %v: must be below 2^52 microseconds (142 years); use a shorter one", s.Window)
+		}
+		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window")
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
 	if t.maxDelay > precision/2/t.tick {

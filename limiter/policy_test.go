@@ -38,6 +38,8 @@ func TestNewPolicy_says_what_is_wrong(t *testing.T) {
 		{"numbers beyond 64 bits", func(s *Settings) { s.Limit = 1 << 62 }, "2^53"},
 		{"milliseconds and a window that has none", func(s *Settings) { s.Limit, s.Window = 1e9, 10*time.Second+time.Microsecond }, "whole milliseconds"},
 		{"a burst of centuries", func(s *Settings) { s.Limit, s.Window, s.Burst = 1, 24*time.Hour, 51_000_000 }, "142 years"},
+		{"a window of centuries", func(s *Settings) { s.Window, s.Burst = 100_000*24*time.Hour, 0 }, "window 2400000h0m0s: must be below"},
+		{"a window too long for its burst", func(s *Settings) { s.Limit, s.Window, s.Burst = 10, 100_000*24*time.Hour, 6 }, "burst: the time to earn it"},
 		{"a log beyond its running total", func(s *Settings) { s.Algorithm, s.Limit, s.Window = "sliding_window_log", 1<<39+1, time.Millisecond }, "counts up to"},
 	}
 	for _, test := range tests {
