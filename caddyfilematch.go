@@ -1,6 +1,8 @@
 package redisratelimit
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -42,20 +44,56 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 
 // parseCountIf reads a response matcher, in a line or in a block.
 func (p *handlerParser) parseCountIf(policy *Policy) error {
-	option, matchers := p.Val(), map[string]caddyhttp.ResponseMatcher{}
-	if err := caddyhttp.ParseNamedResponseMatcher(p.NewFromNextSegment(), matchers); err != nil {
-		return p.WrapErr(err)
-	}
-	counts := matchers[option]
-	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
-		return p.Err("count_if takes a response matcher such as status 401 403, or header X-Failed *")
-	}
-	for _, status := range counts.StatusCode {
-		if status < 1 || (status > 5 && status < 100) || status > 599 {
-			return p.Errf("count_if status %d: use a status such as 401, or a class such as 4xx", status)
+	policy.CountIf = new(caddyhttp.ResponseMatcher)
+	for nesting := p.Nesting(); p.NextArg() || p.NextBlock(nesting); {
+		var err error
+		switch word := p.Val(); word {
+		case "status":
+			err = p.parseCountedStatus(policy.CountIf)
+		case "header":
+			err = p.parseCountedHeader(policy.CountIf)
+		default:
+			err = p.Errf("count_if %s: use a response matcher such as status 401 403, or header X-Failed *", word)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	policy.CountIf = &counts
+	return nil
+}
+
+func (p *handlerParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) error {
+	texts := p.RemainingArgs()
+	if len(texts) == 0 {
+		return p.Err("count_if: status: missing; use codes such as 401 or classes such as 4xx")
+	}
+	for _, text := range texts {
+		digits := text
+		if len(text) == 3 {
+			digits = strings.TrimSuffix(text, "xx")
+		}
+		status, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || !isCountedStatus(int(status)) {
+			return p.Errf("count_if: status %s: use codes such as 401 or classes such as 4xx", text)
+		}
+		counts.StatusCode = append(counts.StatusCode, int(status))
+	}
+	return nil
+}
+
+func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) error {
+	args := p.RemainingArgs()
+	if counts.Headers == nil {
+		counts.Headers = http.Header{}
+	}
+	switch {
+	case len(args) == 2 && args[0] != "" && args[0][0] != '!':
+		counts.Headers.Add(args[0], args[1])
+	case len(args) == 1 && len(args[0]) > 1 && args[0][0] == '!':
+		counts.Headers[args[0][1:]] = nil
+	default:
+		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, or a name that must be missing such as header !X-Failed", strings.Join(args, " "))
+	}
 	return nil
 }
 

@@ -130,6 +130,9 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 		if err := policy.GiveBack(); err != nil {
 			return err
 		}
+		if err := checkCountIf(p.CountIf); err != nil {
+			return err
+		}
 	}
 	if p.Weight > policy.Capacity() {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
@@ -142,6 +145,24 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 	}
 	_, err = parseKey(p.Key, prefixes)
 	return err
+}
+
+// checkCountIf refuses a response matcher that says nothing, or that no response can meet.
+func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
+	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
+		return errors.New("count_if: empty; use a response matcher such as status 401 403, or header X-Failed *")
+	}
+	for _, status := range counts.StatusCode {
+		if !isCountedStatus(status) {
+			return fmt.Errorf("count_if: status %d: use codes such as 401, or classes such as 4 for all 4xx", status)
+		}
+	}
+	return nil
+}
+
+// isCountedStatus tells whether the number is a status, or the first digit of a class of them.
+func isCountedStatus(status int) bool {
+	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
 }
 
 func (p *Policy) settings() limiter.Settings {
