@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -26,8 +27,8 @@ type App struct {
 	// The Redis that shares the counts. Default: none, counts are kept in this process.
 	Redis *Redis `json:"redis,omitempty"`
 
-	// How long a request waits for Redis. Connecting has its own budget of 5 seconds, in the
-	// background. Default: 100ms.
+	// How long a request waits for Redis, up to 24h. Connecting has its own budget of 5 seconds, in
+	// the background. Default: 100ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
 	// What handlers do when Redis cannot decide, unless they say otherwise: `local`, `open` or
@@ -71,6 +72,16 @@ type Memory struct {
 const (
 	defaultTimeout   = 100 * time.Millisecond
 	defaultKeyPrefix = "rl"
+
+	maxTimeout = 24 * time.Hour
+	maxMaxKeys = math.MaxInt32
+)
+
+// What would be right, in errors.
+const (
+	timeoutBounds    = "a duration above 0 and up to 24h, such as 100ms"
+	denyCacheBounds  = "off, or a duration of at most 1s"
+	localShareBounds = "a number above 0 and up to 1, such as 0.5 on each of two nodes; to admit nothing in an outage use fail_mode closed"
 )
 
 var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]*$`)
@@ -132,16 +143,16 @@ func (a *App) setDefaults() {
 
 func (a *App) check() error {
 	switch {
-	case a.Timeout < 0:
-		return errors.New("timeout: use a duration above 0 such as 100ms")
+	case a.Timeout < 0 || time.Duration(a.Timeout) > maxTimeout:
+		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(limiter.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", a.FailMode)
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
-		return fmt.Errorf("deny_cache %v: use off, or a duration of at most %v", time.Duration(*a.DenyCache), limiter.MaxDenyAge)
+		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case !(*a.LocalShare > 0 && *a.LocalShare <= 1):
-		return fmt.Errorf("local_share %v: use a number above 0 and up to 1, such as 0.5 on each of two nodes; to admit nothing in an outage use fail_mode closed", *a.LocalShare)
-	case a.Memory != nil && a.Memory.MaxKeys < 0:
-		return fmt.Errorf("max_keys %d: use a whole number from 1", a.Memory.MaxKeys)
+		return fmt.Errorf("local_share %v: use %s", *a.LocalShare, localShareBounds)
+	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
+		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
 		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", *a.KeyPrefix)
 	}

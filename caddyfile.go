@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -56,6 +57,7 @@ func init() {
 func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
+	p.places = places{"": *p.Dispenser}
 	if err := p.parse(); err != nil {
 		return nil, err
 	}
@@ -68,10 +70,11 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // handlerParser reads one directive.
 type handlerParser struct {
 	*caddyfile.Dispenser
-	helper  httpcaddyfile.Helper
-	handler *Handler
-	single  *Policy  // the policy described in the directive itself
-	seen    []string // options read so far
+	helper   httpcaddyfile.Helper
+	handler  *Handler
+	single   *Policy  // the policy described in the directive itself
+	places   places   // of the directive's options
+	policies []places // of each policy's options
 }
 
 // parse reads the directive's arguments and its block.
@@ -93,10 +96,13 @@ func (p *handlerParser) parse() error {
 		}
 	}
 	if len(p.handler.Policies) > 0 && p.single != nil {
-		return p.Errf("a policy block excludes %s outside of it: move it into a policy block of its own", strings.Join(policyOptionsIn(p.seen), ", "))
+		outside := p.ownPolicyOptions()
+		at := p.places[outside[0]]
+		return at.Errf("a policy block excludes %s outside of it: move it into a policy block of its own", strings.Join(outside, ", "))
 	}
 	if p.single != nil || len(p.handler.Policies) == 0 {
 		p.handler.Policies = []*Policy{p.own()}
+		p.policies = []places{p.places}
 	}
 	return p.validate()
 }
@@ -104,13 +110,18 @@ func (p *handlerParser) parse() error {
 // parseShort reads the short form's key, limit and window.
 func (p *handlerParser) parseShort(args []string) error {
 	own := p.own()
-	p.seen = append(p.seen, "key", "limit", "window")
-	limit, err := p.wholeNumber("limit", args[1])
+	for _, option := range []string{"key", "limit", "window"} {
+		p.places.note(p.Dispenser, option)
+	}
+	own.Key = args[0]
+	err := notEmpty(p.Dispenser, "key", own.Key)
 	if err != nil {
 		return err
 	}
-	own.Key, own.Limit = args[0], limit
-	own.Window, err = p.duration("window", args[2])
+	if own.Limit, err = p.wholeNumber("limit", args[1]); err != nil {
+		return err
+	}
+	own.Window, err = p.window(args[2])
 	return err
 }
 
@@ -131,8 +142,12 @@ var handlerOptions = []string{
 // policyOptions are the words of a policy.
 var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge"}
 
-func policyOptionsIn(options []string) []string {
-	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return !slices.Contains(policyOptions, o) })
+// ownPolicyOptions are those of a policy that stand in the directive itself.
+func (p *handlerParser) ownPolicyOptions() []string {
+	return slices.DeleteFunc(slices.Clone(policyOptions), func(option string) bool {
+		_, found := p.places[option]
+		return !found
+	})
 }
 
 func (p *handlerParser) parseOption() error {
@@ -140,10 +155,9 @@ func (p *handlerParser) parseOption() error {
 	if option == "policy" {
 		return p.parsePolicy()
 	}
-	if slices.Contains(p.seen, option) {
+	if !p.places.note(p.Dispenser, option) {
 		return p.Errf("%s stands here twice; leave one out", option)
 	}
-	p.seen = append(p.seen, option)
 	switch {
 	case slices.Contains(policyOptions, option):
 		return p.parsePolicyOption(p.own())
@@ -176,7 +190,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	}
 	switch option {
 	case "retry_jitter":
-		h.RetryJitter, err = p.duration(option, value)
+		h.RetryJitter, err = parseDuration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
 		h.FailMode = limiter.FailMode(value)
 	case "on_empty_key":
@@ -193,10 +207,10 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	return err
 }
 
-// validate refuses a handler that cannot work, while the line is known.
+// validate refuses a handler that cannot work, while the lines are known.
 func (p *handlerParser) validate() error {
 	if err := p.completed().check(); err != nil {
-		return p.WrapErr(err)
+		return p.places.wrap(err)
 	}
 	return nil
 }
@@ -224,25 +238,42 @@ func (p *handlerParser) claim(state map[string]any) error {
 		state[claimedState] = claimed
 	}
 	whole := p.completed()
-	for _, policy := range whole.Policies {
+	for i, policy := range whole.Policies {
 		if _, err := claimed.claim(policy.settings(), policy.identity(whole.prefixes())); err != nil {
-			return p.WrapErr(err)
+			return p.policies[i].wrap(err)
 		}
 	}
 	return nil
 }
 
-// parseDuration reads a duration above zero.
-func parseDuration(d *caddyfile.Dispenser, option, value string) (caddy.Duration, error) {
+// parseDuration reads a duration that is not below the least. The bounds say what would be right.
+func parseDuration(d *caddyfile.Dispenser, option, value string, least time.Duration, bounds string) (caddy.Duration, error) {
 	duration, err := caddy.ParseDuration(value)
-	if err != nil || duration <= 0 {
-		return 0, d.Errf("%s %s: use a duration above zero such as 500ms, 1m, 24h or 7d", option, value)
+	if err != nil || duration < least {
+		return 0, d.Errf("%s %s: use %s", option, value, bounds)
 	}
 	return caddy.Duration(duration), nil
 }
 
-// oneValue reads the single value of the option at hand, which has no block.
+// oneValue reads the single value of the option at hand, which is not empty.
 func oneValue(d *caddyfile.Dispenser) (string, error) {
+	option := d.Val()
+	value, err := oneText(d)
+	if err != nil {
+		return "", err
+	}
+	return value, notEmpty(d, option, value)
+}
+
+func notEmpty(d *caddyfile.Dispenser, option, value string) error {
+	if value == "" {
+		return d.Errf("%s: empty; write a value, or leave it out for the default", option)
+	}
+	return nil
+}
+
+// oneText reads the single value of the option at hand, which has no block.
+func oneText(d *caddyfile.Dispenser) (string, error) {
 	option := d.Val()
 	args := d.RemainingArgs()
 	if len(args) != 1 {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 )
@@ -16,9 +15,9 @@ func (p *handlerParser) parsePolicy() error {
 		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
 	}
 	name := args[0]
-	policy := &Policy{Name: name}
+	policy, own := &Policy{Name: name}, places{"": *p.Dispenser}
 	p.handler.Policies = append(p.handler.Policies, policy)
-	var seen []string
+	p.policies = append(p.policies, own)
 	for nesting := p.Nesting(); p.NextBlock(nesting); {
 		option := p.Val()
 		switch {
@@ -26,10 +25,9 @@ func (p *handlerParser) parsePolicy() error {
 			return p.Err("name: a policy block has its name behind the word policy")
 		case option != "dry_run" && !slices.Contains(policyOptions, option):
 			return unknownOption(p.Dispenser, option, append(policyOptions[1:len(policyOptions):len(policyOptions)], "dry_run"))
-		case slices.Contains(seen, option):
+		case !own.note(p.Dispenser, option):
 			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
 		}
-		seen = append(seen, option)
 		if err := p.parsePolicyOption(policy); err != nil {
 			return err
 		}
@@ -37,7 +35,10 @@ func (p *handlerParser) parsePolicy() error {
 	whole := *policy
 	whole.setDefaults()
 	if err := whole.check(prefixes{}); err != nil {
-		return p.WrapErr(err)
+		return own.wrap(err)
+	}
+	if err := p.handler.checkRepeated(); err != nil {
+		return own.wrap(err)
 	}
 	return nil
 }
@@ -63,24 +64,15 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	switch option {
 	case "name":
 		policy.Name = value
-		if value == "" {
-			err = p.Err("name: empty; leave it out for the name default")
-		}
 	case "key":
 		policy.Key = value
-		if value == "" {
-			err = p.Err("key: empty; leave it out for {client_ip}")
-		}
 	case "algorithm":
 		policy.Algorithm = value
 	case "window":
-		policy.Window, err = p.duration(option, value)
+		policy.Window, err = p.window(value)
 	case "max_delay":
-		var delay time.Duration
-		if delay, err = caddy.ParseDuration(value); err != nil || delay < 0 {
-			return p.Errf("max_delay %s: use a duration from 0 such as 500ms", value)
-		}
-		policy.MaxDelay = (*caddy.Duration)(&delay)
+		policy.MaxDelay = new(caddy.Duration)
+		*policy.MaxDelay, err = parseDuration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
 	}
 	return err
 }
@@ -112,8 +104,9 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 func (p *handlerParser) parseCharge(policy *Policy) error {
 	args := p.RemainingArgs()
 	bytes := len(args) == 1 && args[0] == chargeResponseBytes
-	if (!bytes && len(args) != 2) || p.NextBlock(p.Nesting()) {
-		return p.Errf("charge takes %s, or a placeholder and the number that counts where it has none, such as charge {http.reverse_proxy.header.X-Tokens-Used} 1", chargeResponseBytes)
+	placeholder := len(args) == 2 && strings.Trim(args[0], "{}") != chargeResponseBytes
+	if (!bytes && !placeholder) || p.NextBlock(p.Nesting()) {
+		return p.Errf("charge takes %s alone, or a placeholder and the number that counts where it has none, such as charge {http.reverse_proxy.header.X-Tokens-Used} 1", chargeResponseBytes)
 	}
 	policy.ChargeFrom = args[0]
 	if bytes {
@@ -142,6 +135,7 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 	return 0, p.Errf("%s %s: use a whole number from 1", option, value)
 }
 
-func (p *handlerParser) duration(option, value string) (caddy.Duration, error) {
-	return parseDuration(p.Dispenser, option, value)
+// window reads the length of a window. A policy knows its own bounds.
+func (p *handlerParser) window(value string) (caddy.Duration, error) {
+	return parseDuration(p.Dispenser, "window", value, 1, "a duration above zero such as 500ms, 1m, 24h or 7d")
 }

@@ -1,9 +1,11 @@
 package redisratelimit
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -60,14 +62,14 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.Errf("the global option %s takes no arguments, only a block", appName)
 	}
 	app := new(App)
-	err := eachOption(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
+	at, err := eachOption(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
 	if err != nil {
 		return nil, err
 	}
 	whole := *app
 	whole.setDefaults()
 	if err := whole.check(); err != nil {
-		return nil, d.WrapErr(err)
+		return nil, at.wrap(err)
 	}
 	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
 }
@@ -80,23 +82,23 @@ var (
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
 )
 
-// eachOption walks through the block at hand and refuses words that are unknown or stand twice.
-func eachOption(d *caddyfile.Dispenser, known []string, parse func(option string) error) error {
-	var seen []string
+// eachOption walks through the block at hand and refuses words that are unknown or stand twice. It
+// returns where the options stand.
+func eachOption(d *caddyfile.Dispenser, known []string, parse func(option string) error) (places, error) {
+	at := places{"": *d}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		option := d.Val()
 		if !slices.Contains(known, option) {
-			return unknownOption(d, option, known)
+			return at, unknownOption(d, option, known)
 		}
-		if slices.Contains(seen, option) {
-			return d.Errf("%s stands here twice; leave one out", option)
+		if !at.note(d, option) {
+			return at, d.Errf("%s stands here twice; leave one out", option)
 		}
-		seen = append(seen, option)
 		if err := parse(option); err != nil {
-			return err
+			return at, err
 		}
 	}
-	return nil
+	return at, nil
 }
 
 func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
@@ -105,6 +107,10 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		return parseRedis(d, app)
 	case "memory":
 		return parseMemory(d, app)
+	case "key_prefix":
+		prefix, err := oneText(d)
+		app.KeyPrefix = &prefix
+		return err
 	}
 	value, err := oneValue(d)
 	if err != nil {
@@ -112,28 +118,21 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	}
 	switch option {
 	case "timeout":
-		app.Timeout, err = parseDuration(d, option, value)
+		app.Timeout, err = parseDuration(d, option, value, 1, timeoutBounds)
 	case "fail_mode":
 		app.FailMode = limiter.FailMode(value)
-	case "key_prefix":
-		app.KeyPrefix = &value
 	case "hash_keys":
 		app.HashKeys = value
-		if value == "" {
-			err = d.Err("hash_keys: empty; use a secret such as {env.RATELIMIT_SECRET}, or leave it out")
-		}
 	case "local_share":
 		app.LocalShare = new(float64)
-		if *app.LocalShare, err = strconv.ParseFloat(value, 64); err != nil {
-			err = d.Errf("local_share %s: use a number above 0 and up to 1, such as 0.5 on each of two nodes", value)
+		*app.LocalShare, err = strconv.ParseFloat(value, 64)
+		if err != nil || strings.Trim(value, "0123456789.") != "" {
+			err = d.Errf("local_share %s: use %s", value, localShareBounds)
 		}
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)
 		if value != "off" {
-			*app.DenyCache, err = parseDuration(d, option, value)
-		}
-		if err != nil {
-			err = d.Errf("deny_cache %s: use off, or a duration of at most %v", value, limiter.MaxDenyAge)
+			*app.DenyCache, err = parseDuration(d, option, value, 1, denyCacheBounds)
 		}
 	}
 	return err
@@ -145,18 +144,16 @@ func parseMemory(d *caddyfile.Dispenser, app *App) error {
 		return d.Err("memory takes a block with max_keys <n>")
 	}
 	app.Memory = new(Memory)
-	return eachOption(d, memoryOptions, func(option string) error {
+	_, err := eachOption(d, memoryOptions, func(option string) error {
 		value, err := oneValue(d)
 		if err != nil {
 			return err
 		}
-		n, err := strconv.ParseUint(value, 10, 63)
-		if err != nil || n == 0 {
-			return d.Errf("%s %s: use a whole number from 1", option, value)
-		}
+		n, err := numberWithin(d, option, value, 1, maxMaxKeys)
 		app.Memory.MaxKeys = int64(n)
-		return nil
+		return err
 	})
+	return err
 }
 
 // parseRedis reads either form of redis.
@@ -171,7 +168,7 @@ func parseRedis(d *caddyfile.Dispenser, app *App) error {
 		r.URL = args[0]
 	}
 	block := false
-	err := eachOption(d, redisBlockOptions, func(option string) error {
+	at, err := eachOption(d, redisBlockOptions, func(option string) error {
 		block = true
 		return parseRedisOption(d, r, option)
 	})
@@ -179,14 +176,14 @@ func parseRedis(d *caddyfile.Dispenser, app *App) error {
 	case err != nil:
 		return err
 	case block && r.URL != "":
-		return d.Err("redis takes a URL or a block, not both")
+		return at.wrap(errors.New("redis takes a URL or a block, not both"))
 	case !block && r.URL == "":
 		return d.Err("redis takes a URL such as redis://127.0.0.1:6379, or a block with address")
 	case block && len(r.Addresses) == 0:
-		return d.Err("redis: address is missing; name at least one host:port")
+		return at.wrap(errors.New("redis: address is missing; name at least one host:port"))
 	}
 	if err := r.check(); err != nil {
-		return d.WrapErr(err)
+		return at.wrap(err)
 	}
 	return nil
 }
@@ -222,7 +219,7 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 	case "db":
 		r.DB, err = numberWithin(d, option, value, 0, math.MaxInt32)
 	case "pool_size":
-		r.PoolSize, err = numberWithin(d, option, value, 1, math.MaxInt32)
+		r.PoolSize, err = numberWithin(d, option, value, 1, limiter.MaxPoolSize)
 	}
 	return err
 }
@@ -232,7 +229,7 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 		return d.Err("tls takes no values, only a block")
 	}
 	r.TLS = new(RedisTLS)
-	err := eachOption(d, tlsOptions, func(option string) error {
+	at, err := eachOption(d, tlsOptions, func(option string) error {
 		value, err := oneValue(d)
 		if err != nil {
 			return err
@@ -250,7 +247,7 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 		return nil
 	})
 	if err == nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
-		err = d.Err("tls: cert and key go together; name both files, or neither")
+		err = at.wrap(errors.New("tls: cert and key go together; name both files, or neither"))
 	}
 	return err
 }
@@ -260,9 +257,6 @@ func numberWithin(d *caddyfile.Dispenser, option, value string, least, most int)
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err == nil && least <= int(n) && int(n) <= most {
 		return int(n), nil
-	}
-	if most == math.MaxInt32 {
-		return 0, d.Errf("%s %s: use a whole number from %d", option, value, least)
 	}
 	return 0, d.Errf("%s %s: use a whole number from %d to %d", option, value, least, most)
 }

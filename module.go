@@ -64,7 +64,7 @@ type Handler struct {
 	Headers []string `json:"headers,omitempty"`
 
 	// Adds up to so much, at random, to `Retry-After`, so that clients do not all come back at once.
-	// Default: 0.
+	// At most 24h. Default: 0.
 	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
 
 	// Whether a refusal is answered directly, with a body of the type application/problem+json
@@ -87,6 +87,11 @@ type Handler struct {
 	charges bool // one of the rules does, after the response
 	unheard bool // between this handler and the server nobody handles errors
 }
+
+const (
+	maxRetryJitter    = 24 * time.Hour
+	retryJitterBounds = "a duration from 0 to 24h, such as 5s"
+)
 
 // The values of on_empty_key.
 const (
@@ -174,7 +179,9 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule, err error) {
 // setDefaults fills in what was left out, except the fail mode, which the app knows.
 func (h *Handler) setDefaults() {
 	for _, p := range h.Policies {
-		p.setDefaults()
+		if p != nil { // which check refuses
+			p.setDefaults()
+		}
 	}
 	if h.Status == 0 {
 		h.Status = http.StatusTooManyRequests
@@ -199,7 +206,10 @@ func (h *Handler) check() error {
 	if len(h.Policies) == 0 {
 		return errors.New("policies: name at least one, with a limit and a window")
 	}
-	for _, p := range h.Policies {
+	for i, p := range h.Policies {
+		if p == nil {
+			return fmt.Errorf("policies[%d]: null; write a policy with a limit and a window, or leave it out", i)
+		}
 		if err := p.check(h.prefixes()); err != nil {
 			return err
 		}
@@ -215,8 +225,8 @@ func (h *Handler) check() error {
 		return err
 	}
 	switch {
-	case h.RetryJitter < 0:
-		return fmt.Errorf("retry_jitter %v: use a duration from 0", time.Duration(h.RetryJitter))
+	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
+		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
 	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", h.FailMode)
 	case h.Status < 400 || h.Status > 599:

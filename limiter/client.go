@@ -45,6 +45,9 @@ type ClientOptions struct {
 // for it longer than its own timeout.
 const ConnectBudget = 5 * time.Second
 
+// MaxPoolSize is the most connections to one node: an address has no more ports.
+const MaxPoolSize = 65535
+
 // NewClient makes a client for a [Redis] store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
@@ -103,8 +106,8 @@ func (o *ClientOptions) Validate() error {
 		return errors.New("db: a cluster has only database 0")
 	case o.DB < 0:
 		return fmt.Errorf("db %d: use a number from 0", o.DB)
-	case o.PoolSize < 0:
-		return fmt.Errorf("pool_size %d: use a number from 1", o.PoolSize)
+	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:
+		return fmt.Errorf("pool_size %d: use a whole number from 1 to %d", o.PoolSize, MaxPoolSize)
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
 		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
 	case o.Timeout <= 0:

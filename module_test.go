@@ -1,0 +1,60 @@
+package redisratelimit
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong has what no Caddyfile can say.
+func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
+	ctx, end := newContext(t, "")
+	defer end()
+	for text, want := range map[string]string{
+		`{"policies":null}`:                                                              "policies: name at least one",
+		`{"policies":[null]}`:                                                            "policies[0]: null",
+		`{"policies":[{"limit":5,"window":"24h"},null]}`:                                 "policies[1]: null",
+		`{"policies":[{"limit":null,"window":"24h"}]}`:                                   "limit: missing",
+		`{"policies":[{"limit":5,"window":"24h","match":[{"path":null}]}]}`:              "match: ",
+		`{"policies":[{"limit":5,"window":"24h","count_if":{}}]}`:                        "count_if: empty",
+		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[null]}}]}`:    "count_if: status 0",
+		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[401,700]}}]}`: "count_if: status 700",
+		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[4,6]}}]}`:     "count_if: status 6",
+		`{"policies":[{"limit":5,"window":"24h"}],"exempt":[null]}`:                      "exempt : use",
+		`{"policies":[{"limit":5,"window":"24h"}],"headers":[null]}`:                     "headers : use",
+		`{"policies":[{"limit":5,"window":"24h"}],"retry_jitter":-1}`:                    "retry_jitter -1ns: use a duration from 0 to 24h",
+		`{"policies":[{"limit":5,"window":"24h"}],"retry_jitter":"24h1ns"}`:              "retry_jitter 24h0m0.000000001s: use a duration from 0 to 24h",
+	} {
+		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
+	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
+		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
+	if h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey {
+		t.Errorf("got the handler %+v", *h)
+	}
+}
+
+func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"redis":{"addresses":null}}`:                              "address: name at least one",
+		`{"redis":{"addresses":[null]}}`:                            `address "": use host:port`,
+		`{"redis":{"url":null,"tls":null}}`:                         "address: name at least one",
+		`{"redis":{"url":"redis://127.0.0.1:1","pool_size":65536}}`: "pool_size 65536: use a whole number from 1 to 65535",
+		`{"memory":{"max_keys":2147483648}}`:                        "max_keys 2147483648: use a whole number from 1 to 2147483647",
+		`{"memory":{"max_keys":-1}}`:                                "max_keys -1: use a whole number from 1",
+		`{"timeout":"24h1ns"}`:                                      "timeout 24h0m0.000000001s: use a duration above 0 and up to 24h",
+		`{"deny_cache":"2562047h"}`:                                 "deny_cache 2562047h0m0s: use off",
+	} {
+		ctx, end := newContext(t, text)
+		if _, err := loadApp(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one with %q", text, err, want)
+		}
+		end()
+	}
+}
