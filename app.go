@@ -65,7 +65,7 @@ type App struct {
 type Memory struct {
 	// How many shares are kept: clients times policies, those seen on Redis included. Beyond it,
 	// clients that are new share a fixed number of places, and may get too little, never too much.
-	// Default: 1,000,000.
+	// At most 2,147,483,647. Default: 1,000,000.
 	MaxKeys int64 `json:"max_keys,omitempty"`
 }
 

@@ -54,7 +54,7 @@ type Redis struct {
 	// Turns TLS on. Default: off, except with a `rediss://` URL.
 	TLS *RedisTLS `json:"tls,omitempty"`
 
-	// The most connections per node. Default: 10 for each CPU, at least 50.
+	// The most connections per node, up to 65,535. Default: 10 for each CPU, at least 50.
 	PoolSize int `json:"pool_size,omitempty"`
 }
 
