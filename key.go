@@ -129,9 +129,13 @@ func checkPlaceholder(name string) error {
 // of makes the key of a request. It is empty where one of the placeholders is.
 func (t *keyTemplate) of(r *http.Request, repl *caddy.Replacer) string {
 	if len(t.parts) == 1 && t.parts[0].placeholder != "" {
-		value := t.value(&t.parts[0], r, repl)
+		part := &t.parts[0]
+		value := t.value(part, r, repl)
 		if len(value) <= maxKeyLength && !t.needsEncoding(value) {
-			return value
+			if part.address || part.header != "" {
+				return value
+			}
+			return strings.Clone(value) // stores would keep the whole cookie line or URL that it is part of
 		}
 	}
 	var space [2 * maxKeyLength]byte

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -184,4 +185,32 @@ func TestKey_is_injective_for_any_values(t *testing.T) {
 			rt.Errorf("the key %q is empty, too long or has braces", a)
 		}
 	})
+}
+
+// TestKey_keeps_nothing_of_the_text_that_it_is_cut_from makes keys of a few bytes of long cookie lines,
+// as Caddy's placeholders are.
+func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
+	key, err := parseKey("{p.0}", exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line, keys = 64 << 10, 1000
+	kept := make([]string, 0, keys)
+	before := heap()
+	for i := range keys {
+		cookie := fmt.Sprintf("%08d", i) + strings.Repeat("; and more", line/10)
+		r, repl := keyRequest("192.0.2.1", map[string]string{"p.0": cookie[:8]})
+		kept = append(kept, key.of(r, repl))
+	}
+	if grown := heap() - before; grown > keys*line/10 {
+		t.Errorf("%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
+	}
+	runtime.KeepAlive(kept)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

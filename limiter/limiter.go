@@ -21,7 +21,8 @@ type Check struct {
 	// Policy is the rule to decide by.
 	Policy *Policy
 
-	// Key names the client's share within the policy. Any bytes; the empty key is a share too.
+	// Key names the client's share within the policy. Any bytes; the empty key is a share too. Stores
+	// keep the string, so it had better be no small part of a large one.
 	Key string
 
 	// Weight is the units that the request takes; 0 only looks and always passes.

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"strings"
 	"sync"
 )
 
@@ -94,18 +93,14 @@ func (s *shard) charge(c *Check, now int64) {
 
 // store keeps the new share of a check's key, where there is room in a place of its own.
 func (s *shard) store(c *Check, old, value share, now int64) {
-	key := c.Key
 	if old == (share{}) || len(s.seen) > 0 || s.spill != nil {
-		s.forget(key) // what was seen is part of the value
-		if _, found := s.kept(key); !found {
-			if !s.makeRoom(now) {
-				s.spillOver(key, value)
-				return
-			}
-			key = strings.Clone(key) // the caller's may be part of something larger
+		s.forget(c.Key) // what was seen is part of the value
+		if _, found := s.kept(c.Key); !found && !s.makeRoom(now) {
+			s.spillOver(c.Key, value)
+			return
 		}
 	}
-	s.put(key, value)
+	s.put(c.Key, value)
 }
 
 // giveBack undoes a take, wherever its share is now.
