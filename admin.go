@@ -49,7 +49,7 @@ func answers(method string, ask func(a *App, r *http.Request) (answer any, undec
 			w.Header().Set("Allow", method)
 			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s: use %s", r.Method, method)}
 		}
-		app := running.Load()
+		app := running.newest()
 		if app == nil {
 			return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
 		}

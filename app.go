@@ -53,12 +53,13 @@ type App struct {
 	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
 	LocalShare *float64 `json:"local_share,omitempty"`
 
-	ctx     caddy.Context
-	guard   *limiter.Guard
-	claimed claimedPolicies
-	memory  *sharedMemory
-	remote  *sharedRedis
-	logger  *zap.Logger
+	ctx      caddy.Context
+	guard    *limiter.Guard
+	claimed  claimedPolicies
+	memory   *sharedMemory
+	remote   *sharedRedis
+	released bool // the stores
+	logger   *zap.Logger
 }
 
 // Memory bounds the in-process store.
@@ -162,10 +163,7 @@ func (a *App) check() error {
 // Start says where the counts live, and connects in the background, so that the first request
 // finds a connection.
 func (a *App) Start() error {
-	running.Store(a)
-	a.memory.store.Limit(a.maxKeys(), func() {
-		caddy.Log().Named(appName).Warn("more clients than max_keys: those that are new share places, and may be limited too early", zap.Int64("max_keys", a.maxKeys()))
-	})
+	running.add(a)
 	if a.remote == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
@@ -182,6 +180,13 @@ func (a *App) Start() error {
 	return nil
 }
 
+// boundMemory has the in-process store, which is everybody's, keep as much as this app says.
+func (a *App) boundMemory() {
+	a.memory.store.Limit(a.maxKeys(), func() {
+		caddy.Log().Named(appName).Warn("more clients than max_keys: those that are new share places, and may be limited too early", zap.Int64("max_keys", a.maxKeys()))
+	})
+}
+
 func (a *App) maxKeys() int64 {
 	if a.Memory == nil || a.Memory.MaxKeys == 0 {
 		return limiter.DefaultMaxKeys
@@ -193,17 +198,19 @@ func (a *App) maxKeys() int64 {
 func (a *App) Stop() error { return nil }
 
 // Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
-// this app acquired.
+// this app acquired. The app still has them, for whoever is asking it at this moment.
 func (a *App) Cleanup() error {
-	running.CompareAndSwap(a, nil)
+	running.remove(a)
+	if a.released {
+		return nil
+	}
+	a.released = true
 	var errs []error
 	if a.remote != nil {
 		errs = append(errs, a.remote.release())
-		a.remote = nil
 	}
 	if a.memory != nil {
 		errs = append(errs, releaseMemory())
-		a.memory = nil
 	}
 	return errors.Join(errs...)
 }

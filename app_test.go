@@ -210,3 +210,52 @@ func TestCleanup_twice_releases_once(t *testing.T) {
 	endOther()
 	checkReferences(t, 0, 0)
 }
+
+// TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up plays what Caddy does at reloads.
+func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *testing.T) {
+	load := func(text string) *App {
+		ctx, end := newContext(t, text)
+		t.Cleanup(end)
+		app, err := loadApp(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return app
+	}
+	check := func(want *App, after string) {
+		t.Helper()
+		if running.newest() != want {
+			t.Errorf("%s another app answers", after)
+		}
+	}
+	start := func(a *App) {
+		if err := a.Start(); err != nil {
+			t.Error(err)
+		}
+	}
+	cleanUp := func(a *App) {
+		if err := a.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	}
+	first, failing, validated, second := load(""), load(`{"memory":{"max_keys":1}}`), load(""), load("")
+	start(first)
+	check(first, "after the start")
+	cleanUp(validated)
+	check(first, "after a configuration that was never started")
+	start(failing)
+	check(failing, "while a configuration starts")
+	cleanUp(failing)
+	check(first, "after a start that failed")
+	for i := range 3 { // which the failed one had no room for
+		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).rules[0].policy, Key: string(rune('a' + i)), Weight: 1}}
+		if _, err := first.guard.Decide(t.Context(), checks, limiter.FailLocal); err != nil || first.memory.store.Overflows() != 0 {
+			t.Errorf("%d shares found no room, %v", first.memory.store.Overflows(), err)
+		}
+	}
+	start(second)
+	cleanUp(first)
+	check(second, "after a reload")
+	cleanUp(second)
+	check(nil, "after the last")
+}

@@ -46,9 +46,6 @@ var metrics = struct {
 
 const metricsNamespace = "caddy_redis_ratelimit"
 
-// running is the app of the configuration that runs now; nil where none has one.
-var running atomic.Pointer[App]
-
 // gauges ask the running app.
 var gauges = []prometheus.Collector{
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -77,7 +74,7 @@ var gauges = []prometheus.Collector{
 // fromRunning is a value of the running app, 0 where there is none.
 func fromRunning(value func(a *App) float64) func() float64 {
 	return func() float64 {
-		if a := running.Load(); a != nil {
+		if a := running.newest(); a != nil {
 			return value(a)
 		}
 		return 0

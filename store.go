@@ -14,8 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// stores is what outlives configurations, the only mutable state of the package: reloads, good
-// and failed, keep every count, and old and new share a client while both are there.
+// stores is what outlives configurations: reloads, good and failed, keep every count, and old and new
+// share a client while both are there.
 var stores = caddy.NewUsagePool()
 
 // memoryKey is the pool's key of the one in-process store.

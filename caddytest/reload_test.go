@@ -1,6 +1,8 @@
 package caddytest
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,6 +83,44 @@ func TestFailed_reload_keeps_serving_and_keeps_every_count(t *testing.T) {
 			checkShare(t, n.get(t, "/"), 5, 3)
 			n.reload(t, config(global, site+"\nheader X-Round 2"))
 			checkShare(t, n.get(t, "/"), 5, 2)
+		})
+	}
+}
+
+// TestFailed_start_leaves_the_running_configuration_alone loads configurations whose server cannot
+// listen. Caddy starts apps in any order, so that it takes a few for one whose limits start before that.
+func TestFailed_start_leaves_the_running_configuration_alone(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const site = "redis_ratelimit {query.k} 5 24h" + tell
+	failing := config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
+	for source, global := range stores(t) {
+		t.Run(source, func(t *testing.T) {
+			n := start(t, config(global, site))
+			checkAdmitted(t, n.get(t, "/?k=first"), source)
+			for range 12 {
+				if a := n.load(t, failing); a.status != http.StatusBadRequest || !strings.Contains(a.body, "address already in use") {
+					t.Fatalf("got %v; want the load to fail", a)
+				}
+				answer := n.ask(t, "GET", "policies", "")
+				report := asked[struct {
+					Store struct {
+						Kind    string
+						MaxKeys int `json:"max_keys"`
+					}
+				}](t, answer)
+				if answer.status != http.StatusOK || report.Store.Kind != source || report.Store.MaxKeys != 1_000_000 {
+					t.Fatalf("got %v", answer)
+				}
+			}
+			for i := range 3 {
+				n.get(t, fmt.Sprint("/?k=", i))
+			}
+			n.checkMetric(t, "memory_keys", 4)
+			n.checkMetric(t, "memory_evictions_total", 0)
 		})
 	}
 }

@@ -1,0 +1,50 @@
+package redisratelimit
+
+import (
+	"slices"
+	"sync"
+)
+
+// running are the apps whose configurations run. Beside the pool of stores it is the only mutable
+// state of the package.
+var running startedApps
+
+// startedApps are apps that were started and not yet cleaned up. There are two during a reload. Caddy
+// cleans up the new one where the load fails after all, so that the one before is the running one
+// again, and the old one where it succeeds.
+type startedApps struct {
+	mu   sync.Mutex
+	apps []*App // in the order of their starts
+}
+
+// newest is the app of the configuration that runs now; nil where none has one.
+func (s *startedApps) newest() *App {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.apps) == 0 {
+		return nil
+	}
+	return s.apps[len(s.apps)-1]
+}
+
+// add makes an app the running one, and has what all apps share do as it says.
+func (s *startedApps) add(a *App) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apps = append(s.apps, a)
+	a.boundMemory()
+}
+
+// remove takes an app away. Where it was the running one, the one before is that again.
+func (s *startedApps) remove(a *App) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.apps, a)
+	if at < 0 {
+		return // it was never started
+	}
+	s.apps = slices.Delete(s.apps, at, at+1)
+	if at > 0 && at == len(s.apps) {
+		s.apps[at-1].boundMemory()
+	}
+}
