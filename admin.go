@@ -1,11 +1,13 @@
 package redisratelimit
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -95,19 +97,25 @@ func apiError(err error) error {
 	return caddy.APIError{HTTPStatus: status, Err: err}
 }
 
-// readQuestion reads the JSON of a body, which must be all that is there.
+// readQuestion reads the JSON of a body, which must be all that is there. The JSON library would put
+// other characters in the place of bytes that are none.
 func readQuestion(r *http.Request, question any) error {
-	decoder := json.NewDecoder(r.Body)
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return err
+	case err != nil:
+		return badInput("the body cannot be read: %v", err)
+	case !utf8.Valid(body):
+		return badInput(`the body is not UTF-8; write such bytes of a key as \xNN`)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(question)
-	if err == nil {
+	if err = decoder.Decode(question); err == nil {
 		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
 		err = errors.New("something follows after it")
-	}
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return err
 	}
 	return badInput("the body is not the JSON that is expected: %v", err)
 }
@@ -130,10 +138,10 @@ func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, er
 	if question.Policy == "" {
 		return claimed, nil, badInput("policy: name one")
 	}
-	if claimed, err = a.claimedNamed(question.Policy); err != nil || question.Key == nil {
+	if claimed, err = a.claimedNamed(question.Policy); err != nil || !question.Key.Given {
 		return claimed, nil, err
 	}
-	parsed, err := adminapi.ParseKeyText(*question.Key)
+	parsed, err := adminapi.ParseKeyText(question.Key.Text)
 	if err != nil {
 		return claimed, nil, badInput("%v", err)
 	}

@@ -65,13 +65,15 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
 	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
 	source, err := a.guard.Look(r.Context(), &check)
-	if err == nil && a.remote != nil {
-		err = a.addStored(r, &report, claimed.policy, *key)
+	if err == nil || a.guard.Knows(claimed.policy, *key) {
+		report.Source, report.ShareReport = string(source), new(shareOf(&check))
+	}
+	if a.remote != nil && (err == nil || limiter.Answered(err)) {
+		err = cmp.Or(err, a.addStored(r, &report, claimed.policy, *key))
 	}
 	if err != nil {
 		report.Error = unavailableText(err)
 	}
-	report.Source, report.ShareReport = string(source), shareOf(&check)
 	return report, err != nil, nil
 }
 
@@ -95,14 +97,20 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 		return nil, false, err
 	}
 	var report adminapi.ResetReport
+	var found limiter.Forgotten
 	if key != nil {
 		report.Hint = claimed.hint(*key)
-		report.Deleted, err = a.guard.Reset(r.Context(), claimed.policy, *key)
+		found, err = a.guard.Reset(r.Context(), claimed.policy, *key)
 	} else {
-		report.Deleted, err = a.guard.ResetAll(r.Context(), claimed.policy.Name())
+		found, err = a.guard.ResetAll(r.Context(), claimed.policy.Name())
 	}
-	if err != nil {
-		report.Error = unavailableText(err)
+	switch {
+	case err != nil:
+		report.Error, report.Deleted, report.DeletedHere = unavailableText(err), found.Shared, found.Here
+	case a.remote != nil:
+		report.Deleted = found.Shared
+	default:
+		report.Deleted = found.Here
 	}
 	return report, err != nil, nil
 }

@@ -3,7 +3,10 @@
 // the form of [KeyText].
 package adminapi
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // PoliciesReport answers GET /redis_ratelimit/policies.
 type PoliciesReport struct {
@@ -58,20 +61,40 @@ type PolicyReport struct {
 	IPv6Prefix int      `json:"ipv6_prefix"`
 }
 
-// ShareRequest asks for POST /redis_ratelimit/state and reset.
+// ShareRequest asks for POST /redis_ratelimit/state and reset. Without a key it is about all of the
+// policy.
 type ShareRequest struct {
-	Policy string  `json:"policy"`
-	Key    *string `json:"key"`
+	Policy string   `json:"policy"`
+	Key    GivenKey `json:"key,omitzero"`
 }
 
-// StateReport answers POST /redis_ratelimit/state. With the status 503, Redis could not be asked, and
-// the share is the one that this node knows.
+// GivenKey is a key in the form of [KeyText] that may be left out.
+type GivenKey struct {
+	Text  string
+	Given bool
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (k GivenKey) MarshalJSON() ([]byte, error) { return json.Marshal(k.Text) }
+
+// UnmarshalJSON implements [json.Unmarshaler]. A null is refused, because whoever lost a key on the way
+// did not ask to forget everybody's.
+func (k *GivenKey) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return errors.New("key: null is none; leave it out for all of a policy")
+	}
+	k.Given = true
+	return json.Unmarshal(text, &k.Text)
+}
+
+// StateReport answers POST /redis_ratelimit/state. With the status 503, Redis did not tell, and the
+// share is the one that this node knows; where it knows none, there is neither a share nor a source.
 type StateReport struct {
 	Error  string `json:"error,omitempty"`
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
-	ShareReport
-	Source string           `json:"source"`
+	*ShareReport
+	Source string           `json:"source,omitempty"`
 	Hint   string           `json:"hint,omitempty"`
 	Keys   []RedisKeyReport `json:"keys,omitempty"`
 }
@@ -94,9 +117,16 @@ type RedisKeyReport struct {
 
 // ResetReport answers POST /redis_ratelimit/reset.
 type ResetReport struct {
-	Error   string `json:"error,omitempty"`
-	Deleted int64  `json:"deleted"`
-	Hint    string `json:"hint,omitempty"`
+	Error string `json:"error,omitempty"`
+
+	// Deleted counts the shares that were forgotten where the counts live: in Redis, or in this process.
+	// With the status 503 they are those of the part of Redis that could be asked.
+	Deleted int64 `json:"deleted"`
+
+	// DeletedHere counts, with the status 503, those that this node had kept for an outage.
+	DeletedHere int64 `json:"deleted_here,omitempty"`
+
+	Hint string `json:"hint,omitempty"`
 }
 
 // TopReport answers GET /redis_ratelimit/top.
@@ -147,7 +177,8 @@ type ExplainReport struct {
 
 	Policies []ExplainedPolicy `json:"policies"`
 
-	// Skipped are the handlers that were left out, because only a real request can pass them.
+	// Skipped are the handlers on the request's way that were left out, because only a real request can
+	// pass them.
 	Skipped []string `json:"skipped,omitempty"`
 }
 

@@ -44,14 +44,20 @@ func TestAdmin_refuses_bad_questions(t *testing.T) {
 		{"a list", "POST", "reset", `[]`, 400, "JSON"},
 		{"a key that is no text", "POST", "reset", `{"policy":"default","key":["k"]}`, 400, "JSON"},
 		{"a key with a half escape", "POST", "reset", `{"policy":"default","key":"\\x4"}`, 400, `\xNN`},
+		{"no key but null to reset", "POST", "reset", `{"policy":"default","key":null}`, 400, "null"},
+		{"no key but null to look at", "POST", "state", `{"policy":"default","key":null}`, 400, "null"},
+		{"a key of bytes that are no text", "POST", "reset", "{\"policy\":\"default\",\"key\":\"\xff\"}", 400, `\xNN`},
+		{"a policy of bytes that are no text", "POST", "reset", "{\"policy\":\"\xff\"}", 400, "UTF-8"},
 		{"no key to look at", "POST", "state", `{"policy":"default"}`, 400, "key"},
 		{"a huge body", "POST", "state", `{"policy":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "bytes"},
+		{"a body that is padded", "POST", "reset", `{"policy":"default"}` + strings.Repeat(" ", 2<<20), 413, "bytes"},
 		{"reset by GET", "GET", "reset", "", 405, "POST"},
 		{"policies by POST", "POST", "policies", "{}", 405, "GET"},
 		{"no number of keys", "GET", "top?n=many", "", 400, "n:"},
 		{"too many keys", "GET", "top?n=100000", "", 400, "n:"},
 		{"no URL", "POST", "explain", `{"client_ip":"192.0.2.7"}`, 400, "url"},
 		{"a URL that is none", "POST", "explain", `{"url":"http://[","client_ip":"192.0.2.7"}`, 400, "url"},
+		{"a header of bytes that are no text", "POST", "explain", "{\"url\":\"/\",\"headers\":{\"X\":\"\xff\"},\"client_ip\":\"192.0.2.7\"}", 400, "UTF-8"},
 		{"no address", "POST", "explain", `{"url":"/","client_ip":"somebody"}`, 400, "client_ip"},
 		{"a port where nobody listens", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
 		{"a method that is none", "POST", "explain", `{"url":"/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
@@ -146,5 +152,51 @@ func TestAdmin_helps_with_addresses(t *testing.T) {
 	}
 	if output, code := n.operate(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42"); code != 0 || !strings.Contains(output, "Hint: ") {
 		t.Errorf("exit code %d: %s", code, output)
+	}
+}
+
+// TestState_makes_no_share_up while Redis is away: a node keeps nothing for outages in which it will
+// not decide.
+func TestState_makes_no_share_up(t *testing.T) {
+	server := redistest.Start(t)
+	n := start(t, config(patient(server), "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+tell))
+	checkShare(t, n.get(t, "/local"), 5, 4)
+	checkShare(t, n.get(t, "/closed"), 5, 4)
+	server.Kill()
+	if a := n.ask(t, "POST", "state", `{"policy":"local","key":"same"}`); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"remaining":4`) {
+		t.Errorf("got %v; want what the node has seen", a)
+	}
+	a := n.ask(t, "POST", "state", `{"policy":"closed","key":"same"}`)
+	if a.status != http.StatusServiceUnavailable || strings.Contains(a.body, "remaining") || strings.Contains(a.body, "source") || !strings.Contains(a.body, `"error":`) {
+		t.Errorf("got %v; want an error and no share", a)
+	}
+	if output, code := n.operate(t, "state", "--policy", "closed", "--key", "same"); code != 3 || strings.Contains(output, "remaining") {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+}
+
+// TestState_shows_what_is_in_the_way of a share: a key of another type, which Redis cannot decide by.
+func TestState_shows_what_is_in_the_way(t *testing.T) {
+	server := redistest.Start(t)
+	n := start(t, config(patient(server), "redis_ratelimit same 5 24h"+tell))
+	n.get(t, "/")
+	type state struct {
+		Error string
+		Keys  []struct {
+			Name, Type string
+			TTL        float64
+		}
+	}
+	share := asked[state](t, n.ask(t, "POST", "state", `{"policy":"default","key":"same"}`))
+	if len(share.Keys) != 1 {
+		t.Fatalf("got %+v", share)
+	}
+	client := server.Client(t)
+	client.Del(t.Context(), share.Keys[0].Name)
+	client.HSet(t.Context(), share.Keys[0].Name, "field", "value")
+	a := n.ask(t, "POST", "state", `{"policy":"default","key":"same"}`)
+	odd := asked[state](t, a)
+	if a.status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1 {
+		t.Errorf("got %v; want the error, and the key beside it", a)
 	}
 }

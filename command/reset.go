@@ -34,7 +34,7 @@ func runReset(i *invocation) error {
 	question := adminapi.ShareRequest{Policy: i.flag("policy")}
 	switch {
 	case i.cmd.Flags().Changed("key"):
-		question.Key = new(i.flag("key"))
+		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
 	case i.flag("all") != "true":
 		return exitf(exitNotAsked, "give --key to forget one client's count, or --all to forget those of all clients")
 	}
@@ -43,11 +43,18 @@ func runReset(i *invocation) error {
 	if !i.knows(err) {
 		return err
 	}
-	line := countOf(report.Deleted, "share") + " forgotten"
-	if err != nil {
-		line += " on this node alone"
-	}
-	i.screen.print(line + "\n")
+	i.screen.print(forgotten(report, err == nil) + "\n")
 	i.hint(report.Hint)
 	return err
+}
+
+// forgotten says what was forgotten, and where, if that is not everywhere.
+func forgotten(report adminapi.ResetReport, everywhere bool) string {
+	switch {
+	case everywhere:
+		return countOf(report.Deleted, "share") + " forgotten"
+	case report.Deleted == 0:
+		return countOf(report.DeletedHere, "share") + " forgotten on this node alone"
+	}
+	return countOf(report.Deleted, "share") + " forgotten in a part of Redis; the rest could not be asked"
 }

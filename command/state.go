@@ -30,18 +30,20 @@ knows by itself, says so on stderr and ends with the exit code 3.`,
 
 func runState(i *invocation) error {
 	var report adminapi.StateReport
-	err := i.ask(http.MethodPost, "state", adminapi.ShareRequest{Policy: i.flag("policy"), Key: new(i.flag("key"))}, &report)
+	err := i.ask(http.MethodPost, "state", adminapi.ShareRequest{Policy: i.flag("policy"), Key: adminapi.GivenKey{Text: i.flag("key"), Given: true}}, &report)
 	if !i.knows(err) || report.Policy == "" {
 		return err
 	}
 	facts := &textTable{columns: []column{{}, {}}}
 	facts.add("policy", report.Policy)
 	facts.add("key", report.Key)
-	facts.add("limit", strconv.FormatInt(report.Limit, 10))
-	facts.add("remaining", strconv.FormatInt(report.Remaining, 10))
-	facts.add("retry after", inTime(report.RetryAfter))
-	facts.add("reset after", inTime(report.ResetAfter))
-	facts.add("source", report.Source)
+	if report.ShareReport != nil {
+		facts.add("limit", strconv.FormatInt(report.Limit, 10))
+		facts.add("remaining", strconv.FormatInt(report.Remaining, 10))
+		facts.add("retry after", inTime(report.RetryAfter))
+		facts.add("reset after", inTime(report.ResetAfter))
+		facts.add("source", report.Source)
+	}
 	facts.write(i.screen)
 	if len(report.Keys) > 0 {
 		i.screen.print("\n")

@@ -90,11 +90,11 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	ask(1, SourceRedis, true) // a smaller weight is asked
 	ask(1, SourceRedis, false)
 	ask(1, SourceDenyCache, false)
-	if found, err := g.Reset(context.Background(), p, "k"); found != 1 || err != nil {
+	if found, err := g.Reset(context.Background(), p, "k"); found.Shared != 1 || err != nil {
 		t.Errorf("reset: %v %v", found, err)
 	}
 	ask(1, SourceRedis, true)
-	if found, err := g.Reset(context.Background(), p, "nobody"); found != 0 || err != nil {
+	if found, err := g.Reset(context.Background(), p, "nobody"); found.Shared != 0 || err != nil {
 		t.Errorf("reset of no share: %v %v", found, err)
 	}
 	ask(2, SourceRedis, false)

@@ -3,6 +3,8 @@ package limiter
 import (
 	"context"
 	"errors"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // This file holds what only asks.
@@ -28,6 +30,22 @@ func (g *Guard) Look(ctx context.Context, check *Check) (Source, error) {
 		check.Result = own.Result
 	}
 	return SourceFallback, err
+}
+
+// Knows tells whether this process has anything of a share by itself: by what it decided, or by what
+// it saw the shared store decide. Of one that it does not know, [Guard.Look] finds nothing used.
+func (g *Guard) Knows(p *Policy, key string) bool {
+	s := g.local.tableOf(p).shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.get(p, key, g.local.clock()) != (share{})
+}
+
+// Answered tells whether an error is what Redis said, rather than that it could not be asked.
+func Answered(err error) bool {
+	var reply redis.Error
+	var caught failure
+	return errors.As(err, &reply) || errors.As(err, &caught)
 }
 
 // Look tells what a request of the check's weight would get, without charging it.

@@ -12,35 +12,38 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Reset forgets one share of a policy, here and in the shared store, and tells how many were
-// forgotten there: 0 or 1. Other nodes may go on denying for the age of their deny caches. With an
-// error it was forgotten in this process alone, and that is what is told.
-func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
-	found := g.local.Reset(p, key)
+// Forgotten counts the shares that a reset has found.
+type Forgotten struct {
+	// Shared were in the shared store; with an error, in that part of it which could be asked. Where
+	// there is no shared store it is 0.
+	Shared int64
+
+	// Here were in this process. Where there is a shared store they are only what was kept for outages.
+	Here int64
+}
+
+// Reset forgets one share of a policy, here and in the shared store. Other nodes may go on denying for
+// the age of their deny caches. With an error it was forgotten in this process alone.
+func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (found Forgotten, err error) {
+	found.Here = g.local.Reset(p, key)
 	if g.shared == nil {
 		return found, nil
 	}
 	defer g.denied.forget(p.id, key)
-	shared, err := g.shared.Reset(ctx, p, key)
-	if err != nil {
-		return found, err
-	}
-	return shared, nil
+	found.Shared, err = g.shared.Reset(ctx, p, key)
+	return found, err
 }
 
-// ResetAll forgets all shares of the policy of that name, whatever its settings are or were, and
-// tells how many. With an error it may have forgotten some; where none, it tells of this process alone.
-func (g *Guard) ResetAll(ctx context.Context, policy string) (int64, error) {
-	found := g.local.ResetAll(policy)
+// ResetAll forgets all shares of the policy of that name, whatever its settings are or were. With an
+// error those that are left in the shared store were not forgotten there.
+func (g *Guard) ResetAll(ctx context.Context, policy string) (found Forgotten, err error) {
+	found.Here = g.local.ResetAll(policy)
 	if g.shared == nil {
 		return found, nil
 	}
 	defer g.denied.forgetAll(policy)
-	shared, err := g.shared.ResetAll(ctx, policy)
-	if err != nil && shared == 0 {
-		return found, err
-	}
-	return shared, err
+	found.Shared, err = g.shared.ResetAll(ctx, policy)
+	return found, err
 }
 
 // Reset forgets one share of a policy and tells how many there were.

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -31,8 +32,8 @@ func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "somebody else's", 0)
 	}
-	if found, err := g.ResetAll(context.Background(), "one"); found != 2510 || err != nil {
-		t.Errorf("forgot %d, %v, want 2510: also those of former settings", found, err)
+	if found, err := g.ResetAll(context.Background(), "one"); found.Shared != 2510 || err != nil {
+		t.Errorf("forgot %+v, %v, want 2510: also those of former settings", found, err)
 	}
 	if left := client.DBSize(context.Background()).Val(); left != int64(10+len(foreign)) {
 		t.Errorf("%d keys are left, want %d", left, 10+len(foreign))
@@ -66,6 +67,22 @@ func TestResetAll_on_every_master_of_a_Cluster(t *testing.T) {
 	}
 	if found, err := r.ResetAll(context.Background(), "spread"); found != 0 || err != nil {
 		t.Errorf("then %d, %v, want none", found, err)
+	}
+}
+
+// TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs: the others forget all the same.
+func TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs(t *testing.T) {
+	r, masters := openCluster(t)
+	local := NewMemory(SystemClock)
+	g := NewGuard(r, local, GuardOptions{})
+	p := dayPolicy(t, "partly", "gcra", 5)
+	fill(t, r, p, 300)
+	fill(t, local, p, 300)
+	masters[1].Pause(t)
+	defer masters[1].Resume(t)
+	found, err := g.ResetAll(context.Background(), "partly")
+	if !errors.Is(err, ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300 {
+		t.Errorf("forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
 	}
 }
 
