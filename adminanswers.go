@@ -66,7 +66,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
 	source, err := a.guard.Look(r.Context(), &check)
 	if err == nil || a.guard.Knows(claimed.policy, *key) {
-		report.Source, report.ShareReport = string(source), new(shareOf(&check))
+		report.Source, report.ShareReport = string(source), new(shareOf(check.Policy, check.Result))
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {
 		err = cmp.Or(err, a.addStored(r, &report, claimed.policy, *key))

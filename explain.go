@@ -1,14 +1,8 @@
 package redisratelimit
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,37 +21,10 @@ const (
 	explainedRejected   = "rejected"
 )
 
-// newExplained makes the request that is to be explained.
-func newExplained(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request, error) {
-	if e.Method == "" {
-		e.Method = http.MethodGet
-	}
-	target, err := url.Parse(e.URL)
-	if err != nil || e.URL == "" {
-		return nil, badInput("url: use a URL such as https://example.com/search?q=x, or a path where only one server has limits")
-	}
-	client, err := netip.ParseAddr(e.ClientIP)
-	if err != nil {
-		return nil, badInput("client_ip: use an address such as 192.0.2.7")
-	}
-	r, err := http.NewRequestWithContext(ctx, e.Method, target.String(), http.NoBody)
-	if err != nil {
-		return nil, badInput("method or url: no request can be made of them")
-	}
-	for name, values := range e.Headers {
-		for _, value := range values {
-			r.Header.Add(name, value)
-		}
-	}
-	if host := r.Header.Get("Host"); host != "" {
-		r.Host = host
-	}
-	r.RequestURI = target.RequestURI()
-	r.RemoteAddr = net.JoinHostPort(client.String(), "0")
-	if target.Scheme == "https" {
-		r.TLS = pretendedTLS(target.Hostname())
-	}
-	return r, nil
+// explanation is what is found out about a request on its way.
+type explanation struct {
+	report  *adminapi.ExplainReport
+	charged []limiter.Check // by the handlers that the request has passed
 }
 
 // explain tells what the handlers that a request meets would decide, and charges nothing.
@@ -67,45 +34,20 @@ func explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 		return nil, err
 	}
 	server := servers[name]
-	course := newCourse(server.Routes, server.NamedRoutes)
-	report := &adminapi.ExplainReport{Server: name, Decision: explainedNone, Policies: []adminapi.ExplainedPolicy{}, Skipped: course.skipped}
-	walk := &walk{request: prepare(r, server, clientIP)}
-	walk.meet = func(h *Handler, r *http.Request) (bool, error) { return h.explain(r, report) }
-	if _, err := walk.run(course.routes); err != nil {
+	e := &explanation{report: &adminapi.ExplainReport{Server: name, Decision: explainedNone, Policies: []adminapi.ExplainedPolicy{}}}
+	walk := &walk{request: prepare(r, server, clientIP), meet: e.meet}
+	if _, err := walk.run(newCourse(server.Routes, server.NamedRoutes).routes); err != nil {
 		return nil, badInput("the request cannot be matched: %v", err)
 	}
-	return report, nil
+	e.report.Skipped = walk.leftOut
+	return e.report, nil
 }
 
-// prepare makes a request what Caddy's servers make of it, for a client whose address is known.
-func prepare(r *http.Request, server *caddyhttp.Server, clientIP string) *http.Request {
-	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), new(nowhereWriter), server)
-	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, clientIP)
-	return r
-}
-
-// pretendedTLS is what matchers see of a request by https.
-func pretendedTLS(host string) *tls.ConnectionState {
-	return &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: host}
-}
-
-// hasLimiter tells whether routes have a handler of this module.
-func hasLimiter(routes []reducedRoute) bool {
-	for i := range routes {
-		for j := range routes[i].steps {
-			if s := &routes[i].steps[j]; s.limiter != nil || hasLimiter(s.inside) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// explain adds what this handler would decide, and tells whether the request would go on.
-func (h *Handler) explain(r *http.Request, report *adminapi.ExplainReport) (goesOn bool, err error) {
+// meet adds what a handler would decide, and tells whether the request would go on.
+func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if h.isExempt(r) {
-		report.Decision = string(outcomeExempt)
+		e.report.Decision = string(outcomeExempt)
 		return true, nil
 	}
 	checks, dry, err := h.checks(nil, r, repl)
@@ -113,73 +55,68 @@ func (h *Handler) explain(r *http.Request, report *adminapi.ExplainReport) (goes
 	if err != nil && !rejected {
 		return false, err
 	}
-	goesOn = !rejected
+	looks := e.look(r.Context(), h, checks, dry)
 	for i := range h.rules {
-		rule := &h.rules[i]
-		own := checks
-		if rule.dryRun {
-			own = dry
-		}
-		explained, passes := h.explainRule(rule, r, repl, own, report)
-		report.Policies = append(report.Policies, explained)
-		goesOn = goesOn && (passes || rule.dryRun)
+		e.report.Policies = append(e.report.Policies, h.explainRule(&h.rules[i], r, repl, looks))
 	}
+	goesOn = !rejected && e.settle(looks)
 	switch {
 	case rejected:
-		report.Decision = explainedRejected
+		e.report.Decision = explainedRejected
 	case !goesOn:
-		report.Decision = string(outcomeDenied)
-	case len(checks) > 0 || report.Decision == explainedNone && len(dry) > 0:
-		report.Decision = string(outcomeAllowed)
+		e.report.Decision = string(outcomeDenied)
+	case len(checks) > 0 || e.report.Decision == explainedNone && len(dry) > 0:
+		e.report.Decision = string(outcomeAllowed)
 	}
 	return goesOn, nil
 }
 
-// explainRule tells what one rule would decide, by the check that it is part of.
-func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, checks []limiter.Check, report *adminapi.ExplainReport) (explained adminapi.ExplainedPolicy, passes bool) {
-	explained = adminapi.ExplainedPolicy{Policy: rule.policy.Name(), DryRun: rule.dryRun}
+// settle notes what a handler would have charged and why Redis could not be asked, and tells whether
+// the request would go on.
+func (e *explanation) settle(looks []look) (goesOn bool) {
+	goesOn = true
+	for i := range looks {
+		l := &looks[i]
+		if l.err != nil {
+			e.report.Error = unavailableText(l.err)
+		}
+		goesOn = goesOn && (l.dryRun || l.passes())
+	}
+	for i := range looks {
+		if l := &looks[i]; (l.dryRun && l.passes()) || (!l.dryRun && goesOn) {
+			e.charged = append(e.charged, l.check)
+		}
+	}
+	return goesOn
+}
+
+// explainRule tells what one rule would decide, by the look that it is part of.
+func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, looks []look) adminapi.ExplainedPolicy {
+	explained := adminapi.ExplainedPolicy{Policy: rule.policy.Name(), DryRun: rule.dryRun}
 	key, met, err := h.keyOf(rule, r, repl)
 	switch {
 	case err != nil:
 		explained.Decision = explainedRejected
-		return explained, true
+		return explained
 	case met == ruleNotMatched:
 		explained.Decision = explainedNotMatched
-		return explained, true
+		return explained
 	case met == ruleLeftOut:
 		explained.Decision = explainedSkipped
-		return explained, true
+		return explained
 	}
-	explained.Key = adminapi.KeyText(key)
-	at := slices.IndexFunc(checks, func(c limiter.Check) bool { return c.Key == key && c.Policy.ID() == rule.policy.ID() })
-	if at < 0 { // another rule's empty key has the request refused
-		explained.Decision = explainedSkipped
-		return explained, true
-	}
-	check := checks[at]
-	source, err := h.app.guard.Look(r.Context(), &check)
-	if err != nil {
-		report.Error = unavailableText(err)
-		if h.FailMode != limiter.FailLocal {
-			explained.Decision, explained.Weight = h.undecidedText(), check.Weight
-			return explained, h.FailMode == limiter.FailOpen
+	explained.Key, explained.Decision = adminapi.KeyText(key), explainedSkipped // where another rule refuses the request
+	for i := range looks {
+		l := &looks[i]
+		if l.dryRun != rule.dryRun || !sameShare(&l.check, &limiter.Check{Policy: rule.policy, Key: key}) {
+			continue
+		}
+		explained.Decision, explained.Weight = string(l.decision()), l.check.Weight
+		if !l.undecided() {
+			explained.Source, explained.ShareReport = string(l.source), shareOf(l.check.Policy, l.check.Result)
 		}
 	}
-	explained.Weight, explained.Source = check.Weight, string(source)
-	explained.ShareReport = shareOf(&check)
-	explained.Decision = string(outcomeAllowed)
-	if !check.Result.Passes() {
-		explained.Decision = string(outcomeDenied)
-	}
-	return explained, check.Result.Passes()
-}
-
-// undecidedText is the decision on a request that Redis cannot decide.
-func (h *Handler) undecidedText() string {
-	if h.FailMode == limiter.FailOpen {
-		return string(outcomeFailedOpen)
-	}
-	return string(outcomeFailedClosed)
+	return explained
 }
 
 // unavailableText says why Redis could not be asked.
@@ -188,12 +125,12 @@ func unavailableText(err error) string {
 }
 
 // shareOf is what a look has found.
-func shareOf(c *limiter.Check) adminapi.ShareReport {
+func shareOf(p *limiter.Policy, found limiter.Result) adminapi.ShareReport {
 	report := adminapi.ShareReport{
-		Limit: c.Policy.Capacity(), Remaining: c.Result.Remaining,
-		RetryAfter: secondsOf(c.Result.RetryAfter), ResetAfter: secondsOf(c.Result.ResetAfter),
+		Limit: p.Capacity(), Remaining: found.Remaining,
+		RetryAfter: secondsOf(found.RetryAfter), ResetAfter: secondsOf(found.ResetAfter),
 	}
-	if c.Result.RetryAfter == limiter.Never {
+	if found.RetryAfter == limiter.Never {
 		report.RetryAfter = -1
 	}
 	return report

@@ -3,23 +3,22 @@ package redisratelimit
 import (
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// serverOf finds the server that listens at a request's port. Where the URL names none it is the
-// only one that has limits.
+// serverOf finds the server that takes a request. Where the URL is a mere path it is the only one that
+// has limits, and the request gets the host of the only site there that has.
 func serverOf(servers map[string]*caddyhttp.Server, r *http.Request) (string, error) {
-	port := portOf(r.URL)
 	if r.URL.Host != "" {
-		for _, name := range slices.Sorted(maps.Keys(servers)) {
-			if listensAt(servers[name], port) {
-				return name, nil
-			}
+		if name, err := listenerAt(servers, r.URL); name != "" || err != nil {
+			return name, err
 		}
 	}
 	var limited []string
@@ -32,11 +31,70 @@ func serverOf(servers map[string]*caddyhttp.Server, r *http.Request) (string, er
 	case len(limited) == 0:
 		return "", badInput("url: no server of this configuration has limits")
 	case len(limited) == 1 && r.URL.Port() == "":
-		return limited[0], nil
+		return limited[0], nameHost(r, servers[limited[0]])
 	case r.URL.Host == "":
 		return "", badInput("url: several servers have limits; name host and port, such as https://example.com:8443/search")
 	}
-	return "", badInput("url: no server listens at port %s", port)
+	return "", badInput("url: no server listens at port %s", portOf(r.URL))
+}
+
+// listenerAt finds the server that listens where a URL leads to; empty where none does.
+func listenerAt(servers map[string]*caddyhttp.Server, target *url.URL) (string, error) {
+	var found []string
+	nearest := listensAtPort
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		near := nearness(servers[name], target.Hostname(), portOf(target))
+		if near > nearest {
+			nearest, found = near, nil
+		}
+		if near == nearest {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", badInput("url: several servers listen at port %s; put the address of one into the URL, and the site's name into the header Host", portOf(target))
+}
+
+// How near a server's addresses come to those of a URL.
+const (
+	listensElsewhere = iota
+	listensAtPort    // of an address that the URL does not show
+	listensAnywhere  // at every address of the machine
+	listensThere     // at the very address
+)
+
+func nearness(server *caddyhttp.Server, host, port string) (nearest int) {
+	for _, text := range server.Listen {
+		address, err := caddy.ParseNetworkAddress(text)
+		if err != nil || !hasPort(address, port) {
+			continue
+		}
+		near := listensAtPort
+		own, err := netip.ParseAddr(address.Host)
+		there, notAddress := netip.ParseAddr(host)
+		switch {
+		case address.Host == host, err == nil && notAddress == nil && own == there:
+			near = listensThere
+		case address.Host == "", err == nil && own.IsUnspecified():
+			near = listensAnywhere
+		}
+		nearest = max(nearest, near)
+	}
+	return nearest
+}
+
+func listensAt(server *caddyhttp.Server, port string) bool {
+	return nearness(server, "", port) > listensElsewhere
+}
+
+func hasPort(address caddy.NetworkAddress, port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && uint64(address.StartPort) <= n && n <= uint64(address.EndPort)
 }
 
 func portOf(u *url.URL) string {
@@ -49,17 +107,38 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-func listensAt(server *caddyhttp.Server, port string) bool {
-	for _, text := range server.Listen {
-		address, err := caddy.ParseNetworkAddress(text)
-		if err != nil {
-			continue
-		}
-		for p := address.StartPort; p <= address.EndPort && p != 0; p++ {
-			if strconv.FormatUint(uint64(p), 10) == port {
-				return true
-			}
+// nameHost gives a request that has no host the one of the only site of a server that has limits.
+func nameHost(r *http.Request, server *caddyhttp.Server) error {
+	if r.Host != "" {
+		return nil
+	}
+	var hosts []string
+	for i := range server.Routes {
+		if hasLimiter(newCourse(server.Routes[i:i+1], server.NamedRoutes).routes) {
+			hosts = append(hosts, hostsOf(&server.Routes[i])...)
 		}
 	}
-	return false
+	slices.Sort(hosts)
+	if hosts = slices.Compact(hosts); len(hosts) != 1 || strings.ContainsAny(hosts[0], "*{") {
+		return badInput("url: the sites that have limits go by the host; name one, such as https://example.com/search")
+	}
+	r.Host = hosts[0]
+	return nil
+}
+
+// hostsOf are the hosts that a route wants; an empty one: it takes any.
+func hostsOf(route *caddyhttp.Route) (hosts []string) {
+	if len(route.MatcherSets) == 0 {
+		return []string{""}
+	}
+	for _, set := range route.MatcherSets {
+		wanted := []string{""}
+		for _, matcher := range set {
+			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
+				wanted = *m
+			}
+		}
+		hosts = append(hosts, wanted...)
+	}
+	return hosts
 }

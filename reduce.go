@@ -7,15 +7,18 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	caddymetrics "github.com/caddyserver/caddy/v2/modules/metrics"
 )
 
 // course is a server's routes, reduced to what decides about rate limits: matchers, subroutes, the
-// handlers that change what later ones see (vars, map, rewrite, headers), those that end a request
-// (static_response, error), and this module's. Everything else is left out and listed. Nothing that a
-// course runs writes to a client, an upstream, a file or a log.
+// handlers that change what later ones see (vars, map, rewrite, headers), those that end a request, and
+// this module's. Everything else is left out. Nothing that a course runs writes to a client, an
+// upstream, a file or a log.
 type course struct {
-	routes  []reducedRoute
-	skipped []string // the handlers that were left out
+	routes []reducedRoute
+	named  map[string]*caddyhttp.Route // that invoke may run
 }
 
 // reducedRoute is a route with what is left of its handlers.
@@ -32,10 +35,17 @@ type step struct {
 	inside  []reducedRoute              // of a subroute
 	changes caddyhttp.MiddlewareHandler // and then calls the next handler, or ends the request
 	ends    bool                        // the request
+	leftOut string                      // the name of a handler that only a real request can pass
 }
 
 // changing are the handlers that are run because what follows depends on them.
 var changing = []string{"vars", "map", "rewrite", "headers"}
+
+// passing are the handlers that let every request on as it is, whatever they do besides.
+var passing = []string{
+	"copy_response", "copy_response_headers", "encode", "intercept", "log_append", "push", "request_body",
+	"templates", "tracing",
+}
 
 // handlerSpace begins the names of handlers, where they are written whole.
 const handlerSpace = "http.handlers."
@@ -45,18 +55,18 @@ const earlyHints = "103"
 
 // newCourse reduces routes that are provisioned. The named routes are those that invoke may run.
 func newCourse(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route) *course {
-	c := new(course)
-	c.routes = c.reduce(routes, named, nil)
+	c := &course{named: named}
+	c.routes = c.reduce(routes, nil)
 	return c
 }
 
 // reduce reduces routes, inside of named ones that are being reduced already.
-func (c *course) reduce(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route, inside []string) (reduced []reducedRoute) {
+func (c *course) reduce(routes caddyhttp.RouteList, inside []string) (reduced []reducedRoute) {
 	for i := range routes {
 		route := &routes[i]
 		kept := reducedRoute{group: route.Group, terminal: route.Terminal, matchers: route.MatcherSets}
 		for _, handler := range route.Handlers {
-			if s, ok := c.step(handler, named, inside); ok {
+			if s, ok := c.step(handler, inside); ok {
 				kept.steps = append(kept.steps, s)
 			}
 		}
@@ -65,35 +75,61 @@ func (c *course) reduce(routes caddyhttp.RouteList, named map[string]*caddyhttp.
 	return reduced
 }
 
-// step reduces one handler. It is false for one that is left out.
-func (c *course) step(handler caddyhttp.MiddlewareHandler, named map[string]*caddyhttp.Route, inside []string) (step, bool) {
+// step reduces one handler. It is false for one that has nothing to do with rate limits.
+func (c *course) step(handler caddyhttp.MiddlewareHandler, inside []string) (step, bool) {
 	switch handler := handler.(type) {
 	case *Handler:
 		return step{limiter: handler}, true
 	case *caddyhttp.Subroute:
-		return step{inside: c.reduce(handler.Routes, named, inside)}, true
+		return step{inside: c.reduce(handler.Routes, inside)}, true
 	case *caddyhttp.Invoke:
-		route := named[handler.Name]
+		route := c.named[handler.Name]
 		if route == nil || slices.Contains(inside, handler.Name) {
 			return step{ends: true}, true // Caddy answers with an error, or would not end
 		}
-		return step{inside: c.reduce(caddyhttp.RouteList{*route}, named, append(inside, handler.Name))}, true
+		return step{inside: c.reduce(caddyhttp.RouteList{*route}, append(inside, handler.Name))}, true
 	case *caddyhttp.StaticResponse:
 		return step{ends: true}, handler.StatusCode != earlyHints
-	case *caddyhttp.StaticError:
-		return step{ends: true}, true
 	}
 	name := "unknown"
 	if module, ok := handler.(caddy.Module); ok {
 		name = string(module.CaddyModule().ID)
 	}
-	if slices.Contains(changing, strings.TrimPrefix(name, handlerSpace)) {
+	short := strings.TrimPrefix(name, handlerSpace)
+	switch {
+	case slices.Contains(changing, short):
 		return step{changes: handler}, true
+	case slices.Contains(passing, short):
+		return step{}, false
+	case alwaysAnswers(handler):
+		return step{ends: true}, true
 	}
-	if !slices.Contains(c.skipped, name) {
-		c.skipped = append(c.skipped, name)
+	return step{leftOut: name}, true
+}
+
+// alwaysAnswers tells whether a handler answers every request itself, if only with an error.
+func alwaysAnswers(handler caddyhttp.MiddlewareHandler) bool {
+	switch handler := handler.(type) {
+	case *caddyhttp.StaticError, *caddymetrics.Metrics:
+		return true
+	case *fileserver.FileServer:
+		return !handler.PassThru
+	case *reverseproxy.Handler: // with routes for a response it may let the request on: forward_auth is one
+		return !slices.ContainsFunc(handler.HandleResponse, func(h caddyhttp.ResponseHandler) bool { return len(h.Routes) > 0 })
 	}
-	return step{}, false
+	return false
+}
+
+// hasLimiter tells whether routes have a handler of this module.
+func hasLimiter(routes []reducedRoute) bool {
+	for i := range routes {
+		for j := range routes[i].steps {
+			if s := &routes[i].steps[j]; s.limiter != nil || hasLimiter(s.inside) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // walk is one request on its way through a course.
@@ -105,7 +141,8 @@ type walk struct {
 	// meet decides what becomes of the request at a handler of this module: whether it goes on.
 	meet func(h *Handler, r *http.Request) (goesOn bool, err error)
 
-	passed bool // the handler that changes has called the next one
+	passed  bool     // the handler that changes has called the next one
+	leftOut []string // the handlers that the request came past and that were left out
 }
 
 // run takes the request through routes and tells whether it has ended there.
@@ -149,6 +186,11 @@ func (w *walk) take(s *step) (ended bool, err error) {
 		return !w.passed, err
 	case s.ends:
 		return true, nil
+	case s.leftOut != "":
+		if !slices.Contains(w.leftOut, s.leftOut) {
+			w.leftOut = append(w.leftOut, s.leftOut)
+		}
+		return false, nil
 	}
 	return w.run(s.inside)
 }

@@ -57,6 +57,8 @@ func TestAdmin_refuses_bad_questions(t *testing.T) {
 		{"too many keys", "GET", "top?n=100000", "", 400, "n:"},
 		{"no URL", "POST", "explain", `{"client_ip":"192.0.2.7"}`, 400, "url"},
 		{"a URL that is none", "POST", "explain", `{"url":"http://[","client_ip":"192.0.2.7"}`, 400, "url"},
+		{"a URL without a scheme", "POST", "explain", `{"url":"only.test/login","client_ip":"192.0.2.7"}`, 400, "http://"},
+		{"a URL without a scheme but with a port", "POST", "explain", `{"url":"localhost:8080/","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a header of bytes that are no text", "POST", "explain", "{\"url\":\"/\",\"headers\":{\"X\":\"\xff\"},\"client_ip\":\"192.0.2.7\"}", 400, "UTF-8"},
 		{"no address", "POST", "explain", `{"url":"/","client_ip":"somebody"}`, 400, "client_ip"},
 		{"a port where nobody listens", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},

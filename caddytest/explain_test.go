@@ -63,12 +63,14 @@ const winding = `
 // explained is what the tests read of an explanation.
 type explained struct {
 	Decision string
-	Policies []struct {
-		Policy, Decision string
-		DryRun           bool `json:"dry_run"`
-		Limit, Remaining int64
-		Weight           int64
-	}
+	Policies []explainedPolicy
+}
+
+type explainedPolicy struct {
+	Policy, Decision, Source string
+	DryRun                   bool `json:"dry_run"`
+	Limit, Remaining         int64
+	Weight                   int64
 }
 
 // TestExplain_foretells_what_becomes_of_a_request asks before each request, and holds the answer to
