@@ -94,7 +94,7 @@ func TestFailed_start_leaves_the_running_configuration_alone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { _ = taken.Close() }) // nobody connected
 	const site = "redis_ratelimit {query.k} 5 24h" + tell
 	failing := config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
 	for source, global := range stores(t) {

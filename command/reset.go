@@ -50,11 +50,13 @@ func runReset(i *invocation) error {
 
 // forgotten says what was forgotten, and where, if that is not everywhere.
 func forgotten(report adminapi.ResetReport, everywhere bool) string {
+	count, where := report.Deleted, ""
 	switch {
 	case everywhere:
-		return countOf(report.Deleted, "share") + " forgotten"
-	case report.Deleted == 0:
-		return countOf(report.DeletedHere, "share") + " forgotten on this node alone"
+	case report.Deleted > 0:
+		where = " in a part of Redis; the rest could not be asked"
+	default:
+		count, where = report.DeletedHere, " on this node alone"
 	}
-	return countOf(report.Deleted, "share") + " forgotten in a part of Redis; the rest could not be asked"
+	return countOf(count, "share") + " forgotten" + where
 }
