@@ -78,6 +78,11 @@ func TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs(t *tes
 	p := dayPolicy(t, "partly", "gcra", 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
+	for _, master := range masters {
+		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
 	found, err := g.ResetAll(context.Background(), "partly")
