@@ -54,12 +54,11 @@ type Entry struct {
 	// Line is where the request stands.
 	Line Position
 
+	headers  string // the header as JSON, until the entry is handed out
+	referer  string
+	agent    string
 	response string // the response's header as JSON
-
-	headers string // the header as JSON, until the entry is handed out
-	referer string
-	agent   string
-	bytes   int // of the text that the entry keeps in memory
+	bytes    int    // of the text that the entry keeps in memory
 }
 
 // Position is a place in a log.

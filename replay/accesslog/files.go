@@ -15,6 +15,7 @@ import (
 type waiting struct {
 	index  int
 	begins int64         // the time of its first entry
+	parser parser        // with what it has learned from the first lines
 	stream io.ReadCloser // what cannot be opened a second time is open already
 }
 
@@ -28,7 +29,7 @@ func (w *waiting) close() {
 // look finds out when a file begins, without which a stream that cannot be read twice has to be
 // among the first that are opened.
 func (r *Reader) look(index int, name string) (*waiting, error) {
-	w := &waiting{index: index, begins: math.MinInt64}
+	w := &waiting{index: index, begins: math.MinInt64, parser: newParser(&r.options)}
 	if name == "-" {
 		if r.options.Stdin == nil {
 			return nil, errors.New("there is no standard input to read")
@@ -50,7 +51,7 @@ func (r *Reader) look(index int, name string) (*waiting, error) {
 	case r.total >= 0:
 		r.total += info.Size()
 	}
-	w.begins, err = beginning(name)
+	w.begins, err = beginning(name, &w.parser)
 	return w, err
 }
 
@@ -78,7 +79,7 @@ func (r *Reader) begin(w *waiting) {
 		}
 		w.stream = file
 	}
-	s := &source{index: w.index, report: report, malformed: r.summary.malformed, entry: r.entry}
+	s := &source{index: w.index, parser: &w.parser, report: report, malformed: r.summary.malformed, entry: r.entry}
 	s.open(w.stream, &counter{w.stream, &r.read})
 	s.fill(r.share())
 	if s.window.size() == 0 {

@@ -70,8 +70,9 @@ func (h *headers) addJSON(name, value string) {
 	}
 }
 
-// ResponseHeader makes what the log tells of the response's header: Caddy's JSON tells it, except for
-// what is redacted. It is empty elsewhere, and never nil.
+// ResponseHeader makes what the log tells of the response's header: Caddy's JSON tells it, with
+// REDACTED for values such as those of Set-Cookie. It is empty elsewhere, and never nil. It is there
+// for those who asked for it with Options.Responses.
 func (e *Entry) ResponseHeader() http.Header {
 	h := headers{header: http.Header{}}
 	m := members{text: e.response}

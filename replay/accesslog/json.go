@@ -56,8 +56,13 @@ func (p *parser) member(key, value string, e *Entry, found *line) {
 		e.Size, found.served = length(value), true
 	case "user_id":
 		e.User, found.served = unquote(value), true
-	case "bytes_read", "resp_headers":
+	case "bytes_read":
 		found.served = true
+	case "resp_headers":
+		found.served = true
+		if p.responses {
+			e.response = value
+		}
 	case "duration":
 		found.duration = value
 	case p.timeKey:
@@ -81,11 +86,18 @@ func servedBy(value string) bool {
 
 // flat is the name of a member of the request that stands at the top.
 func flat(key string) string {
-	const prefix = "request"
-	if len(key) > len(prefix)+1 && key[:len(prefix)] == prefix && strings.IndexByte("._>-", key[len(prefix)]) >= 0 {
-		return key[len(prefix)+1:]
+	if name := within("request", key); name != "" {
+		return name
 	}
 	return key
+}
+
+// within is the name of a member of an object in a key that joins the two, empty for other keys.
+func within(object, key string) string {
+	if at := len(object); len(key) > at+1 && key[:at] == object && strings.IndexByte("._>-", key[at]) >= 0 {
+		return key[at+1:]
+	}
+	return ""
 }
 
 // ofRequest takes a member of the request and tells whether it is one that makes a request.
@@ -110,7 +122,13 @@ func (e *Entry) ofRequest(key, value string) bool {
 	case "headers":
 		e.headers = value
 		return false
+	case "tls":
+		e.TLS = value[0] == '{'
+		return false
 	default:
+		if within("tls", key) == "version" {
+			e.TLS = value != "null" && value != `""`
+		}
 		return false
 	}
 	return true

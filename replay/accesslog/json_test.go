@@ -144,6 +144,26 @@ func TestReader_takes_renamed_and_flattened_keys(t *testing.T) {
 	}
 }
 
+func TestReader_tells_encrypted_requests(t *testing.T) {
+	const rest = `,"ts":1750000000,"client_ip":"1.2.3.4","size":1}`
+	for line, want := range map[string]bool{
+		strings.TrimSpace(caddyLine("1750000000.5", "a")):       true,
+		`{"request":{"uri":"/","tls":{"version":772}}` + rest:   true,
+		`{"request>tls>version":772` + rest:                     true,
+		`{"request.tls.version":"tls1.3"` + rest:                true,
+		`{"tls_version":772` + rest:                             true,
+		`{"request":{"uri":"/"}` + rest:                         false,
+		`{"request":{"uri":"/","tls":null}` + rest:              false,
+		`{"request.tls.version":null` + rest:                    false,
+		`{"request.tls.version":""` + rest:                      false,
+		`{"tls":"","tlsversion":1,"tls.server_name":"a"` + rest: false,
+	} {
+		if entries, _ := readText(t, line); len(entries) != 1 || entries[0].TLS != want {
+			t.Errorf("%s: %+v, want %t", line, entries, want)
+		}
+	}
+}
+
 func TestReader_counts_messages_apart(t *testing.T) {
 	entries, s := readText(t, strings.Join([]string{
 		`{"level":"info","ts":1750000000.5,"msg":"serving initial configuration"}`,

@@ -8,7 +8,11 @@ type parser struct {
 	timeKey  string // of JSON, where it is none of the usual
 	layout   int    // of JSON's time, the last that fitted
 	duration durations
+
+	responses bool // the header of JSON's responses is asked for
 }
+
+func newParser(o *Options) parser { return parser{responses: o.Responses} }
 
 // parse reads a line into an empty entry. A reason tells that the line is malformed, and why.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {

@@ -35,6 +35,9 @@ type Options struct {
 
 	// SkipHeaders leaves Entry.Header nil, which is faster where nobody looks at it.
 	SkipHeaders bool
+
+	// Responses keeps the header of the response for Entry.ResponseHeader.
+	Responses bool
 }
 
 // Reader hands out the requests of logs in the order of their arrival. It is for a single goroutine,

@@ -22,7 +22,7 @@ type source struct {
 	file   io.ReadCloser
 	text   io.ReadCloser
 	lines  lines
-	parser parser
+	parser *parser
 	window window
 	done   bool
 	report *FileReport
@@ -116,14 +116,15 @@ func (s *source) reject(reason, text string) {
 
 // beginning is the earliest time among a file's first lines, the earliest of all if it is not known.
 // It decides when the file is opened, so that of a year of daily logs only one or two are open at a
-// time.
-func beginning(name string) (int64, error) {
+// time. What the parser learns here helps with the first line of all already.
+func beginning(name string, p *parser) (int64, error) {
 	const most, mostBytes = 1000, 1 << 20
 	file, err := os.Open(name)
 	if err != nil {
 		return 0, err
 	}
 	s := source{
+		parser:    p,
 		report:    &FileReport{Name: name},
 		malformed: func(Position, string, string) {},
 		entry:     func() *Entry { return &Entry{} },

@@ -1,0 +1,51 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const responseLine = `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200,"resp_headers":` +
+	`{"X-Login":["failed"],"x-cost":["5","\u0031\"0"],"Set-Cookie":["REDACTED"],"Server":"Caddy","Vary":[]}}` + "\n"
+
+func TestEntry_tells_the_header_of_the_response(t *testing.T) {
+	log := responseLine + clfLine(1, "a") + strings.Replace(caddyLine(`"2025-06-15T15:06:42Z"`, "a"), "resp_headers", "other", 1)
+	tests := []struct {
+		name  string
+		asked bool
+		want  string
+	}{
+		{"asked for", true, `map[Server:[Caddy] Set-Cookie:[REDACTED] X-Cost:[5 1"0] X-Login:[failed]]`},
+		{"not asked for", false, "map[]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: tt.asked})
+			if len(entries) != 3 {
+				t.Fatalf("%d entries", len(entries))
+			}
+			for i, want := range []string{tt.want, "map[]", "map[]"} {
+				if got := entries[i].ResponseHeader(); got == nil || fmt.Sprint(got) != want {
+					t.Errorf("entry %d: got %v, want %s", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestReader_forgets_the_response_and_the_encryption_of_the_entry_before(t *testing.T) {
+	plain := `{"ts":1750000001,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200}` + "\n"
+	encrypted := strings.Replace(responseLine, `"client_ip"`, `"tls":{"version":772},"client_ip"`, 1)
+	log := strings.Repeat(encrypted+plain, 3)
+	entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: true, Window: 1})
+	if len(entries) != 6 {
+		t.Fatalf("%d entries", len(entries))
+	}
+	for i := range entries {
+		e := &entries[i]
+		if has := i%2 == 0; e.TLS != has || len(e.ResponseHeader()) > 0 != has {
+			t.Errorf("entry %d: TLS %t, response %v", i, e.TLS, e.ResponseHeader())
+		}
+	}
+}
