@@ -44,7 +44,7 @@ func TestParser_reads_Common_and_Combined(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var p parser
+			p := newParser(&Options{})
 			var got Entry
 			format, reason := p.parse(tt.line, &got)
 			if format != tt.format || reason != "" {
@@ -68,7 +68,7 @@ func sameEntry(a, b *Entry) bool {
 
 func TestParser_counts_connections_without_a_request_apart(t *testing.T) {
 	for _, request := range []string{"", "-"} {
-		var p parser
+		p := newParser(&Options{})
 		format, reason := p.parse(`1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] "`+request+`" 408 0`, &Entry{})
 		if format != Other || reason != "" {
 			t.Errorf("%q: %v, %q", request, format, reason)
@@ -97,7 +97,7 @@ func TestParser_rejects_what_is_no_request(t *testing.T) {
 		`{"ts":17,"request":{"client_ip":"1.2.3.4"},"size":1}`,
 		`{"request":{"client_ip":"1.2.3.4"},"size":1750000000}`,
 	} {
-		var p parser
+		p := newParser(&Options{})
 		if format, reason := p.parse(line, &Entry{}); reason == "" {
 			t.Errorf("%s: is taken for %v", line, format)
 		}

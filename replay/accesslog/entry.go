@@ -59,6 +59,7 @@ type Entry struct {
 	agent    string
 	response string // the response's header as JSON
 	bytes    int    // of the text that the entry keeps in memory
+	zoneless bool   // its time does not tell how far the clock was from UTC
 }
 
 // Position is a place in a log.

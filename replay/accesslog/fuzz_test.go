@@ -19,7 +19,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var p parser
+		p := newParser(&Options{})
 		var h headers
 		for range 2 {
 			e := &Entry{}

@@ -32,11 +32,8 @@ func (p *parser) json(text string, e *Entry) (Format, string) {
 	if e.Client == "" {
 		e.Client = e.Remote
 	}
-	var ok bool
-	if e.Time, ok = p.time(found.time); !ok {
-		if e.Time, ok = p.findTime(text); !ok {
-			return CaddyJSON, "no time that can be read"
-		}
+	if !p.time(found.time, e) && !p.findTime(text, e) {
+		return CaddyJSON, p.untimed(found.time, text)
 	}
 	e.Time -= p.duration.read(found.duration)
 	return CaddyJSON, ""

@@ -44,6 +44,7 @@ func (request) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
 	for format, lost := range map[string]int64{ // microseconds that the format does not write
 		"": 0, "unix_seconds_float": 0, "unix_milli_float": 0, "unix_nano": 0, "iso8601": 0, "rfc3339": 500_000, "rfc3339_nano": 0,
+		"2006-01-02 15:04:05.000000 MST": 0, "02-Jan-2006 15:04:05,000": 0, "Jan 2, 2006 15:04:05": 500_000,
 		"wall": 500_000, "wall_milli": 0, "wall_nano": 0, "common_log": 500_000, time.RFC1123: 500_000, time.ANSIC: 500_000,
 		time.UnixDate: 500_000, "02.01.2006 15:04:05.000": 0, "2006-01-02 15:04:05.000 -0700": 0,
 	} {

@@ -2,56 +2,41 @@ package accesslog
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// layouts are the ways in which time_format may write a time as text: those that Caddy has a name
-// for, then those of Go. Fractions of a second need no layout of their own. A time without a zone is
-// taken for UTC, as Caddy writes it without time_local.
-var layouts = [...]string{
-	time.RFC3339,
-	"2006-01-02T15:04:05Z0700", // iso8601
-	"2006/01/02 15:04:05",      // wall, wall_milli, wall_nano
-	"02/Jan/2006:15:04:05 -0700",
-	time.DateTime,
-	"2006-01-02 15:04:05Z07:00",
-	"2006-01-02 15:04:05 -0700",
-	"2006-01-02 15:04:05 -0700 MST",
-	"2006-01-02T15:04:05",
-	"2006/01/02 15:04:05 -0700",
-	"02/Jan/2006:15:04:05",
-	time.RFC1123Z,
-	time.RFC1123,
-	time.RFC850,
-	time.ANSIC,
-	time.UnixDate,
-	time.RubyDate,
-	"20060102T150405Z0700",
-	"20060102150405",
-	"02.01.2006 15:04:05",
-}
-
 // longestTime is the longest text that is taken for a time, in bytes.
 const longestTime = 64
 
-// time reads a time in microseconds, of any time_format.
-func (p *parser) time(value string) (micros int64, ok bool) {
+// Why a line has no time.
+const (
+	noTime    = "no time that can be read; the configuration that wrote the log would tell its time_format"
+	noDate    = "a time without a date, which cannot be played"
+	noSuchDay = "a time before 1990 or after 2099"
+)
+
+// time reads a time of any time_format into an entry.
+func (p *parser) time(value string, e *Entry) (ok bool) {
 	if value == "" || len(value) > longestTime {
-		return 0, false
+		return false
 	}
 	if value[0] != '"' {
-		return epoch(value)
+		e.Time, ok = epoch(value)
+		return ok
 	}
 	text := unquote(value)
-	for i := range layouts {
-		layout := (p.layout + i) % len(layouts)
-		if t, err := time.Parse(layouts[layout], text); err == nil {
-			p.layout = layout
-			return t.UnixMicro(), plausible(t.UnixMicro())
+	for i := range p.layouts {
+		at := (p.layout + i) % len(p.layouts)
+		if t, zoned, ok := p.layouts[at].read(text); ok {
+			p.layout = at
+			e.Time, e.zoneless = t.UnixMicro(), !zoned
+			return true
 		}
 	}
-	return epoch(text)
+	e.Time, ok = epoch(text)
+	return ok
 }
 
 // epoch reads a number of seconds, or of milliseconds, microseconds or nanoseconds since the Unix
@@ -81,16 +66,39 @@ var notTimes = map[string]bool{
 
 // findTime looks through all members for one that holds a time, under a key that is not usual, and
 // remembers the key.
-func (p *parser) findTime(text string) (micros int64, ok bool) {
+func (p *parser) findTime(text string, e *Entry) (ok bool) {
 	m := members{text: text}
 	for m.next() {
-		if notTimes[m.key] {
-			continue
-		}
-		if micros, ok = p.time(m.value); ok {
+		if !notTimes[m.key] && p.time(m.value, e) {
 			p.timeKey = m.key
-			return micros, true
+			return true
 		}
 	}
-	return 0, false
+	return false
+}
+
+// untimed is why a line has no time, given what is under a usual key.
+func (p *parser) untimed(value, text string) string {
+	if _, err := strconv.ParseFloat(value, 64); err == nil {
+		return noSuchDay
+	}
+	m := members{text: text}
+	for m.next() {
+		if !notTimes[m.key] && p.undated(m.value) {
+			return noDate
+		}
+	}
+	return noTime
+}
+
+// undated tells whether a value is a time that lacks its date.
+func (p *parser) undated(value string) bool {
+	if len(value) > longestTime {
+		return false
+	}
+	text := unquote(value)
+	return slices.ContainsFunc(p.layouts, func(l layout) bool {
+		_, err := time.Parse(l.text, text)
+		return err == nil && !l.dated
+	})
 }

@@ -6,13 +6,16 @@ import "time"
 type parser struct {
 	clock    clock
 	timeKey  string // of JSON, where it is none of the usual
-	layout   int    // of JSON's time, the last that fitted
+	layouts  []layout
+	layout   int // of JSON's time, the last that fitted
 	duration durations
 
 	responses bool // the header of JSON's responses is asked for
 }
 
-func newParser(o *Options) parser { return parser{responses: o.Responses} }
+func newParser(o *Options) parser {
+	return parser{layouts: newLayouts(o.TimeLayouts), responses: o.Responses}
+}
 
 // parse reads a line into an empty entry. A reason tells that the line is malformed, and why.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
@@ -29,7 +32,7 @@ func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
 		format, reason = p.clf(text[start:], e)
 	}
 	if reason == "" && format != Other && !plausible(e.Time) {
-		return format, "a time before 1990 or after 2099"
+		return format, noSuchDay
 	}
 	return format, reason
 }

@@ -36,6 +36,10 @@ type Options struct {
 	// SkipHeaders leaves Entry.Header nil, which is faster where nobody looks at it.
 	SkipHeaders bool
 
+	// TimeLayouts are layouts of Go for times in JSON, or Caddy's names of them, that are tried before
+	// all others. They are the time_format of the configuration that wrote the log.
+	TimeLayouts []string
+
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }
@@ -119,6 +123,9 @@ func (r *Reader) hand(e *Entry) {
 	}
 	r.summary.Last = e.Time
 	r.clients.see(e)
+	if e.zoneless {
+		r.summary.Zoneless++
+	}
 	if !r.options.SkipHeaders {
 		r.headers.fill(e)
 	}

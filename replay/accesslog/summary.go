@@ -35,6 +35,10 @@ type Summary struct {
 	Late     int64
 	LatestBy time.Duration
 
+	// Zoneless is how many of them have a time that does not tell how far the clock was from UTC. It
+	// was taken for UTC, as Caddy writes it without time_local.
+	Zoneless int64
+
 	// NoClient is how many of them have no client.
 	NoClient int64
 

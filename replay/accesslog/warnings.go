@@ -33,6 +33,9 @@ func (s *Summary) Warnings(used ...string) []string {
 		warn("%d requests were further out of order than the window is long, by up to %s: they count at a later time",
 			s.Late, s.LatestBy.Round(time.Millisecond))
 	}
+	if s.Zoneless > 0 {
+		warn("%d requests have a time without a known zone: it is taken for UTC", s.Zoneless)
+	}
 	if s.NoClient > 0 {
 		warn("%d requests have no client: they count as one", s.NoClient)
 	}

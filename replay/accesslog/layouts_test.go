@@ -1,0 +1,101 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/logging"
+)
+
+func timedLine(at string) string {
+	return fmt.Sprintf(`{"when":%s,"request":{"client_ip":"1.2.3.4"},"size":1}`+"\n", at)
+}
+
+func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
+	t.Helper()
+	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts})
+}
+
+func TestReader_reads_the_time_formats_of_the_configuration_first(t *testing.T) {
+	for _, format := range []string{
+		"01/02/2006 15:04:05.000", "02/01/2006 15:04:05.000", "3:04:05.000PM 02-Jan-06", "2006-01-02T15:04:05.000 MST", "150405.000 20060102",
+		"unix_seconds_float", "unix_milli_float", "unix_nano", "iso8601", "rfc3339_nano", "wall_milli", "wall_nano",
+	} {
+		t.Run(format, func(t *testing.T) {
+			line := encode(t, logging.LogEncoderConfig{TimeFormat: format}, 1500*time.Millisecond)
+			entries, s := readTimed(t, line+line, "common_log", format)
+			if len(entries) != 2 || entries[0].Time != second || entries[1].Time != second {
+				t.Errorf("%s: %+v %v", line, entries, s.Malformed)
+			}
+		})
+	}
+}
+
+func TestReader_does_not_guess_which_is_the_day_and_which_the_month(t *testing.T) {
+	log := timedLine(`"06/15/2025 15:06:40"`) + timedLine(`"05/06/2025 15:06:40"`)
+	if entries, s := readTimed(t, log); len(entries) != 0 || s.Total().Malformed != 2 {
+		t.Errorf("guessed %+v", entries)
+	}
+	entries, _ := readTimed(t, timedLine(`"05/06/2025 15:06:40"`), "02/01/2006 15:04:05")
+	if want := time.Date(2025, 6, 5, 15, 6, 40, 0, time.UTC).UnixMicro(); len(entries) != 1 || entries[0].Time != want {
+		t.Errorf("got %+v, want the time %d", entries, want)
+	}
+}
+
+func TestReader_tells_why_a_time_cannot_be_read(t *testing.T) {
+	tests := []struct{ time, layout, want string }{
+		{`"06/15/2025 15:06:40"`, "", noTime},
+		{`"at noon"`, "", noTime},
+		{`null`, "", noTime},
+		{`"15:06:40.123"`, "", noDate},
+		{`"3:06PM"`, "", noDate},
+		{`"Jun 15 15:06:40.123"`, "", noDate},
+		{`"15h06 on a Sunday"`, "15h04 on a Monday", noDate},
+	}
+	for _, tt := range tests {
+		var layouts []string
+		if tt.layout != "" {
+			layouts = []string{tt.layout}
+		}
+		entries, s := readTimed(t, timedLine(tt.time), layouts...)
+		if len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != tt.want {
+			t.Errorf("%s: %+v %+v, want %s", tt.time, entries, s.Malformed, tt.want)
+		}
+	}
+	_, s := readText(t, `{"ts":17,"request":{"client_ip":"1.2.3.4"},"size":1}`)
+	if len(s.Malformed) != 1 || s.Malformed[0].Reason != noSuchDay {
+		t.Errorf("a time long ago: %+v", s.Malformed)
+	}
+}
+
+func TestSummary_warns_of_times_without_a_known_zone(t *testing.T) {
+	tests := []struct {
+		time, layout string
+		zoneless     int64
+	}{
+		{`"2025/06/15 15:06:40"`, "", 1},
+		{`"2025-06-15 15:06:40.123456 XYZ"`, "", 1},
+		{`"Sun, 15 Jun 2025 15:06:40 XYZ"`, "", 1},
+		{`"06/15/2025 15:06:40"`, "01/02/2006 15:04:05", 1},
+		{`"Sun, 15 Jun 2025 15:06:40 GMT"`, "", 0},
+		{`"2025-06-15 15:06:40 UTC"`, "", 0},
+		{`"2025-06-15 17:06:40 +0200 XYZ"`, "", 0},
+		{`"2025-06-15T15:06:40Z"`, "", 0},
+		{`"06/15/2025 17:06:40 +02:00"`, "01/02/2006 15:04:05 -07:00", 0},
+		{`1750000000`, "", 0},
+		{`"1750000000.5"`, "", 0},
+	}
+	for _, tt := range tests {
+		log := timedLine(tt.time) + clfLine(1, "a")
+		entries, s := readTimed(t, log, append([]string{"wall"}, tt.layout)...)
+		if len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless {
+			t.Errorf("%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
+		}
+		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 requests have a time without a known zone")
+		if warned != (tt.zoneless > 0) {
+			t.Errorf("%s: warnings are %q", tt.time, s.Warnings())
+		}
+	}
+}
