@@ -6,20 +6,43 @@ import (
 	"time"
 )
 
-// durations reads how long requests took. A log does not tell its duration_format: a text such as
-// 1.5ms names its unit, and a number with a fraction is in seconds, Caddy's default. Whole numbers
-// alone are milliseconds or nanoseconds: below [fewNanoseconds] the former, because hardly a
-// request takes less than 10 µs. The majority of the file's lines so far decides.
+// durations reads how long requests took. A text such as 1.5ms names its unit, and a number with a
+// fraction is in seconds, Caddy's default. Whole numbers alone are milliseconds or nanoseconds, which
+// the numbers of the file so far decide, unless the configuration has said it.
 type durations struct {
-	fractions bool // there was one, so that whole numbers are seconds too
-	few, many int  // whole numbers below fewNanoseconds, and others
+	named     time.Duration // the unit that the configuration names, 0 if none
+	fractions bool          // there was one, so that whole numbers are seconds too
+	certain   int           // numbers that can only be milliseconds, less those that can only be nanoseconds
+	likely    int           // the same of numbers that are but more likely the one
 }
 
-// fewNanoseconds are as milliseconds 10 s, as nanoseconds 10 µs.
-const fewNanoseconds = 10_000
+const (
+	// onlyMillis are the numbers below: no request takes less than a microsecond.
+	onlyMillis = 1000
+
+	// onlyNanos are the numbers from here on: as milliseconds 17 minutes. They do happen, but not to
+	// most requests.
+	onlyNanos = 1_000_000
+
+	// likelyNanos are the numbers between that are more likely nanoseconds: from 100 µs on, or 100 s.
+	likelyNanos = 100_000
+)
 
 // longestRequest is the longest duration that is believed; what is longer counts as 0.
 const longestRequest = 24 * time.Hour
+
+// newDurations takes the duration_format of the configuration, empty if it is not known.
+func newDurations(format string) durations {
+	switch format {
+	case "", "string":
+		return durations{}
+	case "ms", "milli", "millis":
+		return durations{named: time.Millisecond}
+	case "ns", "nano", "nanos":
+		return durations{named: time.Nanosecond}
+	}
+	return durations{named: time.Second} // whatever it says, as in Caddy
+}
 
 // read returns microseconds, 0 for what is no duration.
 func (d *durations) read(value string) int64 {
@@ -42,28 +65,45 @@ func (d *durations) parse(value string) time.Duration {
 		return took
 	}
 	n, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(n > 0 && n < 1e15) {
+	if err != nil || !(n >= 0 && n < 1e15) {
 		return 0
 	}
-	return time.Duration(min(n*float64(d.unit(value, n)), float64(2*longestRequest)))
+	d.learn(value, n)
+	return time.Duration(min(n*float64(d.unit()), float64(2*longestRequest)))
 }
 
-// unit learns from a number that is not 0 and tells what it counts.
-func (d *durations) unit(value string, n float64) time.Duration {
+func (d *durations) learn(value string, n float64) {
 	switch {
 	case d.fractions:
 	case strings.ContainsAny(value, ".eE"):
 		d.fractions = true
-	case n < fewNanoseconds:
-		d.few++
+	case n < onlyMillis:
+		d.certain++
+	case n >= onlyNanos:
+		d.certain--
+	case n < likelyNanos:
+		d.likely++
 	default:
-		d.many++
+		d.likely--
 	}
+}
+
+// unit is what numbers count. A fraction tells more than the configuration, which may be newer than
+// the log: Caddy writes it in seconds only.
+func (d *durations) unit() time.Duration {
 	switch {
 	case d.fractions:
 		return time.Second
-	case d.few >= d.many:
+	case d.named > 0:
+		return d.named
+	case d.certain > 0, d.certain == 0 && d.likely >= 0:
 		return time.Millisecond
 	}
 	return time.Nanosecond
+}
+
+// guessed tells that the numbers were taken for milliseconds and may well be nanoseconds: all requests
+// took seconds, or microseconds.
+func (d *durations) guessed() bool {
+	return !d.fractions && d.named == 0 && d.certain == 0 && d.likely > 0
 }

@@ -69,45 +69,6 @@ func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
 	}
 }
 
-func TestReader_reads_every_duration_format(t *testing.T) {
-	for _, format := range []string{"", "s", "ms", "ns", "string"} {
-		t.Run(format, func(t *testing.T) {
-			line := encode(t, logging.LogEncoderConfig{DurationFormat: format}, 1500*time.Millisecond)
-			entries, _ := readText(t, line)
-			if len(entries) != 1 || entries[0].Time != second {
-				t.Errorf("%s: %+v", line, entries)
-			}
-		})
-	}
-}
-
-func TestDurations_learn_their_unit_from_the_file(t *testing.T) {
-	tests := []struct {
-		name   string
-		values string
-		want   string // microseconds
-	}{
-		{"seconds", "0.25 1 2", "250000 1000000 2000000"},
-		{"milliseconds, one of them long", "5 7 60000", "5000 7000 60000000"},
-		{"nanoseconds, one of them short", "181000 5000000 900", "181 5000 0"},
-		{"text", `"1.5ms" "2s" "x"`, "1500 2000000 0"},
-		{"nonsense", "-1 null 1e300 [1] 80000000000000", "0 0 0 0 80000000000"},
-		{"longer than a day", "0.5 86401", "500000 0"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var d durations
-			var got []string
-			for value := range strings.FieldsSeq(tt.values) {
-				got = append(got, fmt.Sprint(d.read(value)))
-			}
-			if all := strings.Join(got, " "); all != tt.want {
-				t.Errorf("got %s, want %s", all, tt.want)
-			}
-		})
-	}
-}
-
 func TestReader_reads_a_line_of_Caddy(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
 	if len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1 {

@@ -14,7 +14,7 @@ type parser struct {
 }
 
 func newParser(o *Options) parser {
-	return parser{layouts: newLayouts(o.TimeLayouts), responses: o.Responses}
+	return parser{layouts: newLayouts(o.TimeLayouts), duration: newDurations(o.DurationFormat), responses: o.Responses}
 }
 
 // parse reads a line into an empty entry. A reason tells that the line is malformed, and why.

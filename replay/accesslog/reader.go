@@ -40,6 +40,10 @@ type Options struct {
 	// all others. They are the time_format of the configuration that wrote the log.
 	TimeLayouts []string
 
+	// DurationFormat is the duration_format of the configuration that wrote the log. Without it whole
+	// numbers are taken for milliseconds or nanoseconds, whichever they look like.
+	DurationFormat string
+
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }

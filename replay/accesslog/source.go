@@ -95,6 +95,7 @@ func (s *source) step() {
 		return
 	}
 	s.report.Formats[format]++
+	s.report.GuessedDurations = s.parser.duration.guessed()
 	if format == Other {
 		return
 	}

@@ -80,6 +80,10 @@ type FileReport struct {
 	// Formats is the number of the other lines by their [Format].
 	Formats [formats]int64
 
+	// GuessedDurations tells that its durations are whole numbers that were taken for milliseconds and
+	// may as well be nanoseconds. The requests arrived so much before the time of their line.
+	GuessedDurations bool
+
 	// Err is why the file was not read to its end: it is cut off, damaged or no log. What was read
 	// before counts.
 	Err error

@@ -33,6 +33,12 @@ func (s *Summary) Warnings(used ...string) []string {
 		warn("%d requests were further out of order than the window is long, by up to %s: they count at a later time",
 			s.Late, s.LatestBy.Round(time.Millisecond))
 	}
+	for i := range s.Files {
+		if f := &s.Files[i]; f.GuessedDurations {
+			warn("%s: durations are taken for milliseconds and may be nanoseconds; the configuration that wrote the log would tell its duration_format",
+				Printable(f.Name, 200))
+		}
+	}
 	if s.Zoneless > 0 {
 		warn("%d requests have a time without a known zone: it is taken for UTC", s.Zoneless)
 	}
