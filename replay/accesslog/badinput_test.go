@@ -126,21 +126,46 @@ func TestReader_shows_the_first_malformed_lines_and_no_escapes(t *testing.T) {
 
 func TestReader_warns_where_clients_fold_into_one(t *testing.T) {
 	tests := []struct {
-		name, client, want string
+		name, line, want string
 	}{
-		{"redacted", "REDACTED", "client_ip is redacted in 150 requests"},
-		{"missing", "", "150 requests have no client"},
-		{"masked", "10.1.2.0", "as if masked"},
-		{"masked, IPv6", "2001:db8::", "as if masked"},
+		{"redacted", alone("REDACTED"), "client_ip is redacted in 150 requests"},
+		{"missing", alone(""), "150 requests have no client"},
+		{"masked", alone("10.1.2.0"), "as if masked"},
+		{"masked, IPv6", alone("2001:db8::"), "as if masked"},
+		{"replaced by a word", alone("XXX"), "all requests have the client XXX,"},
+		{"replaced by a dash", alone("-"), "all requests have the client -,"},
+		{"replaced by a word, Common Log Format", clfLine(1, "anonymous"), "all requests have the client anonymous,"},
+		{"no client_ip", strings.ReplaceAll(caddyLine("1750000000.5", ""), `"client_ip":"",`, ""), "150 requests tell no client_ip"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			line := strings.ReplaceAll(caddyLine("1750000000.5", tt.client), `"remote_ip":"10.0.0.1",`, "")
-			_, s := readText(t, strings.Repeat(line, 150))
-			if all := strings.Join(s.Warnings(), "\n"); !strings.Contains(all, tt.want) {
-				t.Errorf("warnings are %s", all)
+			_, s := readText(t, strings.Repeat(tt.line, 150))
+			if got := s.Warnings(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
+				t.Errorf("warnings are %q", got)
 			}
 		})
+	}
+}
+
+// alone is a line of a client without a peer.
+func alone(client string) string {
+	return strings.ReplaceAll(caddyLine("1750000000.5", client), `"remote_ip":"10.0.0.1",`, "")
+}
+
+func TestReader_does_not_warn_of_a_single_client(t *testing.T) {
+	for name, log := range map[string]string{
+		"an address":            strings.Repeat(alone("10.1.2.3"), 150),
+		"an address of IPv6":    strings.Repeat(alone("fe80::1%eth0"), 150),
+		"an address and a port": strings.Repeat(alone("10.1.2.3:80"), 150),
+		"a host":                strings.Repeat(clfLine(1, "proxy.example.com"), 150),
+		"this host":             strings.Repeat(clfLine(1, "localhost"), 150),
+		"words, too few":        strings.Repeat(alone("XXX"), 99),
+		"words, and another":    strings.Repeat(alone("XXX"), 150) + alone("YYY"),
+		"no client_ip, in CLF":  strings.Repeat(clfLine(1, "10.1.2.3"), 150),
+	} {
+		if _, s := readText(t, log); len(s.Warnings()) > 0 {
+			t.Errorf("%s: warnings are %q", name, s.Warnings())
+		}
 	}
 }
 

@@ -59,6 +59,7 @@ type Entry struct {
 	agent    string
 	response string // the response's header as JSON
 	bytes    int    // of the text that the entry keeps in memory
+	peer     bool   // Client is Remote, because the log does not tell it
 	zoneless bool   // its time does not tell how far the clock was from UTC
 }
 

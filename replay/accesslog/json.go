@@ -30,7 +30,7 @@ func (p *parser) json(text string, e *Entry) (Format, string) {
 		return Other, ""
 	}
 	if e.Client == "" {
-		e.Client = e.Remote
+		e.Client, e.peer = e.Remote, true
 	}
 	if !p.time(found.time, e) && !p.findTime(text, e) {
 		return CaddyJSON, p.untimed(found.time, text)

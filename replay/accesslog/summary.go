@@ -42,6 +42,14 @@ type Summary struct {
 	// NoClient is how many of them have no client.
 	NoClient int64
 
+	// PeerClients is how many of them have no client_ip in their line of JSON, so that the peer of the
+	// connection counts as the client.
+	PeerClients int64
+
+	// ClientWord is the only client of at least 100 requests if it is neither an address nor the full
+	// name of a host, but a word that may stand for any client.
+	ClientWord string
+
 	// MaskedClients tells that all addresses of clients end in zeros, as a filter such as ip_mask
 	// leaves them, so that many clients are one.
 	MaskedClients bool
@@ -93,7 +101,8 @@ type FileReport struct {
 // lines already.
 func (r *Reader) Summary() Summary {
 	s := r.summary
-	s.NoClient, s.MaskedClients = r.clients.missing, r.clients.masked()
+	s.NoClient, s.PeerClients = r.clients.missing, r.clients.peers
+	s.ClientWord, s.MaskedClients = r.clients.word(), r.clients.masked()
 	s.Malformed, s.Files, s.Redacted = slices.Clone(s.Malformed), slices.Clone(s.Files), maps.Clone(s.Redacted)
 	return s
 }

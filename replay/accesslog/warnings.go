@@ -45,6 +45,13 @@ func (s *Summary) Warnings(used ...string) []string {
 	if s.NoClient > 0 {
 		warn("%d requests have no client: they count as one", s.NoClient)
 	}
+	if s.PeerClients > 0 {
+		warn("%d requests tell no client_ip: the peer of the connection counts as the client, which is a proxy where there is one", s.PeerClients)
+	}
+	if s.ClientWord != "" {
+		warn("all requests have the client %s, which is no address: if it stands for many clients, they count as one",
+			Printable(s.ClientWord, 60))
+	}
 	if s.MaskedClients {
 		warn("all addresses end in zeros, as if masked: clients with similar addresses count as one")
 	}
