@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -57,8 +58,8 @@ func TestReader_reports_bad_files(t *testing.T) {
 				if total := s.Total(); total.Lines != total.Malformed+s.Entries+total.Formats[Other] || total.Lines > 2*hopeless {
 					t.Errorf("lines do not add up: %+v", total)
 				}
-				if s.Entries == 0 && len(s.Warnings()) == 0 {
-					t.Error("no warning")
+				if len(s.Warnings()) > 0 {
+					t.Errorf("told twice: %q", s.Warnings())
 				}
 			}
 		})
@@ -93,7 +94,7 @@ func TestReader_skips_lines_that_are_too_long(t *testing.T) {
 		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
 	entries, s := readText(t, log)
 	if len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5 {
-		t.Fatalf("%d entries, %v", len(entries), s.Warnings())
+		t.Fatalf("%d entries, %v", len(entries), s.Malformed)
 	}
 	if s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB") {
 		t.Errorf("%+v", s.Total())
@@ -117,10 +118,35 @@ func TestReader_shows_the_first_malformed_lines_and_no_escapes(t *testing.T) {
 			t.Errorf("%d characters", utf8.RuneCountInString(m.Text))
 		}
 	}
+	if got := s.Warnings(); len(got) > 0 {
+		t.Errorf("told twice: %q", got)
+	}
+}
+
+func TestSummary_warns_without_escapes_of_the_log(t *testing.T) {
+	const hostile = "\x1b[31m\u202e\n\a"
+	line := strings.Replace(caddyLine("1750000000.5", "client"), `"client_ip":"client"`, `"client_ip":"\u001b[31m\u202e\n\u0007"`, 1)
+	line = strings.Replace(line, `"duration":0.5`, `"duration":12000`, 1)
+	name := writeFile(t, hostile, []byte(strings.Repeat(line, 150)))
+	entries, s := readAll(t, Options{Files: []string{name}})
+	if len(entries) != 150 || entries[0].Client != hostile || len(s.Warnings()) != 2 {
+		t.Fatalf("%d entries, warnings are %q", len(entries), s.Warnings())
+	}
 	for _, warning := range s.Warnings() {
-		if strings.ContainsAny(warning, "\x1b\a\n\u202e") {
+		if strings.ContainsAny(warning, hostile[:1]+hostile[5:]) {
 			t.Errorf("acts on a terminal: %q", warning)
 		}
+	}
+}
+
+func TestSummary_does_not_warn_of_what_it_tells_itself(t *testing.T) {
+	log := clfLine(9, "a") + clfLine(1, "a") + clfLine(2, "a") + "malformed\n" + clfLine(3, "a")
+	_, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}, Window: 1})
+	if s.Late != 3 || s.LatestBy != 8*time.Second || len(s.Malformed) != 1 || s.Files[0].Err == nil {
+		t.Errorf("%+v", s)
+	}
+	if got := s.Warnings(); len(got) > 0 {
+		t.Errorf("told twice: %q", got)
 	}
 }
 

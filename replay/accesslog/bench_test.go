@@ -58,7 +58,7 @@ func benchmarkRead(b *testing.B, text string, skipHeaders bool) {
 		}
 		if _, err := r.Next(); errors.Is(err, io.EOF) {
 			if s := r.Summary(); s.Total().Malformed > 0 {
-				b.Fatal(s.Warnings())
+				b.Fatal(s.Malformed)
 			}
 			r = nil
 		}

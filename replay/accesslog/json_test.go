@@ -57,7 +57,7 @@ func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
 				line := encode(t, c, 1500*time.Millisecond)
 				entries, s := readText(t, line+line)
 				if len(entries) != 2 {
-					t.Fatalf("%s: %v", line, s.Warnings())
+					t.Fatalf("%s: %v", line, s.Malformed)
 				}
 				for _, e := range entries {
 					if e.Time != second-lost {
@@ -72,7 +72,7 @@ func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
 func TestReader_reads_a_line_of_Caddy(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
 	if len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1 {
-		t.Fatalf("%v", s.Warnings())
+		t.Fatalf("%v", s.Malformed)
 	}
 	e := entries[0]
 	want := Entry{Time: second, Client: "2001:db8::1", Remote: "10.0.0.1", Method: "GET", Host: "example.com",
@@ -101,7 +101,7 @@ func TestReader_takes_renamed_and_flattened_keys(t *testing.T) {
 	} {
 		entries, s := readText(t, line)
 		if len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4" {
-			t.Errorf("%s: %+v %v", name, entries, s.Warnings())
+			t.Errorf("%s: %+v %v", name, entries, s.Malformed)
 		}
 	}
 }

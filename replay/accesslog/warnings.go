@@ -5,34 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Warnings tells an operator, in a sentence each, what may make decisions on the log different from
-// those on the traffic. They are fit for a terminal. Of headers and user_id, which are redacted in
-// almost any log, only those are told that are used: names as in Redacted, from which keys are made.
+// those on the traffic, beside what was not read or came late: that stands in the summary itself. They
+// are fit for a terminal. Of headers and user_id, which are redacted in almost any log, only those are
+// told that are used: names as in Redacted, from which keys are made.
 func (s *Summary) Warnings(used ...string) []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	for i := range s.Files {
-		if f := &s.Files[i]; f.Err != nil {
-			warn("%s: %s; what was read before counts", Printable(f.Name, 200), Printable(f.Err.Error(), 200))
-		}
-	}
-	total := s.Total()
-	if total.Malformed > 0 {
-		warn("%d of %d lines are malformed", total.Malformed, total.Lines)
-	}
-	for _, m := range s.Malformed {
-		warn("%s: %s: %s", m.Line, m.Reason, m.Text)
-	}
-	if s.Entries == 0 {
-		warn("there is no request in the log")
-	}
-	if s.Late > 0 {
-		warn("%d requests were further out of order than the window is long, by up to %s: they count at a later time",
-			s.Late, s.LatestBy.Round(time.Millisecond))
-	}
 	for i := range s.Files {
 		if f := &s.Files[i]; f.GuessedDurations {
 			warn("%s: durations are taken for milliseconds and may be nanoseconds; the configuration that wrote the log would tell its duration_format",
