@@ -24,8 +24,9 @@ const (
 	// most requests.
 	onlyNanos = 1_000_000
 
-	// likelyNanos are the numbers between that are more likely nanoseconds: from 100 µs on, or 100 s.
-	likelyNanos = 100_000
+	// likelyNanos are the numbers between that are more likely nanoseconds. Long polls end within a
+	// minute, and hardly a request takes less than 65 µs.
+	likelyNanos = 65_000
 )
 
 // longestRequest is the longest duration that is believed; what is longer counts as 0.
@@ -96,13 +97,13 @@ func (d *durations) unit() time.Duration {
 		return time.Second
 	case d.named > 0:
 		return d.named
-	case d.certain > 0, d.certain == 0 && d.likely >= 0:
+	case d.certain > 0, d.guessed():
 		return time.Millisecond
 	}
 	return time.Nanosecond
 }
 
-// guessed tells that the numbers were taken for milliseconds and may well be nanoseconds: all requests
+// guessed tells that the numbers are taken for milliseconds and may well be nanoseconds: all requests
 // took seconds, or microseconds.
 func (d *durations) guessed() bool {
 	return !d.fractions && d.named == 0 && d.certain == 0 && d.likely > 0
