@@ -18,8 +18,11 @@ func FuzzLine(f *testing.F) {
 	} {
 		f.Add(line)
 	}
+	for _, line := range []string{responseLine, timedLine(`"06/15/2025 15:06:40"`), timedLine(`"15:06:40"`)} {
+		f.Add(line)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p := newParser(&Options{})
+		p := newParser(&Options{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true})
 		var h headers
 		for range 2 {
 			e := &Entry{}
@@ -37,6 +40,9 @@ func FuzzLine(f *testing.F) {
 				t.Fatalf("%+v", e)
 			}
 			h.fill(e)
+			if e.ResponseHeader() == nil {
+				t.Fatal("no header of the response")
+			}
 			s := Summary{Redacted: map[string]int64{}}
 			s.countRedacted(e)
 			var c clients

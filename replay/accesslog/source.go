@@ -47,6 +47,7 @@ func (s *source) open(file io.ReadCloser, counted io.Reader) {
 // fail ends the source; what it has in its window stays.
 func (s *source) fail(err error) {
 	s.done = true
+	s.report.GuessedDurations = s.parser.duration.guessed()
 	if errors.Is(err, io.EOF) {
 		return
 	}
@@ -95,7 +96,6 @@ func (s *source) step() {
 		return
 	}
 	s.report.Formats[format]++
-	s.report.GuessedDurations = s.parser.duration.guessed()
 	if format == Other {
 		return
 	}
