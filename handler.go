@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -150,11 +151,19 @@ func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key 
 func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
 	for i := range checks {
 		if checks[i].Key == check.Key && checks[i].Policy.ID() == check.Policy.ID() {
-			checks[i].Weight += check.Weight
+			checks[i].Weight = addWeights(checks[i].Weight, check.Weight)
 			return checks
 		}
 	}
 	return append(checks, check)
+}
+
+// addWeights is the sum of two weights, or the largest that there is: clients may name any number.
+func addWeights(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // count counts what was decided: for a denial only the policies that denied, for anything else all.

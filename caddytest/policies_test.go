@@ -172,3 +172,33 @@ func TestLog_keys_shows_keys_only_where_it_is_set(t *testing.T) {
 		})
 	}
 }
+
+// TestWeights_that_clients_name_add_up_to_a_denial has two blocks of one policy, of which one weighs
+// what the client says.
+func TestWeights_that_clients_name_add_up_to_a_denial(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, source string) {
+		n := start(t, config(option, `redis_ratelimit {
+			policy stat {
+				key same
+				limit 5
+				window 24h
+			}
+			policy stat {
+				key same
+				limit 5
+				window 24h
+				weight {header.X-Batch-Size} 1
+			}
+		}`+tell))
+		for _, weight := range []string{"9223372036854775807", "9223372036854775806", "9223372036854775808", "5"} {
+			a := n.get(t, "/", "X-Batch-Size: "+weight)
+			if weight == "9223372036854775808" { // is no number here, so that the fallback counts
+				checkAdmitted(t, a, source)
+				checkShare(t, a, 5, 3)
+			} else if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "" {
+				t.Errorf("weight %s: got %v; want it denied for good", weight, a)
+			}
+		}
+		checkShare(t, n.get(t, "/"), 5, 1)
+	})
+}
