@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -81,8 +82,11 @@ func (p *Policy) parseCharge() (charge, error) {
 		return charge{}, fmt.Errorf("charge %d: use a whole number from 0 to 2^52", p.Charge)
 	case p.ChargeFrom == "" && p.Charge != 0:
 		return charge{}, fmt.Errorf("charge %d: say in charge_from what is charged; to charge a number known beforehand use weight", p.Charge)
-	case p.ChargeFrom == chargeResponseBytes || p.ChargeFrom == "":
+	case p.ChargeFrom == "" || p.ChargeFrom == chargeResponseBytes && p.Charge == 0:
 		return charge{from: p.ChargeFrom}, nil
+	}
+	if strings.Trim(p.ChargeFrom, "{}") == chargeResponseBytes {
+		return charge{}, fmt.Errorf("charge %s %d: %s is always known and takes no fallback; write it without braces and number", p.ChargeFrom, p.Charge, chargeResponseBytes)
 	}
 	name, err := parseSource("charge", p.ChargeFrom)
 	return charge{from: name, fallback: p.Charge}, err
