@@ -45,11 +45,12 @@ func (d *decision) setHeaders(header http.Header) {
 // ownHeaders are those that scripts of other origins may read where they may read the answer.
 var ownHeaders = []string{headerLimit, headerRemaining, headerReset, headerIETFPolicy, headerIETF, "Retry-After"}
 
-// expose lets scripts of other origins read the headers that are there.
+// expose lets scripts of other origins read the headers that are there. To browsers * is all of them,
+// but where the answer is for requests with credentials it is the name of a header.
 func expose(header http.Header) {
 	const name = "Access-Control-Expose-Headers"
 	exposed := strings.Join(header[name], ", ")
-	if strings.TrimSpace(exposed) == "*" {
+	if strings.TrimSpace(exposed) == "*" && header.Get("Access-Control-Allow-Credentials") != "true" {
 		return
 	}
 	known := strings.ToLower(exposed)

@@ -188,3 +188,20 @@ func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
 		t.Errorf("the connection echoes %q, error %v", echo, err)
 	}
 }
+
+func TestExposed_headers_are_named_where_credentials_make_the_star_a_name(t *testing.T) {
+	for _, test := range []struct{ credentials, exposed, want string }{
+		{"", "*", "*"},
+		{"false", "*", "*"},
+		{"true", "*", "*, " + headerLimit},
+		{"true", "X-Other, x-ratelimit-limit", "X-Other, x-ratelimit-limit"},
+	} {
+		header := http.Header{headerLimit: {"10"}}
+		header.Set("Access-Control-Allow-Credentials", test.credentials)
+		header.Set("Access-Control-Expose-Headers", test.exposed)
+		expose(header)
+		if got := header.Get("Access-Control-Expose-Headers"); got != test.want {
+			t.Errorf("with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
+		}
+	}
+}
