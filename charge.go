@@ -2,9 +2,11 @@ package redisratelimit
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -25,31 +27,41 @@ type debt struct {
 }
 
 // owe notes what the checks of an allowed request will owe.
-func (h *Handler) owe(d *decision, checks []limiter.Check, source limiter.Source) {
+func (h *Handler) owe(p *passage, checks []limiter.Check, source limiter.Source) {
 	if !h.charges {
 		return
 	}
 	for i := range checks {
 		rule := h.ruleOf(checks[i].Policy)
 		if rule.charge.from != "" && checks[i].Result.Passes() {
-			d.debts = append(d.debts, debt{check: checks[i], handler: h, rule: rule, source: source})
+			p.debts = append(p.debts, debt{check: checks[i], handler: h, rule: rule, source: source})
 		}
 	}
 }
 
 // pay charges what the request owes, unless a handler further in denied it: a denied request pays
 // nowhere.
-func (d *decision) pay(repl *caddy.Replacer, responseBytes int64) {
-	debts := d.debts
-	d.debts = nil
-	if d.outcome == outcomeDenied || d.outcome == outcomeFailedClosed {
+func (p *passage) pay() {
+	if p.decision.outcome == outcomeDenied || p.decision.outcome == outcomeFailedClosed {
 		return
 	}
-	for i := range debts {
-		debt := &debts[i]
+	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	responseBytes := p.bytes
+	if isHead(p.request) {
+		responseBytes = 0
+	}
+	for i := range p.debts {
+		debt := &p.debts[i]
 		debt.check.Weight = debt.amount(repl, responseBytes)
 		debt.handler.app.guard.Charge([]limiter.Check{debt.check}, debt.source)
 	}
+}
+
+// isHead tells whether the client asked for the header alone. No body is sent to it then, though
+// handlers may write one.
+func isHead(r *http.Request) bool {
+	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	return ok && original.Method == http.MethodHead
 }
 
 // amount is how many units are owed. Nobody earns units by naming a number below zero.

@@ -17,15 +17,14 @@ type reservation struct {
 	check  limiter.Check
 	guard  *limiter.Guard
 	source limiter.Source
-	counts *caddyhttp.ResponseMatcher
+	rule   *rule
 }
 
 // reserve notes the charges of a decision that depend on the response.
-func (h *Handler) reserve(d *decision, checks []limiter.Check, source limiter.Source) {
+func (h *Handler) reserve(p *passage, checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
 		if checks[i].Reserve && checks[i].Result.Passes() {
-			counts := h.ruleOf(checks[i].Policy).countIf
-			d.reserved = append(d.reserved, reservation{check: checks[i], guard: h.app.guard, source: source, counts: counts})
+			p.reserved = append(p.reserved, reservation{check: checks[i], guard: h.app.guard, source: source, rule: h.ruleOf(checks[i].Policy)})
 		}
 	}
 }
@@ -40,27 +39,30 @@ func (h *Handler) ruleOf(p *limiter.Policy) *rule {
 	return nil
 }
 
-// respond decides, by the response that goes out, which reserved charges stay. All do where the
+// settle decides, by the response that goes out, which reserved charges stay. All do where the
 // client has gone: it must not get them back by leaving.
-func (d *decision) respond(r *http.Request, status int, header http.Header) {
-	if len(d.reserved) > 0 && (status == statusClientGone || r.Context().Err() != nil) {
-		d.reserved = nil
+func (p *passage) settle(status int, header http.Header) {
+	reserved := p.reserved
+	p.reserved = nil
+	if len(reserved) == 0 || p.request.Context().Err() != nil {
+		return
 	}
-	for i := range d.reserved {
-		r := &d.reserved[i]
-		if r.counts.Match(status, header) {
+	for i := range reserved {
+		r := &reserved[i]
+		if r.rule.countIf.Match(status, header) {
 			continue
 		}
 		r.guard.GiveBack([]limiter.Check{r.check}, r.source)
-		d.restore(&r.check)
+		if !r.rule.dryRun {
+			p.decision.restore(&r.check)
+		}
 	}
-	d.reserved = nil
 }
 
-// end decides which reserved charges stay where the handlers end without a response. What the
-// client could bring about stays: leaving, or breaking what is behind the handlers.
-func (d *decision) end(r *http.Request, header http.Header, err error) {
-	if len(d.reserved) == 0 {
+// settleUnanswered decides which reserved charges stay where the handlers end without a response.
+// What the client could bring about stays: leaving, or breaking what is behind the handlers.
+func (p *passage) settleUnanswered(err error) {
+	if len(p.reserved) == 0 {
 		return
 	}
 	status := http.StatusOK // what net/http makes of it
@@ -70,23 +72,10 @@ func (d *decision) end(r *http.Request, header http.Header, err error) {
 			status = coded.StatusCode
 		}
 	}
-	if status >= http.StatusInternalServerError {
-		d.reserved = nil
+	if status >= statusClientGone {
+		p.reserved = nil
 	}
-	d.respond(r, status, header)
-}
-
-// restore puts a charge that was given back to what headers show.
-func (d *decision) restore(c *limiter.Check) {
-	shown := []*limiter.Check{&d.binding, &d.shown}
-	for i := range d.items {
-		shown = append(shown, &d.items[i])
-	}
-	for _, s := range shown {
-		if s.Policy == c.Policy && s.Key == c.Key {
-			s.Result.Remaining = min(s.Policy.Capacity(), s.Result.Remaining+c.Weight)
-		}
-	}
+	p.settle(status, p.Header())
 }
 
 // checkRepeated refuses a policy that stands several times in a handler, where one of them depends on

@@ -32,21 +32,15 @@ const (
 // decision is what all handlers that a request met have decided about it. It lives as long as the
 // request.
 type decision struct {
-	outcome  outcome
-	source   limiter.Source
-	binding  limiter.Check   // the check that binds, over all handlers; no policy: none was decided
-	shown    limiter.Check   // the one of those that X-RateLimit headers may show
-	resetAt  int64           // when its share is as good as new: Unix seconds by this node's clock, rounded up
-	items    []limiter.Check // what RateLimit headers show
-	reserved []reservation   // charges that depend on the response
-	debts    []debt          // charges that are made after the response
-	dryRun   []string        // the dry-run policies that would have denied
-	values   [3]string       // of the headers
-	serving  bool            // a handler further out writes the headers
-
-	// What the request needs besides, so that it costs one allocation.
-	writer headerWriter
-	space  [2]limiter.Check
+	outcome outcome
+	source  limiter.Source
+	shares  []share   // that were decided, in the order that they were met in
+	binding *share    // the one of them that binds; nil: none was decided
+	shown   *share    // the one that binds of those that X-RateLimit headers may show
+	dryRun  []string  // the dry-run policies that would have denied
+	values  [3]string // of the headers
+	serving bool      // a handler sees to the response and sets the headers
+	space   [6]share  // where shares are, for as long as there is room
 }
 
 // decisionVar is the request variable that handlers of one request find the decision in.
@@ -64,29 +58,25 @@ func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
 	return d
 }
 
+// String is the outcome alone. Requests' variables can be written to logs, where clients' keys must
+// not get.
+func (d *decision) String() string { return string(d.outcome) }
+
 // add merges what one more handler decided. A denial ends the request, so that the last word is
 // the outcome; the headers speak for the policy that binds most over all.
 func (d *decision) add(checks []limiter.Check, source limiter.Source, f formats) {
-	binding := checks[limiter.Binding(checks)]
 	d.outcome, d.source = outcomeAllowed, source
-	if !binding.Result.Passes() {
+	if !limiter.Allowed(checks) {
 		d.outcome = outcomeDenied
 	}
-	if f.ietf {
-		d.items = append(d.items, checks...)
+	if d.shares == nil {
+		d.shares = d.space[:0]
 	}
-	if bindsOver(&binding, &d.binding) {
-		d.binding = binding
+	now := time.Now()
+	for i := range checks {
+		d.learn(&checks[i], f, now)
 	}
-	if f.xRateLimit && bindsOver(&binding, &d.shown) {
-		d.shown = binding
-		d.resetAt = ceilSeconds(time.Duration(time.Now().UnixNano()) + binding.Result.ResetAfter)
-	}
-}
-
-// bindsOver tells whether a check binds more tightly than what an earlier handler decided, if one did.
-func bindsOver(check, earlier *limiter.Check) bool {
-	return earlier.Policy == nil || limiter.Binding([]limiter.Check{*earlier, *check}) == 1
+	d.bind()
 }
 
 // fail records that this handler's policies could not be decided.
@@ -105,7 +95,7 @@ func (d *decision) log(r *http.Request) {
 	if len(d.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
-	if d.binding.Policy != nil {
+	if d.binding != nil {
 		fields.Set(zap.String("ratelimit_policy", d.binding.Policy.Name()))
 	}
 }
@@ -128,7 +118,7 @@ func (d *decision) placeholder(name string) (any, bool) {
 	case "dry_run":
 		return d.dryRunText(), true
 	}
-	if d.binding.Policy == nil {
+	if d.binding == nil {
 		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
 	}
 	switch name {

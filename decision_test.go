@@ -1,12 +1,14 @@
 package redisratelimit
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -39,6 +41,24 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 	later := fetch(t, server.URL).Header.Get("reset_after")
 	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
 		t.Errorf("after a second request {%sreset_after} is %q, want a bit less than 3600", placeholderPrefix, later)
+	}
+}
+
+// TestDecision_writes_its_outcome_alone asks for the variable that handlers keep it in, as whoever
+// writes logs may.
+func TestDecision_writes_its_outcome_alone(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) error {
+		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		value, _ := repl.GetString("http.vars." + decisionVar)
+		w.Header().Set("Placeholder", value)
+		w.Header().Set("Format", fmt.Sprintf("%+v", caddyhttp.GetVar(r.Context(), decisionVar)))
+		return nil
+	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
+	header := fetch(t, server.URL).Header
+	for _, name := range []string{"Placeholder", "Format"} {
+		if got := header.Get(name); got != "allowed" {
+			t.Errorf("%s: got %q, want allowed", name, got)
+		}
 	}
 }
 

@@ -13,21 +13,19 @@ import (
 // deny answers a denied request: by Caddy's error routes, or, where nobody has any, with what Caddy
 // would answer without them. Returning an error has Caddy describe the whole request for its error
 // log first, even if that is off: a quarter of a flood's throughput.
-func (h *Handler) deny(w http.ResponseWriter, r *http.Request, d *decision, checks []limiter.Check) error {
+func (h *Handler) deny(w http.ResponseWriter, p *passage, checks []limiter.Check) error {
 	denier := &checks[limiter.Binding(checks)]
 	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
 		c.Write(h.describe(denier)...)
 	}
-	h.herald.denied(denier, d.source, h.LogKeys)
+	h.herald.denied(denier, p.decision.source, h.LogKeys)
 	h.refuse(w.Header(), denier.Result.RetryAfter)
-	if !d.serving { // else whoever wraps the response sees to it
-		d.respond(r, h.Status, w.Header())
-	}
-	d.setHeaders(w.Header())
+	p.settle(h.Status, w.Header())
+	p.decision.setHeaders(w.Header())
 	if h.ProblemDetails {
 		return quotaExceeded(h.Status, violated(checks)).write(w)
 	}
-	if h.unheard && !hasErrorRoutes(r) {
+	if h.unheard && !hasErrorRoutes(p.request) {
 		w.WriteHeader(h.Status)
 		return nil
 	}

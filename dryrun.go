@@ -38,12 +38,12 @@ func (h *Handler) start(r *http.Request, checks []limiter.Check) *dryRun {
 }
 
 // end waits for the checks, counts them and notes those that would have denied.
-func (h *Handler) end(d *dryRun, r *http.Request, repl *caddy.Replacer) {
+func (h *Handler) end(d *dryRun, p *passage, repl *caddy.Replacer) {
 	if d == nil {
 		return
 	}
 	d.running.Wait()
-	joined := new(decision).join(r, repl)
+	joined := p.join(repl)
 	for i := range d.checks {
 		check := &d.checks[i]
 		if d.sources[i] == "" {
@@ -57,8 +57,8 @@ func (h *Handler) end(d *dryRun, r *http.Request, repl *caddy.Replacer) {
 				c.Write(h.describe(check)...)
 			}
 		}
-		h.reserve(joined, d.checks[i:i+1], d.sources[i])
-		h.owe(joined, d.checks[i:i+1], d.sources[i])
+		h.reserve(p, d.checks[i:i+1], d.sources[i])
+		h.owe(p, d.checks[i:i+1], d.sources[i])
 		h.count(d.checks[i:i+1], would, d.sources[i])
 	}
 	if joined.outcome == "" {

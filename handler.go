@@ -27,54 +27,53 @@ const statusClientGone = 499
 // handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	d := new(decision)
+	p := &passage{request: r}
 	if h.isExempt(r) {
-		d = d.join(r, repl)
+		d := p.join(repl)
 		d.outcome, d.source = outcomeExempt, ""
 		d.log(r)
-		return d.serve(w, r, next)
+		return p.serve(w, next)
 	}
-	checks, dry, err := h.checks(d.space[:0], r, repl)
+	checks, dry, err := h.checks(p.checks[:0], r, repl)
 	if err != nil {
 		return err
 	}
 	dryRun := h.start(r, dry)
 	if len(checks) == 0 {
-		return h.serveDry(w, r, next, repl, dryRun)
+		return h.serveDry(w, p, next, repl, dryRun)
 	}
 	start := time.Now()
 	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
-	h.end(dryRun, r, repl)
+	h.end(dryRun, p, repl)
+	d := p.join(repl)
 	if err != nil {
-		return h.undecided(w, r, next, d.join(r, repl), checks, err)
+		return h.undecided(w, p, next, checks, err)
 	}
 	if source == limiter.SourceMemory {
 		memorySeconds.Observe(time.Since(start).Seconds())
 	}
-	d = d.join(r, repl)
 	d.add(checks, source, h.formats)
 	h.count(checks, d.outcome, source)
 	d.log(r)
 	if d.outcome == outcomeDenied {
-		return h.deny(w, r, d, checks)
+		return h.deny(w, p, checks)
 	}
-	h.reserve(d, checks, source)
-	h.owe(d, checks, source)
+	h.reserve(p, checks, source)
+	h.owe(p, checks, source)
 	if err := h.wait(r, checks); err != nil {
 		return err
 	}
-	return d.serve(w, r, next)
+	return p.serve(w, next)
 }
 
 // serveDry serves a request that no policy limits, only perhaps pretends to.
-func (h *Handler) serveDry(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, repl *caddy.Replacer, dry *dryRun) error {
+func (h *Handler) serveDry(w http.ResponseWriter, p *passage, next caddyhttp.Handler, repl *caddy.Replacer, dry *dryRun) error {
 	if dry == nil {
-		return next.ServeHTTP(w, r)
+		return next.ServeHTTP(w, p.request)
 	}
-	h.end(dry, r, repl)
-	d := new(decision).join(r, repl)
-	d.log(r)
-	return d.serve(w, r, next)
+	h.end(dry, p, repl)
+	p.decision.log(p.request)
+	return p.serve(w, next)
 }
 
 // wait holds an allowed request until it is its turn.
@@ -181,18 +180,20 @@ func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
 }
 
 // undecided does what the fail mode says with a request that nobody decided.
-func (h *Handler) undecided(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, d *decision, checks []limiter.Check, err error) error {
+func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Handler, checks []limiter.Check, err error) error {
+	r, d := p.request, p.decision
 	if !errors.Is(err, limiter.ErrUndecided) {
+		status := statusClientGone
 		if errors.Is(err, context.DeadlineExceeded) {
-			return caddyhttp.HandlerError{StatusCode: http.StatusGatewayTimeout, Err: err}
+			status = http.StatusGatewayTimeout
 		}
-		return caddyhttp.HandlerError{StatusCode: statusClientGone, Err: err}
+		return caddyhttp.HandlerError{StatusCode: status, Err: err}
 	}
 	if h.FailMode == limiter.FailOpen {
 		d.fail(outcomeFailedOpen)
 		h.count(checks, d.outcome, d.source)
 		d.log(r)
-		return d.serve(w, r, next)
+		return p.serve(w, next)
 	}
 	d.fail(outcomeFailedClosed)
 	h.count(checks, d.outcome, d.source)

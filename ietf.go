@@ -18,13 +18,12 @@ const (
 	headerIETF       = "Ratelimit"
 )
 
-// setIETF shows every policy's quota and share as structured fields (RFC 9651), in the order that
-// they were met in.
-func (d *decision) setIETF(header http.Header) {
-	policies, shares := make([]string, len(d.items)), make([]string, len(d.items))
-	for i := range d.items {
-		policies[i] = d.items[i].Policy.Text(quotaText)
-		shares[i] = itemText(shareItem(&d.items[i]))
+// setIETF shows policies' quotas and shares as structured fields (RFC 9651).
+func setIETF(header http.Header, items []*share) {
+	policies, shares := make([]string, len(items)), make([]string, len(items))
+	for i, s := range items {
+		policies[i] = s.Policy.Text(quotaText)
+		shares[i] = itemText(shareItem(s.Check))
 	}
 	setList(header, headerIETFPolicy, policies)
 	setList(header, headerIETF, shares)
@@ -50,21 +49,15 @@ func itemText(item httpsfv.Item) string {
 // quotaText is a policy's item, made once for all answers.
 func quotaText(p *limiter.Policy) string { return itemText(quotaItem(p)) }
 
-// quotaItem says how much a policy allows: q units, earned in w seconds.
+// quotaItem says how much a policy allows: q units, earned in w seconds: the window, or for a bucket
+// as much of it or more as the burst is of the limit.
 func quotaItem(p *limiter.Policy) httpsfv.Item {
 	item := httpsfv.NewItem(p.Name())
 	item.Params.Add("q", p.Capacity())
-	if w := int64(earned(p) / time.Second); w >= 1 {
+	if w := int64(earning(p, p.Capacity()) / time.Second); w >= 1 {
 		item.Params.Add("w", w)
 	}
 	return item
-}
-
-// earned is how long the policy takes to earn its capacity: the window, or for a bucket as much of
-// it or more as the burst is of the limit.
-func earned(p *limiter.Policy) time.Duration {
-	s := p.Settings()
-	return time.Duration(float64(s.Window) / float64(s.Limit) * float64(p.Capacity()))
 }
 
 // shareItem says what a client has left: r units, and how long until there is more to say, t

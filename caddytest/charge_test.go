@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,4 +174,36 @@ func TestCharge_only_where_the_request_passed(t *testing.T) {
 		}
 	}
 	n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
+}
+
+// TestCharge_response_bytes_as_each_handler_sees_them has a handler outside of the compression, one
+// inside of it, and clients that ask for the header alone.
+func TestCharge_response_bytes_as_each_handler_sees_them(t *testing.T) {
+	limit := func(path, name, more string) string {
+		return `redis_ratelimit ` + path + ` {query.k} 10000 24h {
+			name ` + name + `
+			algorithm fixed_window
+			` + more + `
+		}
+		`
+	}
+	n := start(t, config("", "route {\n"+limit("/get", "outer", "charge response_bytes")+"encode gzip\n"+limit("/get", "inner", "charge response_bytes")+
+		limit("/outer", "outer", "count_if status 418")+limit("/inner", "inner", "count_if status 418")+`
+		respond /get `+strings.Repeat("x", 5000)+`
+	}`))
+	n.get(t, "/get?k=zipped", "Accept-Encoding: gzip")
+	n.remain(t, "/inner?k=zipped", "4999")
+	redistest.WaitFor(t, "few bytes are charged outside", func() error {
+		a := n.get(t, "/outer?k=zipped")
+		if left, err := strconv.Atoi(a.header.Get("X-Ratelimit-Remaining")); err != nil || left < 9000 || left > 9990 {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	n.send(t, http.MethodHead, n.URL+"/get?k=head", "")
+	n.get(t, "/get?k=both", "Accept-Encoding: identity") // by then the other is charged too
+	n.remain(t, "/outer?k=both", "4999")
+	n.remain(t, "/inner?k=both", "4999")
+	n.remain(t, "/inner?k=head", "9999")
+	n.remain(t, "/outer?k=head", "9999")
 }

@@ -189,3 +189,49 @@ func TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies(t *testing
 		n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 	}
 }
+
+// TestCount_if_judges_by_the_response_that_its_handler_sees has handlers further out make another one
+// of it.
+func TestCount_if_judges_by_the_response_that_its_handler_sees(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, _ string) {
+		n := start(t, config(option, `route {
+			redis_ratelimit same 1000 24h {
+				name all
+			}
+			intercept {
+				@bad status 401
+				handle_response @bad {
+					respond 200
+				}
+			}
+			redis_ratelimit same 3 24h {
+				name logins
+				count_if status 401
+			}
+			redis_ratelimit same 500 24h {
+				name between
+			}
+			reverse_proxy `+statusUpstream(t)+`
+		}`))
+		for i := range int64(5) {
+			checkShare(t, n.get(t, "/200"), 500, 499-i) // what binds where the log-ins are given back
+		}
+		for left := int64(2); left >= 0; left-- {
+			a := n.get(t, "/401")
+			checkShare(t, a, 3, left)
+			if a.status != http.StatusOK {
+				t.Errorf("got %v; want the status that is answered instead", a)
+			}
+		}
+		checkRefusal(t, n.get(t, "/401"), http.StatusTooManyRequests)
+	})
+}
+
+// statusUpstream is a server whose paths are the statuses that it answers with.
+func statusUpstream(t *testing.T) string {
+	return serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusNotFound
+		_, _ = fmt.Sscan(strings.TrimPrefix(r.URL.Path, "/"), &status) // others are not found
+		w.WriteHeader(status)
+	})
+}

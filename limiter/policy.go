@@ -124,6 +124,9 @@ func (p *Policy) Name() string { return p.settings.Name }
 // Capacity is the most units that a share can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.terms.capacity }
 
+// IsBucket tells whether the policy earns its capacity unit by unit, and not by windows.
+func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
+
 // GiveBack tells that charges of the policy may be undone ([Check].Reserve): a denial may then end
 // early, and is not repeated without asking. A queue cannot give back.
 func (p *Policy) GiveBack() error {

@@ -1,0 +1,119 @@
+package redisratelimit
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// passage is a request's way through one handler, and its response's way back. Each handler judges by
+// the response as it sees it, which handlers further out may replace; the outermost one of a request
+// sets the headers of all. It does so at the last moment before the response's header is written, so
+// that they replace those of an upstream. Informational responses pass by; 101 is final.
+type passage struct {
+	caddyhttp.ResponseWriterWrapper
+	request   *http.Request
+	decision  *decision     // of the request; nil before this handler has decided
+	reserved  []reservation // charges that depend on the response
+	debts     []debt        // charges that are made after the response
+	bytes     int64         // of the response's body, so far
+	outermost bool
+	done      bool // the final response was seen
+
+	// What the passage needs besides, so that it costs one allocation.
+	own    decision
+	checks [2]limiter.Check
+}
+
+// join returns the decision about the request: that which an earlier handler has begun, or the
+// passage's own.
+func (p *passage) join(repl *caddy.Replacer) *decision {
+	if p.decision == nil {
+		p.decision = p.own.join(p.request, repl)
+	}
+	return p.decision
+}
+
+// serve calls the next handler, and sees to its response however that comes about. Where the headers
+// are set further out, and nothing depends on the response, nobody needs to see it here.
+func (p *passage) serve(w http.ResponseWriter, next caddyhttp.Handler) error {
+	p.outermost = !p.decision.serving
+	if !p.outermost && len(p.reserved) == 0 && len(p.debts) == 0 {
+		return next.ServeHTTP(w, p.request)
+	}
+	p.decision.serving = true
+	p.ResponseWriter = w
+	defer p.end() // whatever becomes of the handlers
+	err := next.ServeHTTP(p, p.request)
+	if !p.done {
+		p.settleUnanswered(err)
+		p.show()
+	}
+	return err
+}
+
+// end charges what the response was found to cost.
+func (p *passage) end() {
+	if p.outermost {
+		p.decision.serving = false
+	}
+	if len(p.debts) > 0 {
+		p.pay()
+	}
+}
+
+// see judges the final response by its status and header.
+func (p *passage) see(status int) {
+	if !p.done {
+		p.done = true
+		p.settle(status, p.Header())
+		p.show()
+	}
+}
+
+// show sets the headers, unless a handler further out does.
+func (p *passage) show() {
+	if p.outermost {
+		p.decision.setHeaders(p.Header())
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *passage) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		p.see(status)
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (p *passage) Write(data []byte) (int, error) {
+	p.see(http.StatusOK)
+	n, err := p.ResponseWriter.Write(data)
+	p.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (p *passage) ReadFrom(r io.Reader) (int64, error) {
+	p.see(http.StatusOK)
+	n, err := p.ResponseWriterWrapper.ReadFrom(r)
+	p.bytes += n
+	return n, err
+}
+
+// FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
+func (p *passage) FlushError() error {
+	p.see(http.StatusOK)
+	return http.NewResponseController(p.ResponseWriter).Flush()
+}
+
+// Interface guards
+var (
+	_ http.ResponseWriter = (*passage)(nil)
+	_ io.ReaderFrom       = (*passage)(nil)
+)
