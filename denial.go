@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -29,7 +30,21 @@ func (h *Handler) deny(w http.ResponseWriter, p *passage, checks []limiter.Check
 		w.WriteHeader(h.Status)
 		return nil
 	}
-	return caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied}
+	return fail(w, p.request, caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied})
+}
+
+// fail ends a request with an error, which Caddy's error routes answer. Where these are what met the
+// limit they cannot: Caddy would answer with the status of the error that they are run for.
+func fail(w http.ResponseWriter, r *http.Request, err error) error {
+	if r.Context().Value(caddyhttp.ErrorCtxKey) == nil {
+		return err
+	}
+	failure := caddyhttp.HandlerError{}
+	if !errors.As(err, &failure) {
+		return err
+	}
+	w.WriteHeader(failure.StatusCode)
+	return nil
 }
 
 // describe is what the log tells of a denial.

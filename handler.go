@@ -36,7 +36,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	checks, dry, err := h.checks(p.checks[:0], r, repl)
 	if err != nil {
-		return err
+		return fail(w, r, err)
 	}
 	dryRun := h.start(r, dry)
 	if len(checks) == 0 {
@@ -61,7 +61,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	h.reserve(p, checks, source)
 	h.owe(p, checks, source)
 	if err := h.wait(r, checks); err != nil {
-		return err
+		d.setHeaders(w.Header())
+		return fail(w, r, err)
 	}
 	return p.serve(w, next)
 }
@@ -187,7 +188,7 @@ func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Ha
 		if errors.Is(err, context.DeadlineExceeded) {
 			status = http.StatusGatewayTimeout
 		}
-		return caddyhttp.HandlerError{StatusCode: status, Err: err}
+		return fail(w, r, caddyhttp.HandlerError{StatusCode: status, Err: err})
 	}
 	if h.FailMode == limiter.FailOpen {
 		d.fail(outcomeFailedOpen)
@@ -200,8 +201,9 @@ func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Ha
 	d.log(r)
 	_, probe := h.app.guard.Failing()
 	h.refuse(w.Header(), probe)
+	d.setHeaders(w.Header())
 	if h.ProblemDetails {
 		return reducedCapacity(http.StatusServiceUnavailable).write(w)
 	}
-	return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errUnavailable}
+	return fail(w, r, caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errUnavailable})
 }

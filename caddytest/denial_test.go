@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestDenial_reaches_whoever_handles_errors has error routes at the server, in a subroute, and
@@ -46,5 +48,41 @@ func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
 				t.Errorf("got %v", a)
 			}
 		})
+	}
+}
+
+// TestRefusals_by_error_routes_are_answered has routes for errors that have limits of their own.
+func TestRefusals_by_error_routes_are_answered(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `handle_errors 404 {
+		redis_ratelimit /limited same 2 24h {
+			name e404
+		}
+		redis_ratelimit /closed same 2 24h {
+			name closed
+			fail_mode closed
+		}
+		redis_ratelimit /empty {header.X-Key} 2 24h {
+			name empty
+			on_empty_key reject
+		}
+		respond "not here"
+	}
+	error 404`))
+	for left := int64(1); left >= 0; left-- {
+		a := n.get(t, "/limited")
+		checkShare(t, a, 2, left)
+		if a.status != http.StatusNotFound || a.body != "not here" {
+			t.Errorf("got %v; want the error route's answer", a)
+		}
+	}
+	a := n.get(t, "/limited")
+	checkRefusal(t, a, http.StatusTooManyRequests)
+	checkShare(t, a, 2, 0)
+	checkRefusal(t, n.get(t, "/closed"), http.StatusServiceUnavailable)
+	if a := n.get(t, "/empty"); a.status != http.StatusBadRequest {
+		t.Errorf("got %v; want 400", a)
+	}
+	if lines := n.log.lines(func(l logLine) bool { return l.Level == "error" }); len(lines) > 0 {
+		t.Errorf("the log has the errors %v", lines)
 	}
 }

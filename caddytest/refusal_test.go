@@ -105,6 +105,14 @@ func TestHeaders_are_exposed_where_the_answer_is(t *testing.T) {
 	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares+", Retry-After")
 }
 
+func TestHeaders_are_exposed_where_nobody_could_decide(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}",
+		"header Access-Control-Allow-Origin *\nredis_ratelimit same 1 24h\nrespond ok"))
+	a := n.get(t, "/")
+	checkRefusal(t, a, http.StatusServiceUnavailable)
+	checkItems(t, a, "Access-Control-Expose-Headers", "Retry-After")
+}
+
 func TestRetry_jitter_spreads_clients(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
 	n.get(t, "/")
