@@ -60,6 +60,13 @@ func Kind(err error) string {
 	return "other"
 }
 
+// failedAlone tells whether an error is that of one request, or of one slot of a Cluster, while Redis
+// decides for the others: what the script caught, unless it says more, and a slot that no master has.
+func failedAlone(err error) bool {
+	var caught failure
+	return errors.As(err, &caught) && Kind(err) == "other" || strings.Contains(err.Error(), "Hash slot not served")
+}
+
 // replyKinds are the words by which Redis says that it did not decide.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},

@@ -55,12 +55,13 @@ func (s *server) settle(ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// report tells the breaker what became of a call. One whose caller went away says nothing of Redis.
+// report tells the breaker what became of a call. One whose caller went away says nothing of Redis, nor
+// does one that failed alone.
 func (s *server) report(probe bool, sent time.Time, err error) {
 	switch {
 	case err == nil:
 		s.breaker.success(probe, sent)
-	case errors.Is(err, ErrUndecided):
+	case errors.Is(err, ErrUndecided) && !failedAlone(err):
 		s.breaker.failure(probe, err)
 		s.failed()
 	default:

@@ -1,0 +1,27 @@
+package limiter
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+func TestServer_a_key_of_a_wrong_type_fails_for_its_client_alone(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 5*time.Second)
+	now := time.Now()
+	r.routes.whole.breaker.now = func() time.Time { return now }
+	p := dayPolicy(t, "mixed", "fixed_window", 100)
+	if err := server.Client(t).RPush(context.Background(), r.NameOf(p, "bad"), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * failuresInARow {
+		now = now.Add(failuresSpan)
+		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "other" {
+			t.Fatalf("the client with the bad key: %v", err)
+		}
+	}
+	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
+}
