@@ -26,7 +26,7 @@ type batcher struct {
 	mu      sync.Mutex
 	waiting []*call
 	lanes   lanes
-	ready   int         // connections that have answered and are not in use
+	ready   int         // connections that have answered and are not in use, as far as known
 	late    *time.Timer // looks after calls that wait; nil before the first
 	watched bool        // the timer runs
 }
@@ -74,11 +74,15 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	}
 }
 
-// land ends a flight. The lock must be held.
+// land ends a flight. Where there was no answer the other connections may be gone too, and connecting
+// can take longer than a request waits: the next batches go by lanes, whose connecting outlasts it. The
+// lock must be held.
 func (b *batcher) land(f *flight, answered bool) {
 	b.lanes.land(f)
 	if answered {
 		b.ready++
+	} else {
+		b.ready = 0
 	}
 }
 

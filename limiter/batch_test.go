@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -225,4 +226,25 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestBatcher_connects_in_no_request_after_an_answer_was_lost(t *testing.T) {
+	var b batcher
+	var alone []bool // whether a batch was sent within a request's own timeout
+	b.ready = 3
+	b.send = func(ctx context.Context, _ []*call) bool {
+		_, bounded := ctx.Deadline()
+		alone = append(alone, bounded)
+		return false
+	}
+	for range 2 {
+		c := newCall(opTake, []Check{{Key: "k"}})
+		if err := b.do(context.Background(), c, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		c.recycle()
+	}
+	if want := []bool{true, false}; !slices.Equal(alone, want) {
+		t.Errorf("sent within a request's own timeout: %v, want %v", alone, want)
+	}
 }
