@@ -61,7 +61,8 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		Addrs: o.Addresses, MasterName: o.Master,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		DB: o.DB, TLSConfig: o.TLS, PoolSize: o.PoolSize,
+		DB: o.DB, TLSConfig: o.TLS,
+		PoolSize: o.PoolSize, ConnMaxIdleTime: -1, // no request waits for a new one after a quiet hour
 
 		MaxRetries: -1, DialerRetries: 1, // never replay, fail at once
 		DialTimeout: ConnectBudget, PoolTimeout: ConnectBudget,

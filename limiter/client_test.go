@@ -1,0 +1,32 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestNewClient_closes_no_idle_connections(t *testing.T) {
+	for _, mode := range []Mode{Standalone, Sentinel, Cluster} {
+		o := ClientOptions{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
+		if mode == Sentinel {
+			o.Master = "main"
+		}
+		client, err := NewClient(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		var idle time.Duration
+		switch client := client.(type) {
+		case *redis.ClusterClient:
+			idle = client.Options().ConnMaxIdleTime
+		case *redis.Client:
+			idle = client.Options().ConnMaxIdleTime
+		}
+		if idle >= 0 {
+			t.Errorf("%s: closed after %v", mode, idle)
+		}
+	}
+}
