@@ -27,6 +27,7 @@ const (
 	breakerClosed int32 = iota
 	breakerOpen
 	breakerProbing
+	breakerRetired
 )
 
 const (
@@ -47,7 +48,8 @@ const (
 
 // allow tells whether a request may be sent, and whether it is the probe.
 func (b *breaker) allow() (allowed, probe bool) {
-	if b.closed() {
+	switch b.state.Load() {
+	case breakerClosed, breakerRetired:
 		return true, false
 	}
 	if b.now().UnixNano() < b.reopens.Load() {
@@ -76,7 +78,7 @@ func (b *breaker) success(probe bool, sent time.Time) {
 func (b *breaker) failure(probe bool, err error) {
 	if probe {
 		b.postpone()
-		b.state.Store(breakerOpen)
+		b.state.CompareAndSwap(breakerProbing, breakerOpen)
 		return
 	}
 	now := b.now().UnixNano()
@@ -93,26 +95,34 @@ func (b *breaker) failure(probe bool, err error) {
 	}
 }
 
-// neither reports a request whose caller left before there was an outcome.
+// neither reports a request whose outcome says nothing of Redis.
 func (b *breaker) neither(probe bool) {
 	if probe {
-		b.state.Store(breakerOpen)
+		b.state.CompareAndSwap(breakerProbing, breakerOpen)
 	}
 }
 
-// closed tells whether requests may be sent without a probe.
+// closed tells whether requests may be sent without a probe, and are worth it.
 func (b *breaker) closed() bool { return b.state.Load() == breakerClosed }
 
-// giveUp closes the breaker for good: what it stood for is there no more.
-func (b *breaker) giveUp() {
-	if b.state.Swap(breakerClosed) != breakerClosed {
+// open tells whether requests are kept from Redis.
+func (b *breaker) open() bool {
+	state := b.state.Load()
+	return state == breakerOpen || state == breakerProbing
+}
+
+// retire ends the breaker: what it stood for is asked no more. The outcomes of requests that are still
+// under way change nothing.
+func (b *breaker) retire() {
+	switch b.state.Swap(breakerRetired) {
+	case breakerOpen, breakerProbing:
 		b.onClose()
 	}
 }
 
 // untilProbe tells whether the breaker is open, and for how long at the least.
 func (b *breaker) untilProbe() (open bool, wait time.Duration) {
-	if b.closed() {
+	if !b.open() {
 		return false, 0
 	}
 	return true, max(0, time.Unix(0, b.reopens.Load()).Sub(b.now()))

@@ -133,3 +133,69 @@ func TestSlotOf_is_that_of_redis(t *testing.T) {
 		}
 	}
 }
+
+// openTolerantCluster is a Cluster whose masters go on when one is gone, and a store that has asked nothing.
+func openTolerantCluster(t *testing.T) (*Redis, []*redistest.Server) {
+	t.Helper()
+	r, masters := openCluster(t)
+	for _, master := range masters {
+		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, masters
+}
+
+// errorOf decides for a client.
+func errorOf(r *Redis, p *Policy, key string) error {
+	_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: key, Weight: 1}})
+	return err
+}
+
+func TestCluster_a_dead_master_is_the_trouble_of_its_clients_alone(t *testing.T) {
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "dead", "gcra", 100)
+	masters[2].Kill()
+	var alive, gone []string // clients, no two of a slot
+	seen := map[uint16]bool{}
+	for i := 0; len(alive) < 50 || len(gone) < 50; i++ {
+		key := fmt.Sprint("client-", i)
+		switch slot := r.naming.start().slotOf(key); {
+		case seen[slot]:
+		case slot >= 2*clusterSlots/3+1:
+			gone, seen[slot] = append(gone, key), true
+		default:
+			alive, seen[slot] = append(alive, key), true
+		}
+	}
+	if errorOf(r, p, gone[0]) == nil {
+		t.Fatal("a dead master decides")
+	}
+	redistest.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
+	for i := range 50 {
+		if errorOf(r, p, gone[i]) == nil {
+			t.Error("a dead master decides")
+		}
+		if err := errorOf(r, p, alive[i]); err != nil {
+			t.Errorf("client %d of a master that is there: %v", i, err)
+		}
+	}
+}
+
+func TestCluster_a_slot_that_nobody_has_is_the_trouble_of_its_clients_alone(t *testing.T) {
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "hole", "gcra", 100)
+	slot := int(r.naming.start().slotOf("lost"))
+	for _, master := range masters {
+		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decide(t, r, Check{Policy: p, Key: "client", Weight: 1})
+	for i := range 30 {
+		if err := errorOf(r, p, "lost"); Kind(err) != "clusterdown" {
+			t.Errorf("a slot that nobody has: %v", err)
+		}
+		decide(t, r, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
+	}
+}

@@ -74,11 +74,15 @@ func (n *naming) slotOf(key string) uint16 {
 	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]
 	}
+	return slotOfTag(client)
+}
+
+func slotOfTag(tag []byte) uint16 {
 	crc := uint16(0)
-	for _, b := range client {
+	for _, b := range tag {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]
 	}
-	return crc % 16384
+	return crc % clusterSlots
 }
 
 // crcTable holds the CRC16 of every byte.

@@ -13,12 +13,15 @@ import (
 const clusterSlots = 16384
 
 // routes knows which server decides for whom. Without a Cluster that is the one that reaches the
-// whole of Redis. On a Cluster that one follows every redirection, but waits for the slowest
-// master; once a slot was reached by it, its master's own server is asked.
+// whole of Redis. On a Cluster each master has a server of its own. The whole, which waits for the
+// slowest master, decides there only until the masters are known, and follows redirections.
 type routes struct {
 	whole   *server
 	cluster *redis.ClusterClient // nil: there is only the whole
+	keys    string               // one of two bytes for each slot
 	slots   []atomic.Pointer[server]
+	known   atomic.Bool // the client has the masters in memory
+	loading atomic.Bool
 	outages outages
 	send    func(ctx context.Context, s *server, calls []*call) bool
 
@@ -30,10 +33,22 @@ type routes struct {
 func (r *routes) start(client redis.UniversalClient) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		r.cluster = cluster
+		r.keys = slotKeys()
 		r.slots = make([]atomic.Pointer[server], clusterSlots)
 		r.masters = map[*redis.Client]*server{}
 	}
 	r.whole = r.newServer(client)
+}
+
+// slotKeys are keys that lie in the slots, in the order of these: the client tells a master by a key.
+// Two bytes are enough, because CRC16 tells all of them apart.
+func slotKeys() string {
+	keys := make([]byte, 2*clusterSlots)
+	for i := range 1 << 16 {
+		key := []byte{byte(i >> 8), byte(i)}
+		copy(keys[2*int(slotOfTag(key)):], key)
+	}
+	return string(keys)
 }
 
 func (r *routes) newServer(client redis.UniversalClient) *server {
@@ -43,61 +58,90 @@ func (r *routes) newServer(client redis.UniversalClient) *server {
 	return s
 }
 
-// reload has the Cluster's masters asked for, in the background.
+// reload has the Cluster asked for its masters, in the background.
 func (r *routes) reload() {
-	if r.cluster != nil {
+	switch {
+	case r.cluster == nil:
+	case r.known.Load():
 		r.cluster.ReloadState(context.Background())
+	case r.loading.CompareAndSwap(false, true):
+		go func() {
+			defer r.loading.Store(false)
+			r.know()
+		}()
 	}
 }
 
-// to is the server of a slot. The name, of a key in it, is asked for where the server fails: perhaps
-// another master has taken over.
-func (r *routes) to(slot uint16, name func() string) *server {
+// know waits until the client knows the masters. From then on each decides for its slots by itself,
+// and whether the whole fails matters no more.
+func (r *routes) know() {
+	if r.masterOf(0) != nil && !r.known.Swap(true) {
+		r.whole.breaker.retire()
+	}
+}
+
+// to is the server of a slot. Where that fails perhaps another master has taken over.
+func (r *routes) to(slot uint16) *server {
 	if r.cluster == nil {
 		return r.whole
 	}
 	s := r.slots[slot].Load()
 	switch {
-	case s == nil:
-		return r.whole
-	case s.breaker.closed() && !s.retired.Load():
+	case s != nil && s.breaker.closed():
 		return s
+	case !r.known.Load():
+		return r.whole
+	case s != nil:
+		r.reload()
 	}
-	r.reload()
-	return r.learn(slot, name(), s)
+	return r.learn(slot)
 }
 
-// learn finds a slot's master, whose masters are known, and makes its server the slot's. A server
-// that fails and whose slot has another master now is retired.
-func (r *routes) learn(slot uint16, name string, before *server) *server {
-	client, err := r.cluster.MasterForKey(context.Background(), name)
-	if err != nil {
-		return r.whole // where it fails with an error of its own
-	}
+// learn finds a slot's master, where the masters are known, and makes its server the slot's. The server
+// that was is retired if its master has no slot any more.
+func (r *routes) learn(slot uint16) *server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	client := r.masterOf(slot)
+	if client == nil {
+		return r.whole // where it fails with an error of its own
+	}
 	s := r.masters[client]
 	if s == nil {
 		s = r.newServer(client)
 		r.masters[client] = s
 	}
+	before := r.slots[slot].Swap(s)
 	if before != nil && before != s {
-		delete(r.masters, before.master())
-		before.retired.Store(true)
-		before.breaker.giveUp()
+		r.retireUnlessAsked(before)
 	}
-	r.slots[slot].Store(s)
 	return s
 }
 
-// master is the client of one of a Cluster's masters.
-func (s *server) master() *redis.Client {
-	client, _ := s.client.(*redis.Client)
+// masterOf is the client's word: from memory, where the masters are known. Nil: there is none.
+func (r *routes) masterOf(slot uint16) *redis.Client {
+	client, err := r.cluster.MasterForKey(context.Background(), r.keys[2*int(slot):][:2])
+	if err != nil {
+		return nil
+	}
 	return client
 }
 
-// forget has the next request to a slot find its master anew.
-func (r *routes) forget(slot uint16) { r.slots[slot].Store(nil) }
+// retireUnlessAsked retires a server that has lost a slot, unless its master has another one that
+// was asked for. The lock must be held.
+func (r *routes) retireUnlessAsked(s *server) {
+	client, _ := s.client.(*redis.Client)
+	if r.masters[client] != s {
+		return // it has been retired
+	}
+	for slot := range r.slots {
+		if r.slots[slot].Load() == s && r.masterOf(uint16(slot)) == client {
+			return
+		}
+	}
+	delete(r.masters, client)
+	s.breaker.retire()
+}
 
 // failing tells whether a server is kept from requests, and for how long at the least.
 func (r *routes) failing() (bool, time.Duration) {

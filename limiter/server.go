@@ -15,8 +15,7 @@ type server struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
-	retired atomic.Bool // another one has taken its slots over
-	failed  func()      // called after every failure
+	failed  func() // called after every failure
 }
 
 // decide has a call decided. After nil its results are valid and it is the caller's to recycle;

@@ -21,7 +21,7 @@ func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 	}
 	parts := r.split(checks)
 	if len(parts) == 1 {
-		return r.decideAt(ctx, parts[0].server, parts[0].slot, checks)
+		return r.decideAt(ctx, r.routes.to(parts[0].slot), parts[0].slot, checks)
 	}
 	return r.decideAcross(ctx, checks, parts)
 }
@@ -29,7 +29,7 @@ func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 // serverOf finds the slot of a check and who decides there.
 func (r *Redis) serverOf(w *writer, c *Check) (*server, uint16) {
 	slot := w.naming.slotOf(c.Key)
-	return r.routes.to(slot, func() string { return string(w.naming.append(nil, c.Policy, c.Key)) }), slot
+	return r.routes.to(slot), slot
 }
 
 // sendSlots has a server decide a batch with one script run per slot, all in one pipeline.
@@ -80,15 +80,14 @@ func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messag
 // end hands the outcome of a message to its calls, and learns of the Cluster from it: one that was
 // sent to a master which does not have its slot any more goes again, by way of the whole.
 func (r *Redis) end(ctx context.Context, s *server, m *message, err error) (answered bool) {
-	first := m.order[0]
 	if s != r.routes.whole && isRedirection(err) {
-		r.routes.forget(first.slot)
 		s = r.routes.whole
 		err = r.run(ctx, s.client, m)
 	}
 	m.settle(err)
 	if err == nil && s == r.routes.whole && r.routes.cluster != nil {
-		r.routes.learn(first.slot, string(m.names[0].bytes), nil)
+		r.routes.know()
+		r.routes.learn(m.order[0].slot)
 	}
 	return err == nil
 }
@@ -101,7 +100,7 @@ func isRedirection(err error) bool {
 // part is the checks of a request that lie in one slot.
 type part struct {
 	slot    uint16
-	server  *server
+	server  *server // that was asked last
 	probe   bool
 	indices []int
 	checks  []Check
@@ -148,11 +147,11 @@ func (r *Redis) split(checks []Check) []*part {
 	defer r.writers.Put(w)
 	var parts []*part
 	for i := range checks {
-		s, slot := r.serverOf(w, &checks[i])
+		slot := w.naming.slotOf(checks[i].Key)
 		at := slices.IndexFunc(parts, func(p *part) bool { return p.slot == slot })
 		if at < 0 {
 			at = len(parts)
-			parts = append(parts, &part{slot: slot, server: s})
+			parts = append(parts, &part{slot: slot})
 		}
 		parts[at].indices = append(parts[at].indices, i)
 		parts[at].checks = append(parts[at].checks, checks[i])
@@ -198,7 +197,7 @@ func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadlin
 	sent := time.Now()
 	var first error
 	for _, p := range parts {
-		first = errors.Join(first, p.ask(op))
+		first = errors.Join(first, r.ask(p, op))
 	}
 	for _, p := range parts {
 		if p.call == nil {
@@ -215,9 +214,11 @@ func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadlin
 	return first
 }
 
-// ask puts a part's question in line. Without an error it has a call afterwards.
-func (p *part) ask(op operation) error {
+// ask puts a part's question in line, at the server that has its slot now. Without an error it has a
+// call afterwards.
+func (r *Redis) ask(p *part, op operation) error {
 	var allowed bool
+	p.server = r.routes.to(p.slot)
 	if allowed, p.probe = p.server.breaker.allow(); !allowed {
 		return ErrOutage
 	}

@@ -23,7 +23,7 @@ func (r *Redis) tell(op operation, check *Check, answered func(*Check)) bool {
 	w := r.writer()
 	s, slot := r.serverOf(w, check)
 	r.writers.Put(w)
-	if r.closed.Load() || !s.breaker.closed() {
+	if r.closed.Load() || s.breaker.open() {
 		return false
 	}
 	c := newCall(op, []Check{*check})
