@@ -42,7 +42,7 @@ func TestRedis_allocates_little_per_decision(t *testing.T) {
 		allocs := testing.AllocsPerRun(500, func() {
 			for i := range calls {
 				calls[i] = newCall(opTake, []Check{{Policy: p, Key: keys[i], Weight: 1}})
-				calls[i].send()
+				calls[i].markSent()
 			}
 			r.send(context.Background(), r.routes.whole, calls)
 			for _, c := range calls {

@@ -62,7 +62,7 @@ func (b *batcher) lead(c *call) bool {
 func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c.send()
+	c.markSent()
 	answered := b.send(ctx, c.alone[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,7 +189,7 @@ func (b *batcher) next(calls []*call, f *flight) []*call {
 	}
 	taken := 0
 	for taken < len(b.waiting) && len(calls) < maxBatch {
-		if c := b.waiting[taken]; c.send() {
+		if c := b.waiting[taken]; c.markSent() {
 			calls = append(calls, c)
 		} else {
 			c.recycle()

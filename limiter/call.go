@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// call is one request on its way through a batch. Exactly one side recycles it: the caller that
-// got the answer, or the lane that finds that nobody waits any more.
+// call is one request on its way through a batch. Exactly one side recycles it: the caller that got
+// the answer or the error; where nobody waits any more, or nobody ever did, the lane that finds it in the
+// queue or has its answer; and where it gets into no queue, whatever keeps it out.
 type call struct {
 	op       operation
 	checks   []Check
@@ -55,8 +56,17 @@ func (c *call) recycle() {
 	callPool.Put(c)
 }
 
-// send marks the call as on its way, unless its caller has left.
-func (c *call) send() bool { return c.state.CompareAndSwap(callQueued, callSent) }
+// take copies the answers to the checks that they are of, and recycles the call.
+func (c *call) take(checks []Check) {
+	copy(checks, c.checks)
+	for i := range c.receipts {
+		checks[i].receipt = c.receipts[i]
+	}
+	c.recycle()
+}
+
+// markSent says that the call is on its way, unless its caller has left.
+func (c *call) markSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
 // forget has nobody wait for the call; done, unless it is nil, is called when it is answered.
 func (c *call) forget(done func()) { c.detached, c.done = true, done }

@@ -5,6 +5,17 @@ import (
 	"time"
 )
 
+// This file says how many batches may be on their way at once, and when the next may go. For example on
+// a link of 4 ms, which is worth 5 lanes, 0.8 ms from one batch to the next:
+//
+//	0.0 ms  A request comes and goes at once, in the first lane.
+//	0.3 ms  Two more come. It is too soon for a second batch, so they wait for company.
+//	0.8 ms  They leave together, in a second lane, though the first batch is still out.
+//	4.0 ms  The first answer is there. Nothing waits, so that lane ends.
+//	4.8 ms  The answer to the second batch is due, and does not come.
+//	13.8 ms It has been out for a millisecond and three usual flights. It has stalled: from now on a
+//	        further lane may open in its place, until it comes back or the client gives it up.
+
 const (
 	// maxLanes is the most batches in flight that a long round trip is reason for.
 	maxLanes = 16

@@ -104,11 +104,7 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	if err := s.decide(ctx, c, r.timeout); err != nil {
 		return err
 	}
-	copy(checks, c.checks)
-	for i := range c.receipts {
-		checks[i].receipt = c.receipts[i]
-	}
-	c.recycle()
+	c.take(checks)
 	return nil
 }
 

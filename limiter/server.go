@@ -33,10 +33,12 @@ func (s *server) decide(ctx context.Context, c *call, timeout time.Duration) err
 }
 
 // giveBack undoes a reserve, without waiting for it.
-func (s *server) giveBack(slot uint16, checks []Check, receipts []receipt) {
+func (s *server) giveBack(slot uint16, checks []Check) {
 	c := newCall(opGiveBack, checks)
 	c.slot = slot
-	c.receipts = append(c.receipts, receipts...)
+	for i := range checks {
+		c.receipts = append(c.receipts, checks[i].receipt)
+	}
 	c.forget(nil)
 	_ = s.batcher.enqueue(c) // where the queue is full the units drain by themselves
 }
