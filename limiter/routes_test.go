@@ -100,11 +100,12 @@ func TestRoutes_lead_to_each_master_once_the_masters_are_known(t *testing.T) {
 		}
 		return nil
 	})
-	if of := a.servers(0, 99); len(of) != 1 || of[0].client.(*redis.Client).Options().Addr != masterA {
-		t.Errorf("the slots of a have %d servers, the first at %v", len(of), of[0].client)
-	}
-	if of := a.servers(100, 300); len(of) != 1 || of[0].client.(*redis.Client).Options().Addr != masterB {
-		t.Errorf("the slots of b have %d servers, the first at %v", len(of), of[0].client)
+	for master, slots := range map[string][2]uint16{masterA: {0, 99}, masterB: {100, 300}} {
+		of := a.servers(slots[0], slots[1])
+		client, _ := of[0].client.(*redis.Client)
+		if len(of) != 1 || client == nil || client.Options().Addr != master {
+			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].client)
+		}
 	}
 	a.routes.whole.breaker.failure(false, refused) // of a request that was under way
 	if failing, _ := a.routes.failing(); failing || len(a.ended) != 1 {
