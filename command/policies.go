@@ -31,7 +31,7 @@ func runPolicies(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.screen.print(storeLine(report.Store) + "\n")
+	i.screen.printWords(storeLine(report.Store))
 	if len(report.Policies) == 0 {
 		i.screen.print("no policies\n")
 		return nil
@@ -65,8 +65,8 @@ func storeLine(s adminapi.StoreReport) string {
 
 func policyTable(policies []adminapi.PolicyReport) *textTable {
 	t := &textTable{columns: []column{
-		{title: "NAME", shrink: true}, {title: "ALGORITHM"}, {title: "LIMIT", right: true, shrink: true}, {title: "WINDOW", right: true},
-		{title: "BURST", right: true, shrink: true}, {title: "MAX DELAY", right: true}, {title: "PREFIXES"},
+		{title: "NAME"}, {title: "ALGORITHM"}, {title: "LIMIT", right: true}, {title: "WINDOW", right: true},
+		{title: "BURST", right: true}, {title: "MAX DELAY", right: true}, {title: "PREFIXES"},
 	}}
 	for _, p := range policies {
 		delay, prefixes := "", ""

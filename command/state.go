@@ -34,17 +34,17 @@ func runState(i *invocation) error {
 	if !i.knows(err) || report.Policy == "" {
 		return err
 	}
-	facts := &textTable{columns: []column{{}, {}}}
-	facts.add("policy", report.Policy)
-	facts.add("key", report.Key)
+	var share facts
+	share.add("policy", report.Policy)
+	share.add("key", report.Key)
 	if report.ShareReport != nil {
-		facts.add("limit", strconv.FormatInt(report.Limit, 10))
-		facts.add("remaining", strconv.FormatInt(report.Remaining, 10))
-		facts.add("retry after", inTime(report.RetryAfter))
-		facts.add("reset after", inTime(report.ResetAfter))
-		facts.add("source", report.Source)
+		share.add("limit", strconv.FormatInt(report.Limit, 10))
+		share.add("remaining", strconv.FormatInt(report.Remaining, 10))
+		share.add("retry after", inTime(report.RetryAfter))
+		share.add("reset after", inTime(report.ResetAfter))
+		share.add("source", report.Source)
 	}
-	facts.write(i.screen)
+	share.write(i.screen)
 	if len(report.Keys) > 0 {
 		i.screen.print("\n")
 		keyTable(report.Keys).write(i.screen)
@@ -56,7 +56,7 @@ func runState(i *invocation) error {
 // keyTable shows keys as Redis has them.
 func keyTable(keys []adminapi.RedisKeyReport) *textTable {
 	t := &textTable{columns: []column{
-		{title: "REDIS KEY", shrink: true}, {title: "TYPE"}, {title: "TTL", right: true}, {title: "VALUE", wrap: true},
+		{title: "REDIS KEY"}, {title: "TYPE"}, {title: "TTL", right: true}, {title: "VALUE", words: true},
 	}}
 	for _, k := range keys {
 		ttl := "none"

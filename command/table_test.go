@@ -3,13 +3,17 @@ package command
 import (
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // drawn is what a table looks like on a terminal of that width, 0 in a pipe.
 func drawn(width int, colored bool, rows ...[]string) string {
+	return drawnWith(column{title: "DETAIL", words: true}, width, colored, rows...)
+}
+
+// drawnWith is what a table with that last column looks like.
+func drawnWith(last column, width int, colored bool, rows ...[]string) string {
 	var text strings.Builder
-	table := &textTable{columns: []column{{title: "KEY", shrink: true}, {title: "COUNT", right: true}, {title: "NOTE"}, {title: "DETAIL", wrap: true}}}
+	table := &textTable{columns: []column{{title: "KEY"}, {title: "COUNT", right: true}, {title: "NOTE"}, last}}
 	for _, row := range rows {
 		table.add(row...)
 	}
@@ -25,19 +29,57 @@ func TestTable_is_aligned_and_leaves_empty_columns_out(t *testing.T) {
 	}
 }
 
-func TestTable_fits_a_terminal_and_is_whole_in_a_pipe(t *testing.T) {
-	key, detail := strings.Repeat("k", 90), strings.Repeat("word ", 30)+"end"
+func TestTable_is_aligned_with_characters_of_any_width(t *testing.T) {
+	got := drawn(0, false, []string{"漢字", "5", "", "wide"}, []string{"e\u0301", "5", "", "one on the other"}, []string{"🙂", "5", "", "a picture"})
+	want := "KEY   COUNT  DETAIL\n漢字      5  wide\ne\u0301         5  one on the other\n🙂        5  a picture\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestTable_wraps_words_on_a_terminal_and_is_whole_in_a_pipe(t *testing.T) {
+	key, detail := strings.Repeat("k", 30), strings.Repeat("word ", 30)+"end"
 	narrow := drawn(80, false, []string{key, "1", "", detail})
-	for line := range strings.Lines(narrow) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("%q is wider than the terminal", line)
+	wantFits(t, narrow, 80)
+	if !strings.HasPrefix(narrow, "KEY ") || !strings.Contains(narrow, "end\n") {
+		t.Errorf("got\n%s; want a table with all of the detail", narrow)
+	}
+	if wide := drawn(0, false, []string{key, "1", "", detail}); strings.Count(wide, "\n") != 2 || !strings.Contains(wide, detail) {
+		t.Errorf("got\n%s; want all of it in one line", wide)
+	}
+}
+
+func TestTable_that_does_not_fit_is_written_as_facts(t *testing.T) {
+	key, word := strings.Repeat("漢", 20), strings.Repeat("w", 30)
+	got := drawn(60, false, []string{key, "1", "", word + " and " + word}, []string{"", "", "", "more"}, []string{"k", "20", "", "d"})
+	want := "key     " + key + "\ncount   1\ndetail  " + word + " and\n        " + word + "\ndetail  more\n\nkey     k\ncount   20\ndetail  d\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	wantFits(t, got, 60)
+}
+
+func TestTable_keeps_keys_whole_on_any_terminal(t *testing.T) {
+	key := strings.Repeat("key with spaces ", 20) + "end"
+	for _, width := range []int{1, 20, 60, 80, 200} {
+		for _, row := range [][]string{{key, "1", "n", "d"}, {"k", "1", "n", key}, {strings.Repeat("k", 60), "1", "n", key}} {
+			if got := drawnWith(column{title: "OPEN", open: true}, width, false, row); !strings.Contains(got, key) {
+				t.Errorf("%d columns: got\n%s", width, got)
+			}
 		}
 	}
-	if !strings.Contains(narrow, "k…k") || !strings.Contains(narrow, "end\n") {
-		t.Errorf("got\n%s; want the key without its middle, and all of the detail", narrow)
+	if got := drawnWith(column{title: "OPEN", open: true}, 80, false, []string{"k", "1", "n", key}); !strings.HasPrefix(got, "KEY ") {
+		t.Errorf("got\n%s; want a table whose last column runs over the edge", got)
 	}
-	if wide := drawn(0, false, []string{key, "1", "", detail}); strings.Count(wide, "\n") != 2 || !strings.Contains(wide, key) || !strings.Contains(wide, detail) {
-		t.Errorf("got\n%s; want all of it in one line", wide)
+}
+
+// wantFits checks that no line is wider than a terminal.
+func wantFits(t *testing.T, text string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if widthOf(strings.TrimSuffix(line, "\n")) > columns {
+			t.Errorf("%q is wider than %d columns", line, columns)
+		}
 	}
 }
 

@@ -36,16 +36,6 @@ func printable(text string) string {
 // hidden tells whether a terminal would not show a character as it is.
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// shorten takes the middle out of a text that is longer than so many characters.
-func shorten(text string, most int) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	kept := max(0, most-1)
-	return string(runes[:kept-kept/2]) + "…" + string(runes[len(runes)-kept/2:])
-}
-
 // waitTime writes a time that has to pass first: none is now, and a negative one is never over.
 func waitTime(seconds float64) string {
 	switch {

@@ -33,20 +33,6 @@ func TestPrintable_leaves_nothing_that_a_terminal_obeys(t *testing.T) {
 	}
 }
 
-func TestShorten_keeps_both_ends(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		most int
-		want string
-	}{
-		{"short", 5, "short"}, {"abcdefghij", 5, "ab…ij"}, {"abcdefghij", 6, "abc…ij"}, {"äöüßäöüß", 3, "ä…ß"}, {"ab", 1, "…"},
-	} {
-		if got := shorten(tt.text, tt.most); got != tt.want {
-			t.Errorf("%q in %d is %q; want %q", tt.text, tt.most, got, tt.want)
-		}
-	}
-}
-
 func TestPairs_are_in_order_and_plain(t *testing.T) {
 	value := map[string]any{"units": float64(1_500_000), "begins": "2026-11-21T15:21:00Z"}
 	if got, want := pairs(value), `begins=2026-11-21T15:21:00Z units=1500000`; got != want {

@@ -74,12 +74,16 @@ func (i *invocation) showTop() error {
 		return nil
 	}
 	i.screen.print("\n")
-	t := &textTable{columns: []column{{title: "DENIED", right: true}, {title: "±ERROR", right: true}, {title: "POLICY"}, {title: "KEY", shrink: true}}}
-	for _, k := range report.Keys {
+	topTable(report.Keys).write(i.screen)
+	return nil
+}
+
+func topTable(keys []adminapi.TopEntry) *textTable {
+	t := &textTable{columns: []column{{title: "DENIED", right: true}, {title: "±ERROR", right: true}, {title: "POLICY"}, {title: "KEY", open: true}}}
+	for _, k := range keys {
 		t.add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), k.Policy, k.Key)
 	}
-	t.write(i.screen)
-	return nil
+	return t
 }
 
 // watch shows something again and again until the context ends. On a terminal each takes the place of
@@ -110,8 +114,8 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 	}
 }
 
-// redraw writes a text in the place of one of so many lines, as much of it as the terminal has lines,
-// and tells how many lines it took.
+// redraw writes a text in the place of one that took so many lines of the terminal, as much of it as fits
+// there, and tells how many lines it took.
 func (i *invocation) redraw(text string, drawn int, first bool) int {
 	if !i.screen.isTerminal() {
 		if !first && !i.json && text != "" {
@@ -120,11 +124,18 @@ func (i *invocation) redraw(text string, drawn int, first bool) int {
 		i.screen.print(text)
 		return 0
 	}
-	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
-	lines = lines[:min(len(lines), max(1, i.screen.height-1))]
 	if drawn > 0 {
 		i.screen.print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
 	}
-	i.screen.print(strings.TrimSuffix(strings.Join(lines, ""), "\n") + "\n")
-	return len(lines)
+	drawn = 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		taken := screenLines(line, i.screen.width)
+		if drawn+taken >= i.screen.height {
+			break
+		}
+		i.screen.print(line + "\n")
+		drawn += taken
+	}
+	return drawn
 }

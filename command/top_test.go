@@ -52,6 +52,30 @@ func TestWatch_keeps_within_the_terminal(t *testing.T) {
 	}
 }
 
+func TestWatch_counts_the_lines_of_the_terminal(t *testing.T) {
+	for _, tt := range []struct {
+		line          string
+		columns, want int
+	}{
+		{"", 5, 1}, {"12345", 5, 1}, {"123456", 5, 2}, {"漢漢漢", 5, 2}, {"漢漢漢", 3, 3}, {bold + "12345" + plain, 5, 1},
+		{strings.Repeat("e\u0301", 5), 5, 1},
+	} {
+		if got := screenLines(tt.line, tt.columns); got != tt.want {
+			t.Errorf("%q takes %d lines of %d columns; want %d", tt.line, got, tt.columns, tt.want)
+		}
+	}
+}
+
+func TestWatch_draws_in_place_what_runs_over_the_edge(t *testing.T) {
+	const up = "\x1b[2A\r\x1b[J"
+	if got, want := watched(t, 2, 24, 1), "1.0\n"+up+"2.0\n"+up; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
+	if got, want := watched(t, 2, 4, 2), "1.0\n"+up+"2.0\n"+up; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q; want %q, because the second line does not fit", got, want)
+	}
+}
+
 func TestWatch_prints_one_after_another_in_a_pipe(t *testing.T) {
 	if got, want := watched(t, 0, 0, 1), "1.0\n\n2.0\nError: gone\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q; want %q", got, want)
