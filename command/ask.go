@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
@@ -19,6 +20,9 @@ const adminPath = "/redis_ratelimit/"
 // printed as it came. An error ends the command; where its code is that of a Redis that cannot be asked,
 // the report has what the node knows by itself.
 func (i *invocation) ask(method, path string, question, report any) error {
+	if err := i.checkTexts(); err != nil {
+		return err
+	}
 	address, err := i.adminAddress()
 	if err != nil {
 		return err
@@ -39,13 +43,28 @@ func (i *invocation) ask(method, path string, question, report any) error {
 	return refusal(status, body)
 }
 
+// askedTexts are the flags with texts that are asked about, and how a byte that is no character is
+// written there, if it can be.
+var askedTexts = []struct{ flag, byteForm string }{
+	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"method", ""},
+}
+
+// checkTexts refuses texts that are no UTF-8: JSON has no form for them, and would ask about others.
+func (i *invocation) checkTexts() error {
+	for _, asked := range askedTexts {
+		if f := i.cmd.Flags().Lookup(asked.flag); f != nil && !utf8.ValidString(f.Value.String()) {
+			return exitf(exitNotAsked, "--%s %q has a byte that is no UTF-8%s", asked.flag, f.Value.String(), asked.byteForm)
+		}
+	}
+	return nil
+}
+
 // adminAddress finds the admin endpoint the way that 'caddy reload' does.
 func (i *invocation) adminAddress() (string, error) {
-	address, file, adapter := i.flag("address"), i.flag("config"), i.flag("adapter")
-	if address != "" {
+	if address := i.flag("address"); address != "" {
 		return address, nil
 	}
-	config, file, adapter, err := caddycmd.LoadConfig(file, adapter)
+	config, file, adapter, err := i.loadConfig()
 	if err != nil {
 		return "", fmt.Errorf("%w; --address would do without a configuration", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/checkup"
@@ -61,7 +60,7 @@ func (h Host) runCheck(i *invocation) error {
 
 // findings tries the Redis of the configuration, if it has one.
 func (h Host) findings(i *invocation) (findings []checkup.Finding, unasked bool, err error) {
-	text, file, _, err := caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
+	text, file, _, err := i.loadConfig()
 	if err != nil {
 		return nil, false, err
 	}
@@ -93,7 +92,7 @@ func (h Host) findings(i *invocation) (findings []checkup.Finding, unasked bool,
 }
 
 func findingTable(findings []checkup.Finding) *textTable {
-	t := &textTable{columns: []column{{title: "CHECK"}, {title: "RESULT"}, {title: "DETAIL", wrap: true}}}
+	t := &textTable{columns: []column{{title: "CHECK"}, {title: "RESULT"}, {title: "DETAIL", words: true}}}
 	for _, f := range findings {
 		t.add(f.Check, f.Result, f.Detail)
 		if f.Advice != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -78,15 +79,18 @@ be printed is \xNN, byte by byte.
 
 Exit codes:
 
-  0  done; explain: the request would be allowed
+  0  done; explain: the request would go on
   1  could not ask: no Caddy there, or the command was used wrongly
   2  refused as wrong, such as a policy that does not exist; check: Redis
      lacks something
   3  Redis cannot be asked
-  4  explain: the request would be denied`
+  4  explain: the request would be refused`
 
 func (h Host) setUp(cmd *cobra.Command) {
 	cmd.Long = commandHelp
+	cmd.Args, cmd.SuggestionsMinimumDistance = knownSubcommand, 2
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.DisableFlagsInUseLine = true // without a subcommand it takes none
 	cmd.Example = `  caddy redis-ratelimit policies
   caddy redis-ratelimit state --policy api --key 203.0.113.7
   caddy redis-ratelimit check --config /etc/caddy/Caddyfile`
@@ -96,6 +100,18 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.StringP("adapter", "a", "", "Name of config adapter to apply")
 	flags.Bool("json", false, "Print JSON instead of tables")
 	cmd.AddCommand(h.subcommands()...)
+}
+
+// knownSubcommand refuses what is no subcommand, which cobra does for the first word of a line alone.
+func knownSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(text)
 }
 
 // The exit codes, beside 0, of which commandHelp tells.

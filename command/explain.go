@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,8 @@ shows the policies that it meets, the key that each yields, and what each would
 decide. Only a real request can pass some handlers, such as a proxy; those are
 left out and listed.
 
-The exit code is 0 where the request would be allowed, and 4 where it would be
-denied.`,
+The exit code is 0 where the request would go on, and 4 where it would be
+refused: denied, rejected or failed closed.`,
 		Example: `  caddy redis-ratelimit explain --url https://example.com/api/search
   caddy redis-ratelimit explain --url http://localhost/login --method POST \
       --header 'X-Api-Key: 12' --client-ip 203.0.113.7`,
@@ -58,14 +59,19 @@ func runExplain(i *invocation) error {
 	if i.knows(err) && report.Decision != "" {
 		i.showExplained(report)
 	}
-	if err == nil && report.Decision == "denied" {
+	if err == nil && refused(report.Decision) {
 		return &exit{code: exitDenied}
 	}
 	return err
 }
 
+// refused tells whether a request about which that is decided goes no further.
+func refused(decision string) bool {
+	return slices.Contains([]string{"denied", "rejected", "failed_closed"}, decision)
+}
+
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
-	decision := i.screen.paintWord(printable(report.Decision))
+	decision := i.screen.paintWord(printable(decisionText(report.Decision)))
 	if report.Decision == "none" {
 		decision = "no policy is met"
 	}
@@ -75,17 +81,21 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 		explainedTable(report.Policies).write(i.screen)
 	}
 	if len(report.Skipped) > 0 {
-		i.screen.print("\nleft out: " + printable(strings.Join(report.Skipped, ", ")) + "\n")
+		i.screen.print("\n")
+		i.screen.printWords("left out: " + printable(strings.Join(report.Skipped, ", ")))
 	}
 }
 
+// decisionText writes a decision in words.
+func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
+
 func explainedTable(policies []adminapi.ExplainedPolicy) *textTable {
 	t := &textTable{columns: []column{
-		{title: "POLICY", shrink: true}, {title: "KEY", shrink: true}, {title: "DECISION"}, {title: "WEIGHT", right: true},
+		{title: "POLICY"}, {title: "KEY"}, {title: "DECISION"}, {title: "WEIGHT", right: true},
 		{title: "LEFT", right: true}, {title: "RETRY", right: true}, {title: "RESET", right: true}, {title: "SOURCE"},
 	}}
 	for _, p := range policies {
-		decision := strings.ReplaceAll(p.Decision, "_", " ")
+		decision := decisionText(p.Decision)
 		if p.DryRun {
 			decision += " (dry run)"
 		}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
@@ -42,4 +44,11 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// loadConfig reads the configuration of the flags, or that of the current directory. What Caddy logs
+// about it stays in a buffer, because it would stand among what the command prints.
+func (i *invocation) loadConfig() (config []byte, file, adapter string, err error) {
+	caddy.BufferedLog()
+	return caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
 }
