@@ -144,7 +144,7 @@ func TestCommands_end_with_1_when_they_cannot_ask(t *testing.T) {
 	ratelimit(t, nil, "policies", "--address", site).want(t, 1, "has no endpoint /redis_ratelimit/policies")
 	for _, args := range [][]string{
 		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"top", "--watch=soon"}, {"policies", "surplus"},
-		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"},
+		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := ratelimit(t, nil, args...)
 		if e.code != 1 || e.stdout != "" || !strings.Contains(e.stderr, "Error: ") {
@@ -153,10 +153,40 @@ func TestCommands_end_with_1_when_they_cannot_ask(t *testing.T) {
 	}
 }
 
+func TestCommands_name_what_is_no_command(t *testing.T) {
+	ratelimit(t, nil, "bogus").want(t, 1, `unknown command "bogus" for "caddy redis-ratelimit"`)
+	ratelimit(t, nil, "polices").want(t, 1, "did you mean policies?")
+	ratelimit(t, nil).want(t, 0, "Available Commands:")
+}
+
+func TestCommands_refuse_text_that_is_no_UTF8(t *testing.T) {
+	n := start(t, config("", limited))
+	key, header := "caf\xe9", "X-Key: caf\xe9"
+	n.get(t, "/", header)
+	for _, command := range []string{"state", "reset"} {
+		n.ratelimit(t, command, "--policy", "api", "--key", key).want(t, 1, `\xNN`)
+		n.ratelimit(t, command, "--policy", "api", "--key", `caf\xe9`).want(t, 0)
+	}
+	n.ratelimit(t, "explain", "--url", n.URL, "--header", header).want(t, 1, "--header", "no UTF-8")
+	n.ratelimit(t, "explain", "--url", n.URL+"/"+key).want(t, 1, "%NN")
+}
+
+func TestCommands_end_with_4_where_a_request_would_be_refused(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+tell))
+	explain := []string{"explain", "--url", n.URL, "--header"}
+	n.ratelimit(t, append(explain, "X-Key: k")...).want(t, 0, ": allowed\n")
+	n.ratelimit(t, append(explain, "X-Other: k")...).want(t, 4, ": rejected\n")
+	n.get(t, "/", "X-Key: k")
+	n.ratelimit(t, append(explain, "X-Key: k")...).want(t, 4, ": denied\n")
+}
+
 func TestCommands_find_the_admin_endpoint_in_the_configuration(t *testing.T) {
 	n := start(t, config("", limited))
 	file := writeCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
-	ratelimit(t, nil, "policies", "--config", file).want(t, 0, "memory of this process: 0 of at most 1000000 shares", "api")
+	e := ratelimit(t, nil, "policies", "--config", file)
+	if e.want(t, 0, "memory of this process: 0 of at most 1000000 shares", "api"); e.stderr != "" {
+		t.Errorf("got %v; want nothing of what Caddy logs about reading the file", e)
+	}
 }
 
 func TestCommands_tell_what_the_node_knows_while_Redis_is_away(t *testing.T) {
