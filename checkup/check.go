@@ -56,8 +56,8 @@ func (c *checkup) merged() []Finding {
 			}
 		}
 		switch {
-		case len(c.servers) < 2 || len(servers) == 0:
-		case len(servers) == len(c.servers):
+		case c.masters < 2 || len(servers) == 0:
+		case len(servers) == c.masters:
 			f.Detail += " (all " + strconv.Itoa(len(servers)) + " masters)"
 		default:
 			f.Detail = strings.Join(servers, ", ") + ": " + f.Detail

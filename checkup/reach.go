@@ -35,16 +35,18 @@ func (c *checkup) reach(ctx context.Context) redis.UniversalClient {
 		_ = client.Close() // it has not connected
 		return nil
 	}
-	c.ok("mode", "", modeDetail(mode, o.Master, len(c.servers)))
+	c.ok("mode", "", c.modeDetail(mode))
 	return client
 }
 
-func modeDetail(mode limiter.Mode, master string, servers int) string {
-	switch mode {
-	case limiter.Sentinel:
-		return "sentinel, master " + master
-	case limiter.Cluster:
-		return fmt.Sprintf("cluster of %d masters", servers)
+func (c *checkup) modeDetail(mode limiter.Mode) string {
+	switch answer := len(c.servers); {
+	case mode == limiter.Sentinel:
+		return "sentinel, master " + c.options.Client.Master
+	case mode == limiter.Cluster && answer < c.masters:
+		return fmt.Sprintf("cluster of %d masters, of which %d answer", c.masters, answer)
+	case mode == limiter.Cluster:
+		return fmt.Sprintf("cluster of %d masters", c.masters)
 	}
 	return string(mode)
 }
@@ -55,7 +57,8 @@ func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 	var errs []error
 	good, wrong := 0, 0
 	for _, address := range c.options.Client.Addresses {
-		client, err := limiter.NewClient(c.seedOptions(mode, address))
+		o := c.seedOptions(mode, address)
+		client, err := limiter.NewClient(o)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -63,7 +66,7 @@ func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 		said, err := askHello(ctx, client)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			errs = append(errs, fmt.Errorf("%s: %w", address, explained(ctx, o, err)))
 		case said.mode != "" && said.mode != string(mode):
 			wrong++
 			c.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
@@ -135,6 +138,7 @@ func (c *checkup) reachMasters(ctx context.Context, cluster *redis.ClusterClient
 		said, err := askHello(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
+		c.masters++
 		if err != nil {
 			c.refused(fmt.Errorf("the master %s: %w", address, err))
 			return nil // the others are tried too

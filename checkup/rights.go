@@ -2,8 +2,11 @@ package checkup
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -68,53 +71,76 @@ func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
 	if c.options.Client.Mode == limiter.Cluster {
 		needed = append(needed, rightsToRoute()...)
 	}
-	missing, keys := c.missing(ctx, s, needed)
+	missing, keys, unknown := c.missing(ctx, s, needed)
 	logs := rightsToLog(key)
 	if slices.Contains(missing, "+set") || keys {
 		// The key is not there, so that a push would make one, perhaps without an end.
 		logs = slices.DeleteFunc(logs, func(r right) bool { return r.name == "rpush" })
 	}
-	missingLogs, _ := c.missing(ctx, s, logs)
+	var missingLogs []string
+	if unknown == nil {
+		missingLogs, _, unknown = c.missing(ctx, s, logs)
+	}
 	if keys {
 		missing = append(missing, "~"+c.prefixed("*"))
 	}
+	s.logs = c.options.Logs || len(missingLogs) == 0
 	if c.options.Logs {
 		missing, missingLogs = append(missing, missingLogs...), nil
 	}
 	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
 	case rights != "":
 		c.failed("permissions", s.address, "missing: "+rights, c.grant(rights))
+	case unknown != nil:
+		c.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
 	case logRights != "":
-		c.warn("permissions", s.address, "missing for sliding_window_log, which this configuration does not use: "+logRights, c.grant(logRights))
+		c.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logRights, c.grant(logRights))
 	default:
 		c.ok("permissions", s.address, "all commands that deciding takes")
 	}
 }
 
+// checkAgain is the advice where an answer did not come.
+const checkAgain = "check again when Redis answers"
+
 // tryAdminRights finds every command of the admin API that the user may not run.
 func (c *checkup) tryAdminRights(ctx context.Context, s *checkedServer) {
-	missing, _ := c.missing(ctx, s, rightsToAdminister(c.prefixed(probeKey)))
-	if rights := strings.Join(missing, " "); rights != "" {
+	missing, _, unknown := c.missing(ctx, s, rightsToAdminister(c.prefixed(probeKey)))
+	switch rights := strings.Join(missing, " "); {
+	case rights != "":
 		c.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, c.grant(rights))
-		return
+	case unknown != nil:
+		c.warn("admin rights", s.address, "unknown: "+unknown.Error(), checkAgain)
+	default:
+		c.ok("admin rights", s.address, "all commands that state and reset take")
 	}
-	c.ok("admin rights", s.address, "all commands that state and reset take")
 }
 
-// missing runs each command, and lists those that are forbidden and whether keys are. Any answer but
-// NOPERM, such as that of a wrong type or a MOVED, comes from a command that is allowed.
-func (c *checkup) missing(ctx context.Context, s *checkedServer, rights []right) (missing []string, keys bool) {
+// missing runs each command, and lists those that are forbidden and whether keys are. Where one has no
+// answer that tells, unknown says why, and the rest are not tried.
+func (c *checkup) missing(ctx context.Context, s *checkedServer, rights []right) (missing []string, keys bool, unknown error) {
 	for _, r := range rights {
 		err := s.client.Do(ctx, r.command...).Err()
 		switch {
+		case isPermitted(err):
 		case !isForbidden(err):
+			return missing, keys, err
 		case strings.Contains(err.Error(), "command"):
 			missing = append(missing, "+"+r.name)
 		default:
 			keys = true
 		}
 	}
-	return missing, keys
+	return missing, keys, nil
+}
+
+// isPermitted tells whether an answer is one to a command that is allowed. Redis looks at the user and his
+// rights before anything else, so that all answers but those about them are: that of a wrong type, MOVED,
+// and BUSY too.
+func isPermitted(err error) bool {
+	var reply redis.Error
+	return err == nil || (errors.As(err, &reply) && !isForbidden(err) &&
+		!redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS"))
 }
 
 // prefixed is a name under the configured prefix.

@@ -13,6 +13,7 @@ import (
 type checkup struct {
 	options  Options
 	servers  []checkedServer
+	masters  int // of a cluster, those that do not answer included
 	findings []Finding
 	unasked  bool // Redis could not be asked
 }
@@ -22,6 +23,7 @@ type checkedServer struct {
 	address string
 	client  *redis.Client
 	hello   greeting
+	logs    bool // whether sliding_window_log is tried
 }
 
 // leastTimeout is how long a check waits for an answer at the least, so that a Redis too slow for the
@@ -45,7 +47,7 @@ func (c *checkup) tryServers(ctx context.Context, client redis.UniversalClient) 
 	for _, try := range []func(context.Context, *checkedServer){
 		c.tryVersion, c.tryRole, c.tryRights, c.tryAdminRights,
 		func(ctx context.Context, s *checkedServer) { c.tryScripts(ctx, client, s) },
-		c.tryRoundTrip, c.tryClock, c.tryEviction,
+		c.tryRoundTrip, c.tryClock, c.tryEviction, c.tryIdleTimeout,
 	} {
 		for i := range c.servers {
 			try(ctx, &c.servers[i])

@@ -1,6 +1,7 @@
 package checkup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -18,7 +19,7 @@ const checkPolicyName = "redis-ratelimit-check"
 
 // scriptAdvice tells what to do about the kinds of errors by which Redis does not decide.
 var scriptAdvice = map[string]string{
-	"auth":        "see permissions",
+	"auth":        "grant the rights that the check of permissions misses",
 	"readonly":    "name the master's address, or use mode sentinel, which finds it",
 	"oom":         "raise maxmemory in Redis: it is full",
 	"misconf":     "see Redis's log: it cannot save its data, and refuses writes until it can",
@@ -29,22 +30,34 @@ var scriptAdvice = map[string]string{
 	"timeout":     "see what keeps Redis busy: SLOWLOG GET in Redis",
 }
 
+// logAlgorithm is the one whose script takes commands of lists.
+const logAlgorithm = "sliding_window_log"
+
 // tryScripts has each algorithm decide on a share that this server has.
 func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
+	who := "each algorithm"
 	for _, algorithm := range limiter.Algorithms() {
+		if algorithm == logAlgorithm && !s.logs {
+			who += " but " + algorithm
+			continue
+		}
 		took, err := c.decide(ctx, client, s, algorithm)
 		if err != nil {
-			advice := scriptAdvice[limiter.Kind(err)]
-			if advice == "" {
-				advice = "see whether this is a Redis, and whether it permits scripts"
-			}
-			c.failed("script", s.address, algorithm+": "+err.Error(), advice)
+			c.undecided(s, algorithm, err)
 			return
 		}
 		slowest = max(slowest, took)
 	}
-	c.ok("script", s.address, "each algorithm decides within "+words.Duration(slowest))
+	c.ok("script", s.address, who+" decides within "+words.Duration(slowest))
+}
+
+// undecided reports an algorithm that did not decide.
+func (c *checkup) undecided(s *checkedServer, algorithm string, err error) {
+	t := troubleOf(err.Error())
+	c.unasked = c.unasked || (t.advice != "" && !t.answered)
+	advice := cmp.Or(scriptAdvice[limiter.Kind(err)], t.advice, "see whether this is a Redis, and whether it permits scripts")
+	c.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }
 
 // decide has an algorithm decide twice, and tells how long that took when the script was known.
@@ -53,9 +66,10 @@ func (c *checkup) decide(ctx context.Context, client redis.UniversalClient, s *c
 	if err != nil {
 		return 0, err
 	}
-	// A store of its own: the breaker of one that failed would keep the next algorithm from trying. It is
-	// not closed, because that would close the client.
-	store := limiter.NewRedis(client, limiter.RedisOptions{Timeout: c.clientOptions().Timeout, Naming: c.options.Naming})
+	// A store of its own, because the breaker of one that failed would keep the next algorithm from trying,
+	// on the server's own client, which asks no other server. It is not closed, because that would close
+	// the client.
+	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: c.clientOptions().Timeout, Naming: c.options.Naming})
 	key, err := keyAt(ctx, client, store, policy, s)
 	if err != nil {
 		return 0, err

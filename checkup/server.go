@@ -95,26 +95,39 @@ func (c *checkup) tryClock(ctx context.Context, s *checkedServer) {
 // tryEviction wants no key dropped, because an evicted key is a fresh share.
 func (c *checkup) tryEviction(ctx context.Context, s *checkedServer) {
 	const check = "eviction"
-	switch policy := evictionPolicy(ctx, s.client); policy {
-	case "noeviction":
-		c.ok(check, s.address, policy)
-	case "":
+	switch policy, err := evictionPolicy(ctx, s.client); {
+	case isForbidden(err):
 		c.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO")
+	case err != nil:
+		c.warn(check, s.address, "unknown: "+err.Error(), "make sure in Redis that maxmemory-policy is noeviction")
+	case policy == "":
+		c.ok(check, s.address, "unknown: the server does not tell")
+	case policy == "noeviction":
+		c.ok(check, s.address, policy)
 	default:
 		c.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; an evicted key is a fresh share for its client")
 	}
 }
 
-// evictionPolicy is the server's maxmemory-policy; empty where the user may not know.
-func evictionPolicy(ctx context.Context, client *redis.Client) string {
+// evictionPolicy is the server's maxmemory-policy; empty where it does not tell.
+func evictionPolicy(ctx context.Context, client *redis.Client) (string, error) {
 	if values, err := client.ConfigGet(ctx, "maxmemory-policy").Result(); err == nil {
-		return values["maxmemory-policy"]
+		return values["maxmemory-policy"], nil
 	}
-	info, _ := client.Info(ctx, "memory").Result() // empty where it is forbidden
+	info, err := client.Info(ctx, "memory").Result()
 	for line := range strings.Lines(info) {
 		if policy, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); found {
-			return policy
+			return policy, nil
 		}
 	}
-	return ""
+	return "", err
+}
+
+// tryIdleTimeout wants connections kept, where the user may know. Of one that is kept nothing is said.
+func (c *checkup) tryIdleTimeout(ctx context.Context, s *checkedServer) {
+	values, err := s.client.ConfigGet(ctx, "timeout").Result()
+	if seconds := values["timeout"]; err == nil && seconds != "" && seconds != "0" {
+		c.warn("idle timeout", s.address, "Redis closes connections that are idle for "+seconds+" s",
+			"in Redis: timeout 0; else requests after a pause wait for new connections")
+	}
 }

@@ -1,6 +1,7 @@
 package checkup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,13 @@ type trouble struct {
 	advice   string
 }
 
+// What errors of several words mean.
+const (
+	noTLS   = "leave tls out, or use redis://: this port does not speak TLS"
+	hangsUp = "see Redis's log: it closes the connection; perhaps it has maxclients connections, or this port speaks TLS only"
+	holdsUp = "see whether a firewall or a stopped Redis holds connections up"
+)
+
 var troubles = []trouble{
 	{"WRONGPASS", true, "change username and password, or the user in Redis"},
 	{"NOAUTH", true, "set username and password: this Redis wants them"},
@@ -56,16 +64,22 @@ var troubles = []trouble{
 	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
 	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
 	{"max number of clients", true, "raise maxclients in Redis"},
+	{"user executing the script", true, "grant the rights that the check of permissions misses"},
+	{"BUSY", false, "wait until the script that Redis runs has ended, or end it there with SCRIPT KILL"},
 	{"LOADING", false, "wait until Redis has loaded its data"},
 	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
 	{"no such host", false, "change the address: its name is unknown here"},
 	{"no such file", false, "start Redis, or change the path of its socket"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
-	{"does not look like a TLS", false, "leave tls out, or use redis://: this port does not speak TLS"},
-	{"connection reset", false, "see Redis's log: it closes the connection; perhaps this port speaks TLS only"},
-	{"EOF", false, "see Redis's log: it closes the connection; perhaps this port speaks TLS only"},
-	{"timeout", false, "see whether a firewall or a stopped Redis holds connections up"},
+	{"does not look like a TLS", false, noTLS},
+	{errSpeaksPlain.Error(), false, noTLS},
+	{errSpeaksTLS.Error(), false, "set tls, or use rediss://: this port speaks TLS only"},
+	{"connection reset", false, hangsUp},
+	{"broken pipe", false, hangsUp},
+	{"EOF", false, hangsUp},
+	{"timeout", false, holdsUp},
+	{"deadline exceeded", false, holdsUp},
 }
 
 // refusedCommand finds the command that a user may not run.
@@ -78,15 +92,19 @@ func (c *checkup) refused(err error) {
 		c.failed("permissions", "", "missing: +"+missing[1], c.grant("+"+missing[1]))
 		return
 	}
+	t := troubleOf(text)
+	c.unasked = c.unasked || !t.answered
+	c.failed("reachable", "", text, cmp.Or(t.advice, "see whether the address is that of a Redis"))
+}
+
+// troubleOf finds what an error means, without advice where that is not known.
+func troubleOf(text string) trouble {
 	for _, t := range troubles {
 		if strings.Contains(text, t.words) {
-			c.unasked = c.unasked || !t.answered
-			c.failed("reachable", "", text, t.advice)
-			return
+			return t
 		}
 	}
-	c.unasked = true
-	c.failed("reachable", "", text, "see whether the address is that of a Redis")
+	return trouble{}
 }
 
 // grant is the command that gives the user of Redis further rights.

@@ -1,0 +1,76 @@
+package caddytest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+func TestCheck_cannot_ask_a_Redis_that_is_busy(t *testing.T) {
+	server := redistest.Start(t, "--lua-time-limit", "1")
+	restrict(t, []*redistest.Server{server}, only(strings.Fields(commands), func(c string) bool { return c != "time" }))
+	admin := server.Client(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // it is killed
+	}()
+	t.Cleanup(func() {
+		redistest.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
+		<-ended
+	})
+	redistest.WaitFor(t, "the script runs", func() error {
+		if !redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY") {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	findings, code := check(t, "redis redis://"+server.Addr, limited)
+	wantFinding(t, findings, "script", "failed", "SCRIPT KILL")
+	wantFinding(t, findings, "eviction", "warning", "BUSY")
+	if code != 3 {
+		t.Errorf("got exit code %d; want 3", code)
+	}
+	// Redis looks at rights before it says that it is busy.
+	findings, _ = check(t, "redis redis://limiter:secret@"+server.Addr, limited)
+	wantFinding(t, findings, "permissions", "failed", "missing: +time")
+}
+
+func TestCheck_tells_of_a_Redis_with_too_many_clients(t *testing.T) {
+	server := redistest.Start(t)
+	held := server.Client(t).Conn()
+	defer held.Close() //nolint:errcheck // the test is over
+	if err := held.ConfigSet(t.Context(), "maxclients", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	findings, code := check(t, "redis redis://"+server.Addr, limited)
+	if wantFinding(t, findings, "reachable", "failed", "raise maxclients"); code != 2 {
+		t.Errorf("got exit code %d", code)
+	}
+}
+
+func TestCheck_tells_a_master_that_hangs_from_the_others(t *testing.T) {
+	masters := redistest.StartCluster(t)
+	for _, master := range masters {
+		if err := master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	masters[0].Pause(t)
+	defer masters[0].Resume(t)
+	findings, code := check(t, "redis {\nmode cluster\naddress "+masters[1].Addr+"\n}", limited)
+	wantFinding(t, findings, "reachable", "failed", masters[0].Addr)
+	wantFinding(t, findings, "mode", "ok", "3 masters, of which 2 answer")
+	for _, master := range masters[1:] {
+		wantFinding(t, findings, "script", "ok", master.Addr)
+		wantFinding(t, findings, "version", "ok", master.Addr)
+	}
+	if code != 3 {
+		t.Errorf("got exit code %d", code)
+	}
+}

@@ -1,0 +1,61 @@
+package checkup
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// falling is the address of a server that greets as a Redis and hangs up at any other command.
+func falling(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // the test is over
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go greet(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func greet(conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // that is what it is for
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		switch word := strings.ToLower(lines.Text()); {
+		case strings.HasPrefix(word, "*"), strings.HasPrefix(word, "$"), word == "2":
+		case word == "hello":
+			_, _ = conn.Write([]byte("*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")) // or nobody reads
+		default:
+			return
+		}
+	}
+}
+
+func TestRun_reports_no_right_that_it_could_not_try(t *testing.T) {
+	options := Options{Client: limiter.ClientOptions{Addresses: []string{falling(t)}, Timeout: time.Second}}
+	findings, unasked := Run(t.Context(), options)
+	seen := map[string]string{}
+	for _, f := range findings {
+		seen[f.Check] = f.Result + " " + f.Detail
+	}
+	for _, check := range []string{"permissions", "admin rights", "eviction"} {
+		if !strings.HasPrefix(seen[check], "warning unknown: ") {
+			t.Errorf("%s: got %q of %v", check, seen[check], findings)
+		}
+	}
+	if !strings.HasPrefix(seen["reachable"], "ok") || !unasked {
+		t.Errorf("got %v, unasked %v", findings, unasked)
+	}
+}
