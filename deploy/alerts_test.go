@@ -39,20 +39,33 @@ var alertCases = []struct {
 	{"the breaker was open for a minute", []string{`breaker_open{instance="a"} 0x4 1x2 0x16`}, 4 * time.Minute, nil},
 
 	{"one request in fifty times out", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`batch_size_sum{instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
 	}, 12 * time.Minute, []string{"StoreErrors a"}},
+	{"one request in fifty times out, and each meets four policies", []string{
+		`batch_size_sum{instance="a"} 0+3000x40`,
+		`decisions_total{policy="a",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`decisions_total{policy="b",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`decisions_total{policy="c",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`decisions_total{policy="d",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
+	}, 12 * time.Minute, []string{"StoreErrors a"}},
+	{"one request in fifty is not sent for overload", []string{
+		`batch_size_sum{instance="a"} 0+3000x40`,
+		`store_errors_total{kind="overload",instance="a"} 0+62x40`,
+	}, 12 * time.Minute, []string{"StoreErrors a"}},
 	{"one request in a thousand times out", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`batch_size_sum{instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0+3x40`,
 	}, 12 * time.Minute, nil},
 	{"errors of a moment are over", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
+		`batch_size_sum{instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0x10 900x30`,
 	}, 9 * time.Minute, nil},
 	{"what the breaker kept back is no new error", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`store_errors_total{kind="breaker",instance="a"} 0+3000x40`,
+		`batch_size_sum{instance="a"} 0+30x40`,
+		`store_errors_total{kind="refused",instance="a"} 0+30x40`,
+		`store_errors_total{kind="breaker",instance="a"} 0+6000x40`,
 	}, 12 * time.Minute, nil},
 
 	{"Redis takes 100 ms", []string{
