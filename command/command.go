@@ -72,7 +72,8 @@ The admin endpoint is the one of --address; else that of the configuration
 given with --config, or of a Caddyfile in the current directory; else Caddy's
 default.
 
-Tables are made to fit a terminal. In a pipe they are plain and whole, and
+Tables are made to fit a terminal: one that is too wide is written a value a
+line, and nothing is shortened. In a pipe they are plain, with a row a line, and
 --json prints the answer as the admin endpoint gives it, with times in seconds.
 Keys are written and read in one form: a backslash is doubled, and what cannot
 be printed is \xNN, byte by byte.
