@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,12 +37,12 @@ const logAlgorithm = "sliding_window_log"
 // tryScripts has each algorithm decide on a share that this server has.
 func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
-	who := "each algorithm"
-	for _, algorithm := range limiter.Algorithms() {
-		if algorithm == logAlgorithm && !s.logs {
-			who += " but " + algorithm
-			continue
-		}
+	algorithms, who := limiter.Algorithms(), "each algorithm"
+	if !s.logs {
+		algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return name == logAlgorithm })
+		who = "each algorithm but " + logAlgorithm
+	}
+	for _, algorithm := range algorithms {
 		took, err := c.decide(ctx, client, s, algorithm)
 		if err != nil {
 			c.undecided(s, algorithm, err)
