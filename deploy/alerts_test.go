@@ -50,10 +50,6 @@ var alertCases = []struct {
 		`decisions_total{policy="d",decision="allowed",source="redis",instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
 	}, 12 * time.Minute, []string{"StoreErrors a"}},
-	{"one request in fifty is not sent for overload", []string{
-		`batch_size_sum{instance="a"} 0+3000x40`,
-		`store_errors_total{kind="overload",instance="a"} 0+62x40`,
-	}, 12 * time.Minute, []string{"StoreErrors a"}},
 	{"one request in a thousand times out", []string{
 		`batch_size_sum{instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0+3x40`,
