@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func explained(ctx context.Context, o limiter.ClientOptions, err error) error {
 	switch {
 	case o.TLS != nil && said != "":
 		return fmt.Errorf("%w (%w)", errSpeaksPlain, err)
-	case strings.HasPrefix(said, "-"):
+	case strings.HasPrefix(said, "-ERR max number of clients"), strings.HasPrefix(said, "-DENIED"):
 		return errors.New(said[1:])
 	case o.TLS == nil && said == "" && speaksTLS(ctx, o.Addresses[0]):
 		return fmt.Errorf("%w (%w)", errSpeaksTLS, err)
@@ -52,8 +53,8 @@ func heard(ctx context.Context, address string) string {
 	if err != nil {
 		return ""
 	}
-	defer conn.Close() //nolint:errcheck // all was asked
-	reader := bufio.NewReader(conn)
+	defer conn.Close()                                         //nolint:errcheck // all was asked
+	reader := bufio.NewReader(io.LimitReader(conn, 1000))      // of whoever listens there
 	_ = conn.SetReadDeadline(time.Now().Add(portPatience / 4)) // where it fails the read does
 	line, _ := reader.ReadString('\n')
 	if line == "" {

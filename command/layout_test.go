@@ -7,6 +7,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
 )
 
+func TestPolicies_store_fits_80_columns(t *testing.T) {
+	var text strings.Builder
+	screen{out: &text, width: 80}.printWords(storeLine(adminapi.StoreReport{
+		Kind: "redis", Mode: "cluster", Addresses: []string{"node-1.example.com:6379", "node-2.example.com:6379", "node-3.example.com:6379"},
+		Error: "dial tcp 127.0.0.1:6379: connect: connection refused", FailMode: "local", Breaker: "open", NextProbe: 0.4,
+	}))
+	if wantFits(t, text.String(), 80); !strings.Contains(text.String(), "next probe in") {
+		t.Errorf("got\n%s", &text)
+	}
+}
+
 // TestTables_fit_80_columns_and_keep_keys_whole has the tables of what the documentation's examples print,
 // where they are at their widest.
 func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
