@@ -2,19 +2,27 @@ package redisratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
 // reducedConfig is what of a configuration decides about rate limits. Nothing in it is set up yet.
 type reducedConfig struct {
 	app     json.RawMessage // the redis_ratelimit app without its Redis; nil where there is none
 	servers map[string]*reducedServer
+	schemes schemePorts
+	log     accesslog.Options // as far as the configuration's own logs decide
+
+	fileSystems []string // names
 }
 
 // reducedServer is what is left of a server.
@@ -28,7 +36,7 @@ type reducedServer struct {
 }
 
 // memories are what remembers a request as it was at first, or for those after it.
-var memories = []string{"request.orig_", "request.uuid", "regexp"}
+var memories = []string{"request.orig_", "request.uuid", "regexp", "file"}
 
 // remembers tells whether something that is left of a server does.
 func (s *reducedServer) remembers() (bool, error) {
@@ -46,20 +54,38 @@ func (c *reducedConfig) names() []string {
 // keptHandlers are the handlers that a rehearsal sets up; see [course] for what it does with them.
 var keptHandlers = append([]string{appName, "subroute", "invoke", "static_response", "error"}, changing...)
 
+// wholeConfig is what is read of a configuration.
+type wholeConfig struct {
+	Logging loggingConfig `json:"logging"`
+	Apps    struct {
+		HTTP struct {
+			HTTPPort  int                       `json:"http_port"`
+			HTTPSPort int                       `json:"https_port"`
+			Servers   map[string]*reducedServer `json:"servers"`
+		} `json:"http"`
+		RateLimit   map[string]json.RawMessage `json:"redis_ratelimit"`
+		FileSystems struct {
+			List []struct {
+				Name string `json:"name"`
+			} `json:"filesystems"`
+		} `json:"caddy.filesystems"`
+	} `json:"apps"`
+}
+
 // reduceConfig leaves out of a configuration what does not decide, and lists the handlers left out.
 func reduceConfig(config []byte) (*reducedConfig, []string, error) {
-	var whole struct {
-		Apps struct {
-			HTTP struct {
-				Servers map[string]*reducedServer `json:"servers"`
-			} `json:"http"`
-			RateLimit map[string]json.RawMessage `json:"redis_ratelimit"`
-		} `json:"apps"`
-	}
+	var whole wholeConfig
 	if err := json.Unmarshal(config, &whole); err != nil {
 		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	reduced := &reducedConfig{servers: whole.Apps.HTTP.Servers}
+	web := &whole.Apps.HTTP
+	reduced := &reducedConfig{servers: web.Servers, log: whole.Logging.options(), schemes: schemePorts{
+		http:  strconv.Itoa(cmp.Or(web.HTTPPort, caddyhttp.DefaultHTTPPort)),
+		https: strconv.Itoa(cmp.Or(web.HTTPSPort, caddyhttp.DefaultHTTPSPort)),
+	}}
+	for _, fileSystem := range whole.Apps.FileSystems.List {
+		reduced.fileSystems = append(reduced.fileSystems, fileSystem.Name)
+	}
 	if whole.Apps.RateLimit != nil {
 		delete(whole.Apps.RateLimit, "redis")
 		app, err := json.Marshal(whole.Apps.RateLimit)
@@ -73,22 +99,9 @@ func reduceConfig(config []byte) (*reducedConfig, []string, error) {
 		if server == nil {
 			return nil, nil, fmt.Errorf("server %s: is null", name)
 		}
-		if err := r.reduce(server.Routes); err != nil {
+		if err := r.reduceServer(server); err != nil {
 			return nil, nil, fmt.Errorf("server %s: %w", name, err)
 		}
-		for named, route := range server.NamedRoutes {
-			if route == nil {
-				return nil, nil, fmt.Errorf("server %s: route %s is null", name, named)
-			}
-			if err := r.reduceRoute(route); err != nil {
-				return nil, nil, fmt.Errorf("server %s: route %s: %w", name, named, err)
-			}
-		}
-		remembers, err := server.remembers()
-		if err != nil {
-			return nil, nil, fmt.Errorf("server %s: %w", name, err)
-		}
-		server.repeatable, r.changes = !r.changes && !remembers, false
 	}
 	slices.Sort(r.skipped)
 	return reduced, slices.Compact(r.skipped), nil
@@ -98,6 +111,24 @@ func reduceConfig(config []byte) (*reducedConfig, []string, error) {
 type reducer struct {
 	skipped []string // those left out
 	changes bool     // one of those left changes requests for those after it
+}
+
+func (r *reducer) reduceServer(server *reducedServer) error {
+	r.changes = false
+	if err := r.reduce(server.Routes); err != nil {
+		return err
+	}
+	for named, route := range server.NamedRoutes {
+		if route == nil {
+			return fmt.Errorf("route %s is null", named)
+		}
+		if err := r.reduceRoute(route); err != nil {
+			return fmt.Errorf("route %s: %w", named, err)
+		}
+	}
+	remembers, err := server.remembers()
+	server.repeatable = !r.changes && !remembers
+	return err
 }
 
 func (r *reducer) reduce(routes caddyhttp.RouteList) error {

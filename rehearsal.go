@@ -6,51 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
 // rehearsal is a configuration that decides requests of the past: its routes, reduced to what decides
 // before anything of them is set up, with an in-process store on a clock that follows the log. It
-// touches no Redis, no network, no certificate and no log.
+// touches no Redis, no network, no certificate, no log and no file of a site.
 type rehearsal struct {
-	stages   []stage
-	policies []replay.PolicyResult
-	bases    []*limiter.Policy // the same
-	indices  map[string]int    // of policies, by name
-	headers  []string          // that keys are made of
+	stages   []*stage            // the servers that have limits
+	ports    map[string][]*stage // all servers, by the ports that they listen at
+	schemes  schemePorts
+	policies []replay.PolicyResult // those that decide
+	rules    []*rule               // of each the first
+	indices  map[string]int        // of policies, by name
+	headers  []string              // that keys are made of
 	skipped  []string
+	log      accesslog.Options
 	only     string // the one policy that decides; empty: all
 	guard    *limiter.Guard
 	now      int64
 	end      func()
 	tried    *keyTemplate // the key that limits are suggested for, where it is not the policy's own
 
+	host      string // of requests whose log does not tell it
+	hostNamed bool   // by somebody, not found out
+	asked     asked
+	gaps      gaps
+
 	verdict replay.Verdict
-}
-
-// stage is one server of the configuration that has limits.
-type stage struct {
-	name   string
-	server *caddyhttp.Server
-	course *course
-	tls    bool
-
-	// A request that is prepared takes a third of a line's time. It serves for all where nothing that
-	// the stage runs leaves traces in it or asks for what it was at first.
-	repeatable bool
-	prepared   *http.Request
 }
 
 // newRehearsal sets a configuration up. Where a policy is named it alone decides.
@@ -63,7 +58,10 @@ func newRehearsal(config []byte, only string) (*rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{indices: map[string]int{}, only: only, end: end, skipped: skipped}
+	r := &rehearsal{
+		ports: map[string][]*stage{}, schemes: reduced.schemes, indices: map[string]int{},
+		only: only, end: end, skipped: skipped, log: reduced.log,
+	}
 	if err := r.setUp(ctx, reduced); err != nil {
 		end()
 		return nil, err
@@ -100,86 +98,103 @@ func (r *rehearsal) setUp(ctx caddy.Context, reduced *reducedConfig) error {
 	memory.Limit(math.MaxInt64, nil)
 	r.guard = limiter.NewGuard(nil, memory, limiter.GuardOptions{})
 	app.guard = r.guard
+	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
+		ctx.FileSystems().Register(name, noFiles{&r.gaps})
+	}
+	if err := r.addStages(ctx, reduced); err != nil {
+		return err
+	}
+	r.host = r.asked.onlyHost()
+	return nil
+}
+
+// addStages sets the servers up.
+func (r *rehearsal) addStages(ctx caddy.Context, reduced *reducedConfig) error {
+	limited := false
 	for _, name := range reduced.names() {
-		s, err := newStage(ctx, name, reduced.servers[name])
+		s, err := newStage(ctx, reduced.servers[name], reduced.schemes)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", name, err)
 		}
-		if hasLimiter(s.course.routes) {
+		for _, port := range portsOf(s.server) {
+			r.ports[port] = append(r.ports[port], s)
+		}
+		limited = limited || hasLimiter(s.routes)
+		r.addPolicies(s.routes)
+		if hasLimiter(s.routes) {
 			r.stages = append(r.stages, s)
-			r.addPolicies(s.course.routes)
+			r.asked.addRoutes(s.routes, false)
 		}
 	}
 	switch {
-	case len(r.stages) == 0:
+	case !limited:
 		return errors.New("the configuration has no redis_ratelimit in any site")
-	case r.only != "" && !r.has(r.only):
+	case len(r.stages) == 0:
 		return fmt.Errorf("the configuration has no policy %q", r.only)
 	}
 	return nil
 }
 
-// newStage provisions a server's reduced routes.
-func newStage(ctx caddy.Context, name string, raw *reducedServer) (s stage, err error) {
-	server := &caddyhttp.Server{Listen: raw.Listen, NamedRoutes: raw.NamedRoutes, Routes: raw.Routes}
-	if err := server.Routes.Provision(ctx); err != nil {
-		return s, err
-	}
-	for _, route := range server.NamedRoutes {
-		if err := route.Provision(ctx, nil); err != nil {
-			return s, err
-		}
-	}
-	tls := len(raw.TLS) > 0 || listensAt(server, "443")
-	return stage{name: name, server: server, course: newCourse(server.Routes, server.NamedRoutes), tls: tls, repeatable: raw.repeatable}, nil
-}
-
-// addPolicies lists the policies of routes, and what their keys are made of.
+// addPolicies lists the policies of routes that decide, and takes the others out.
 func (r *rehearsal) addPolicies(routes []reducedRoute) {
 	for i := range routes {
-		for j := range routes[i].steps {
-			s := &routes[i].steps[j]
+		routes[i].steps = slices.DeleteFunc(routes[i].steps, func(s step) bool {
 			r.addPolicies(s.inside)
-			if s.limiter == nil {
-				continue
-			}
-			s.limiter.logger = zap.NewNop()
-			for k := range s.limiter.rules {
-				r.addPolicy(s.limiter.Policies[k].Key, &s.limiter.rules[k])
-			}
-		}
+			return s.limiter != nil && !r.addHandler(s.limiter)
+		})
 	}
 }
 
-func (r *rehearsal) addPolicy(key string, rule *rule) {
-	for i := range rule.key.parts {
-		part := &rule.key.parts[i]
-		switch {
-		case part.header != "":
-			r.headers = append(r.headers, part.header)
-		case strings.HasPrefix(part.placeholder, "http.auth.user."):
-			r.headers = append(r.headers, "user_id")
-		}
+// addHandler is false for a handler without a policy that decides.
+func (r *rehearsal) addHandler(h *Handler) bool {
+	h.logger = zap.NewNop()
+	if r.only != "" {
+		h.rules = slices.DeleteFunc(h.rules, func(rule rule) bool { return rule.policy.Name() != r.only })
+		h.Policies = slices.DeleteFunc(h.Policies, func(p *Policy) bool { return p.Name != r.only })
 	}
+	for i := range h.rules {
+		r.addPolicy(h.Policies[i], &h.rules[i])
+	}
+	return len(h.rules) > 0
+}
+
+// addPolicy lists a policy, and what it asks a log for.
+func (r *rehearsal) addPolicy(p *Policy, rule *rule) {
+	r.headers = append(r.headers, rule.key.headers()...)
+	r.log.Responses = r.log.Responses || rule.asksResponse()
 	s := rule.policy.Settings()
-	if _, known := r.indices[s.Name]; known || (r.only != "" && s.Name != r.only) {
+	if _, known := r.indices[s.Name]; known {
 		return
 	}
 	r.indices[s.Name] = len(r.policies)
-	r.bases = append(r.bases, rule.policy)
-	r.policies = append(r.policies, replay.PolicyResult{
+	r.rules = append(r.rules, rule)
+	result := replay.PolicyResult{
 		Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, Window: s.Window, Burst: s.Burst,
-		Key: key, DryRun: rule.dryRun,
-	})
+		Key: p.Key, DryRun: rule.dryRun, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom,
+		CountIf: p.CountIf != nil, Charge: p.ChargeFrom,
+	}
+	if p.MaxDelay != nil {
+		result.MaxDelay = time.Duration(*p.MaxDelay)
+	}
+	r.policies = append(r.policies, result)
+	r.gaps.redactedKeys = append(r.gaps.redactedKeys, 0)
 }
 
-func (r *rehearsal) has(policy string) bool {
-	_, known := r.indices[policy]
-	return known
+// headers are those of the request that a key is made of; user_id stands for the user.
+func (t *keyTemplate) headers() (names []string) {
+	for i := range t.parts {
+		switch part := &t.parts[i]; {
+		case part.header != "":
+			names = append(names, part.header)
+		case strings.HasPrefix(part.placeholder, userPrefix):
+			names = append(names, "user_id")
+		}
+	}
+	return names
 }
 
 // Policy implements [command.Rehearsal].
-func (r *rehearsal) Policy(index int) *limiter.Policy { return r.bases[index] }
+func (r *rehearsal) Policy(index int) *limiter.Policy { return r.rules[index].policy }
 
 // Close implements [command.Rehearsal].
 func (r *rehearsal) Close() { r.end() }
@@ -188,10 +203,20 @@ func (r *rehearsal) Close() { r.end() }
 func (r *rehearsal) TryKey(text string) error {
 	segment := caddyfile.Segment{{Text: text}}
 	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
-	key, err := parseKey(segment[0].Text, prefixes{ipv4: 32, ipv6: 64})
-	r.tried = &key
-	return err
+	key, err := parseKey(segment[0].Text, r.rules[0].key.prefixes)
+	if err != nil {
+		return err
+	}
+	r.tried, r.gaps.triedKey = &key, text
+	r.headers = append(r.headers, key.headers()...)
+	return nil
 }
+
+// SetHost implements [command.Rehearsal].
+func (r *rehearsal) SetHost(name string) { r.host, r.hostNamed = name, true }
+
+// LogOptions implements [command.Rehearsal].
+func (r *rehearsal) LogOptions() accesslog.Options { return r.log }
 
 // Policies implements [replay.Engine].
 func (r *rehearsal) Policies() []replay.PolicyResult { return slices.Clone(r.policies) }
@@ -201,9 +226,6 @@ func (r *rehearsal) Skipped() []string { return r.skipped }
 
 // KeyHeaders implements [replay.Engine].
 func (r *rehearsal) KeyHeaders() []string { return r.headers }
-
-// Warnings implements [replay.Engine].
-func (r *rehearsal) Warnings() []string { return nil }
 
 // Interface guards
 var _ command.Rehearsal = (*rehearsal)(nil)

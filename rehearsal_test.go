@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver" // the configurations of the tests
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"        // use what these
+	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
@@ -47,14 +50,26 @@ func nasaSite(limit, algorithm string) string {
 	return ":8080 {\n\tredis_ratelimit {client_ip} " + limit + " {\n\t\talgorithm " + algorithm + "\n\t}\n\trespond ok\n}\n"
 }
 
-// rehearse sets a Caddyfile up to be played.
-func rehearse(t testing.TB, caddyfile string) *rehearsal {
+// adapt makes a Caddyfile the configuration that it means.
+func adapt(t testing.TB, caddyfile string) []byte {
 	t.Helper()
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRehearsal(config, "")
+	return config
+}
+
+// rehearse sets a Caddyfile up to be played.
+func rehearse(t testing.TB, caddyfile string) *rehearsal {
+	t.Helper()
+	return rehearseOnly(t, caddyfile, "")
+}
+
+// rehearseOnly has one policy alone decide.
+func rehearseOnly(t testing.TB, caddyfile, policy string) *rehearsal {
+	t.Helper()
+	r, err := newRehearsal(adapt(t, caddyfile), policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +80,15 @@ func rehearse(t testing.TB, caddyfile string) *rehearsal {
 // play plays a log through a Caddyfile.
 func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.Options) *replay.Result {
 	t.Helper()
-	reader, err := accesslog.Open(log)
+	r := rehearse(t, caddyfile)
+	asked := r.LogOptions()
+	asked.Files, asked.Stdin = log.Files, log.Stdin
+	reader, err := accesslog.Open(asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = reader.Close() })
-	result, err := replay.Run(reader, rehearse(t, caddyfile), options)
+	result, err := replay.Run(reader, r, options)
 	if err != nil {
 		t.Fatal(err)
 	}

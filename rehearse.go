@@ -3,94 +3,49 @@ package redisratelimit
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
-// Play implements [replay.Engine]. The request goes through the first server where it meets a policy:
-// logs do not tell the port.
+// Play implements [replay.Engine]. Where several servers may have got the request it goes through the
+// first where it meets a policy.
 func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
 	r.now = e.Time
-	v := &r.verdict
-	for i := range r.stages {
+	v, host := &r.verdict, e.Host
+	if host == "" {
+		host = r.host
+	}
+	for _, s := range r.stagesOf(e, host) {
 		v.Outcome, v.Decisions = replay.Unlimited, v.Decisions[:0]
-		request := r.stages[i].request(e)
+		request := s.request(e, host)
 		if request == nil {
 			v.Outcome = replay.Unplayable
 			return v
 		}
 		walk := &walk{request: request}
 		walk.meet = func(h *Handler, request *http.Request) (bool, error) { return r.meet(h, request, e) }
-		if _, err := walk.run(r.stages[i].course.routes); err != nil && v.Outcome == replay.Unlimited {
+		if _, err := walk.run(s.routes); err != nil && v.Outcome == replay.Unlimited {
 			v.Outcome = replay.Unplayable
 		}
 		if v.Outcome != replay.Unlimited {
 			break
 		}
 	}
+	r.gaps.see(e, v, &r.asked)
 	return v
 }
 
-// request makes the request of an entry; nil where no server would understand it.
-func (s *stage) request(e *accesslog.Entry) *http.Request {
-	target, err := url.ParseRequestURI(e.URI)
-	if err != nil || e.Method == "" {
-		return nil
-	}
-	r := s.prepared
-	if r == nil {
-		r = prepare(&http.Request{URL: target, Body: http.NoBody}, s.server, "")
-		if s.repeatable {
-			s.prepared = r
-		}
-	}
-	s.fill(r, target, e)
-	return r
-}
-
-// fill makes a prepared request that of an entry.
-func (s *stage) fill(r *http.Request, target *url.URL, e *accesslog.Entry) {
-	r.Method, r.URL, r.RequestURI, r.Host = e.Method, target, e.URI, e.Host
-	r.Header, r.Proto, r.RemoteAddr = e.Header, e.Proto, hostPort(e.Remote, e.Client)
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	var ok bool
-	if r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(e.Proto); !ok {
-		r.ProtoMajor, r.ProtoMinor = 1, 1
-	}
-	if s.tls {
-		r.TLS = pretendedTLS(e.Host)
-	}
-	ctx := r.Context()
-	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		clear(vars)
-		vars[caddyhttp.ClientIPVarKey], vars[caddyhttp.TrustedProxyVarKey] = e.Client, false
-	}
-	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Set(userPlaceholder, e.User)
-	}
-}
-
-// userPlaceholder is who was authenticated, which a log tells.
-const userPlaceholder = "http.auth.user.id"
-
-// hostPort is the address of a connection's peer, whose port the log does not tell.
-func hostPort(remote, client string) string {
-	if remote == "" {
-		remote = client
-	}
-	if strings.Contains(remote, ":") {
-		return "[" + remote + "]:0"
-	}
-	return remote + ":0"
+// meeting is a request at a handler, with what the log tells of it.
+type meeting struct {
+	handler *Handler
+	request *http.Request
+	repl    *caddy.Replacer
+	entry   *accesslog.Entry
 }
 
 // meet has a handler decide a request, as it would have with the response that the log tells of.
@@ -101,13 +56,11 @@ func (r *rehearsal) meet(h *Handler, request *http.Request, e *accesslog.Entry) 
 		return true, nil
 	}
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	m := &meeting{handler: h, request: request, repl: repl, entry: e}
 	var space [2]limiter.Check
 	checks, dry := space[:0], []limiter.Check(nil)
 	for i := range h.rules {
 		rule := &h.rules[i]
-		if r.only != "" && rule.policy.Name() != r.only {
-			continue
-		}
 		check, met, err := h.checkOf(rule, request, repl)
 		switch {
 		case errors.Is(err, errEmptyKey):
@@ -126,11 +79,11 @@ func (r *rehearsal) meet(h *Handler, request *http.Request, e *accesslog.Entry) 
 		}
 	}
 	for i := range dry {
-		r.decide(h, dry[i:i+1], request, repl, e)
+		r.decide(m, dry[i:i+1], true)
 	}
 	switch {
 	case len(checks) > 0:
-		if !r.decide(h, checks, request, repl, e) {
+		if !r.decide(m, checks, false) {
 			v.Outcome = replay.Denied
 			return false, nil
 		}
@@ -142,44 +95,45 @@ func (r *rehearsal) meet(h *Handler, request *http.Request, e *accesslog.Entry) 
 }
 
 // decide has the store decide checks and tells whether the request passes.
-func (r *rehearsal) decide(h *Handler, checks []limiter.Check, request *http.Request, repl *caddy.Replacer, e *accesslog.Entry) (passes bool) {
-	_, _ = r.guard.Decide(request.Context(), checks, limiter.FailLocal) // the in-process store never fails
+func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes bool) {
+	_, _ = r.guard.Decide(m.request.Context(), checks, limiter.FailLocal) // the in-process store never fails
 	passes = limiter.Allowed(checks)
 	for i := range checks {
 		c := &checks[i]
+		rule := m.handler.ruleOf(c.Policy)
 		d := replay.Decision{
 			Key: c.Key, Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
-			EmptyKey: strings.HasPrefix(c.Key, addressMark),
+			EmptyKey: strings.HasPrefix(c.Key, addressMark), DryRun: dry, TriedKey: r.triedKey(m),
 		}
-		if r.tried != nil {
-			d.TriedKey = r.tried.of(request, repl)
+		if rule.key.isRedacted(m.request, m.repl) {
+			r.gaps.redactedKeys[r.indices[c.Policy.Name()]]++
+		}
+		if passes {
+			d.Returned = r.respond(m, rule, c)
 		}
 		r.note(c.Policy, d)
-		if passes {
-			r.respond(h, c, repl, e)
-		}
 	}
 	return passes
+}
+
+// triedKey is the request's key of those that limits are suggested for.
+func (r *rehearsal) triedKey(m *meeting) string {
+	if r.tried == nil {
+		return ""
+	}
+	if r.tried.isRedacted(m.request, m.repl) {
+		r.gaps.triedRedacted++
+	}
+	key := r.tried.of(m.request, m.repl)
+	if key == "" {
+		r.gaps.triedEmpty++
+		key = r.tried.ofAddress(m.request)
+	}
+	return key
 }
 
 // note adds what a policy decided.
 func (r *rehearsal) note(p *limiter.Policy, d replay.Decision) {
 	d.Policy = r.indices[p.Name()]
 	r.verdict.Decisions = append(r.verdict.Decisions, d)
-}
-
-// respond does what depends on the response: units are given back or charged. Errors of the server, of
-// which a log tells no more than the status, count.
-func (r *rehearsal) respond(h *Handler, c *limiter.Check, repl *caddy.Replacer, e *accesslog.Entry) {
-	rule := h.ruleOf(c.Policy)
-	if c.Reserve && e.Status != 0 && e.Status != statusClientGone && e.Status < http.StatusInternalServerError &&
-		!rule.countIf.Match(e.Status, http.Header{}) {
-		r.guard.GiveBack([]limiter.Check{*c}, limiter.SourceMemory)
-	}
-	if rule.charge.from == "" {
-		return
-	}
-	owed := debt{check: *c, handler: h, rule: rule, source: limiter.SourceMemory}
-	owed.check.Weight = owed.amount(repl, e.Size)
-	r.guard.Charge([]limiter.Check{owed.check}, limiter.SourceMemory)
 }

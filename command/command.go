@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/checkup"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
 // Host is what the commands need of the module, where asking a running Caddy is not enough.
@@ -33,7 +34,13 @@ type Rehearsal interface {
 	// Policy is the limiter's own of an index.
 	Policy(index int) *limiter.Policy
 
-	// TryKey has limits suggested for another key, written as in a Caddyfile.
+	// LogOptions are how logs are to be read, as far as the configuration decides.
+	LogOptions() accesslog.Options
+
+	// SetHost names the host of requests whose log does not tell it.
+	SetHost(name string)
+
+	// TryKey has limits suggested for another key, written as in a Caddyfile, for the first policy.
 	TryKey(text string) error
 
 	// Close ends it.
@@ -81,7 +88,8 @@ be printed is \xNN, byte by byte.
 Exit codes:
 
   0  done; explain: the request would go on
-  1  could not ask: no Caddy there, or the command was used wrongly
+  1  could not ask: no Caddy there, or the command was used wrongly;
+     replay: no request could be read
   2  refused as wrong, such as a policy that does not exist; check: Redis
      lacks something
   3  Redis cannot be asked
