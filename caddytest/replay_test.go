@@ -17,15 +17,27 @@ import (
 // replays plays a log through a Caddyfile with the built Caddy, in a folder of its own.
 func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output, complaints string, code int) {
 	t.Helper()
+	if len(args) == 0 || args[len(args)-1] != "-" {
+		args = append(args, "access.log")
+	}
+	return replaysIn(t, replayFolder(t, caddyfile, log), log, args...)
+}
+
+// replayFolder has a Caddyfile and an access.log.
+func replayFolder(t *testing.T, caddyfile string, log []byte) string {
+	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string][]byte{"Caddyfile": []byte(caddyfile), "access.log": log} {
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(args) == 0 || args[len(args)-1] != "-" {
-		args = append(args, "access.log")
-	}
+	return folder
+}
+
+// replaysIn plays in a folder, with a log at the standard input too.
+func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output, complaints string, code int) {
+	t.Helper()
 	command := exec.Command(binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
 	var out, errs bytes.Buffer
 	command.Dir, command.Env, command.Stdout, command.Stderr = folder, environment(t), &out, &errs
@@ -160,18 +172,24 @@ func TestReplay_survives_bad_logs(t *testing.T) {
 		log      []byte
 		requests int64
 		says     string
+		code     int
 	}{
-		{"empty", nil, 0, "no requests"},
-		{"binary", bytes.Repeat([]byte{0, 1, 2, 0xff, '\n', 0x80}, 50_000), 0, "no requests"},
-		{"cut off", packed.Bytes()[:packed.Len()/2], -1, "unexpected EOF"},
-		{"a line of a megabyte", append(append(bytes.Repeat([]byte("x"), 1_500_000), '\n'), logLines("192.0.2.1")...), 1, "could not be read"},
-		{"hostile text", bytes.Repeat([]byte(hostile), 5), 5, "requests denied"},
-		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999"},
+		{"empty", nil, 0, "no requests", 0},
+		{"binary", bytes.Repeat([]byte{0, 1, 2, 0xff, '\n', 0x80}, 50_000), 0, "no requests", 1},
+		{"no line of a log", []byte("some\nother\ntext\n"), 0, "no requests", 1},
+		{"broken from the beginning", packed.Bytes()[:8], 0, "no requests", 1},
+		{"cut off", packed.Bytes()[:packed.Len()/2], -1, "unexpected EOF", 0},
+		{"a line of a megabyte", append(append(bytes.Repeat([]byte("x"), 1_500_000), '\n'), logLines("192.0.2.1")...), 1, "could not be read", 0},
+		{"hostile text", bytes.Repeat([]byte(hostile), 5), 5, "requests denied", 0},
+		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, complaints, code := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
-			if code != 0 || !strings.Contains(output, test.says) {
+			if code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read") {
 				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
+			}
+			if test.code != 0 {
+				return
 			}
 			if result := playedJSON(t, perClient, test.log); test.requests >= 0 && result.Requests != test.requests {
 				t.Errorf("%d requests, want %d", result.Requests, test.requests)
@@ -204,6 +222,7 @@ func TestReplay_says_what_is_wrong_with_the_question(t *testing.T) {
 		{"no such policy", perClient, []string{"--policy", "nobody"}, 2, "nobody"},
 		{"key without suggest", perClient, []string{"--key", "{client_ip}"}, 1, "--suggest"},
 		{"a bad key", perClient, []string{"--suggest", "--key", "{clientip}"}, 1, "client_ip"},
+		{"fewer than none", perClient, []string{"--worst", "-1"}, 1, "--worst"},
 		{"a bad window", perClient, []string{"--suggest", "--window", "soon"}, 1, "soon"},
 		{"a bad algorithm", perClient, []string{"--suggest", "--algorithm", "magic"}, 1, "magic"},
 		{"a bad Caddyfile", ":80 {\n\tredis_ratelimit {client_ip} 0 1m\n}\n", nil, 1, "limit"},

@@ -2,9 +2,11 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +44,7 @@ limits too, to find the smallest that leaves most clients untouched.`,
 	}
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` alone decide")
+	flags.String("host", "", "The host of requests whose log does not tell it, such as `example.com`")
 	flags.Int("worst", 10, "How many of the worst keys are listed")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
@@ -54,41 +57,67 @@ limits too, to find the smallest that leaves most clients untouched.`,
 
 func (h Host) runReplay(i *invocation) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
-	rehearsal, err := h.rehearsal(i)
+	options := replay.Options{Worst: flags.Int("worst")}
+	if options.Worst < 0 {
+		return exitf(exitNotAsked, "--worst %d: use a number from 0", options.Worst)
+	}
+	rehearsal, config, err := h.rehearsal(i)
 	if err != nil {
 		return err
 	}
 	defer rehearsal.Close()
-	options := replay.Options{Worst: flags.Int("worst")}
 	if err := i.suggest(rehearsal, &options); err != nil {
 		return err
 	}
-	log, err := accesslog.Open(accesslog.Options{Files: i.cmd.Flags().Args(), Stdin: i.cmd.InOrStdin()})
+	logs := rehearsal.LogOptions()
+	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
+	log, err := accesslog.Open(logs)
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	result, err := i.play(log, rehearsal, options)
+	files, err := i.openOutputs(i.infosOf(append(logs.Files, config)))
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
-	return i.show(result)
+	defer files.discard() // what is not kept
+	result, err := i.play(log, rehearsal, options, files)
+	if err != nil {
+		return exitf(exitNotAsked, "%s", err)
+	}
+	return i.finish(result, files)
 }
 
-// rehearsal sets up the configuration of --config.
-func (h Host) rehearsal(i *invocation) (Rehearsal, error) {
-	config, _, _, err := caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
+// infosOf tells of the files among paths.
+func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
+	for _, path := range paths {
+		stat := func() (fs.FileInfo, error) { return os.Stat(path) }
+		if stdin, ok := i.cmd.InOrStdin().(*os.File); ok && path == "-" {
+			stat = stdin.Stat
+		}
+		if info, err := stat(); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	return infos
+}
+
+// rehearsal sets up the configuration of --config, and tells its file.
+func (h Host) rehearsal(i *invocation) (r Rehearsal, file string, err error) {
+	config, file, _, err := caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
 	if err != nil {
-		return nil, exitf(exitNotAsked, "%s", err)
+		return nil, "", exitf(exitNotAsked, "%s", err)
 	}
 	if len(config) == 0 {
-		return nil, exitf(exitNotAsked, "name a configuration with --config")
+		return nil, "", exitf(exitNotAsked, "name a configuration with --config")
 	}
-	rehearsal, err := h.Rehearse(config, i.flag("policy"))
-	if err != nil {
-		return nil, exitf(exitRefused, "%s", err)
+	if r, err = h.Rehearse(config, i.flag("policy")); err != nil {
+		return nil, "", exitf(exitRefused, "%s", err)
 	}
-	return rehearsal, nil
+	if host := i.flag("host"); host != "" {
+		r.SetHost(host)
+	}
+	return r, file, nil
 }
 
 // suggest prepares what --suggest tries.
@@ -130,18 +159,20 @@ func (i *invocation) suggest(r Rehearsal, o *replay.Options) error {
 }
 
 // play plays the log, and shows how far it is where somebody is there to see that.
-func (i *invocation) play(log *accesslog.Reader, r Rehearsal, o replay.Options) (result *replay.Result, err error) {
-	if path := i.flag("decisions"); path != "" {
-		file, createErr := os.Create(path)
-		if createErr != nil {
-			return nil, createErr
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		o.Decisions = file
+func (i *invocation) play(log *accesslog.Reader, r Rehearsal, o replay.Options, files *outputs) (*replay.Result, error) {
+	if files.decisions != nil {
+		o.Decisions = files.decisions
 	}
 	ended := i.showProgress(log)
 	defer ended()
-	return replay.Run(log, r, o)
+	result, err := replay.Run(log, r, o)
+	if err != nil || o.Worst > 0 {
+		return result, err
+	}
+	for p := range result.Policies {
+		result.Policies[p].Worst = []replay.ClientResult{} // a replay without a number lists some
+	}
+	return result, nil
 }
 
 // showProgress tells on a terminal how much of a long log was read, until it is ended.
@@ -178,13 +209,36 @@ func progressText(read, total int64) string {
 	return fmt.Sprintf("%d of %d MB read, %d %%", read/megabyte, total/megabyte, 100*read/total)
 }
 
-// show prints the result, and writes the report where one is wanted.
-func (i *invocation) show(result *replay.Result) error {
-	if path := i.flag("report"); path != "" {
-		if err := writeReport(path, result); err != nil {
+// finish writes the files and prints the result. Logs of which nothing could be read make no files.
+func (i *invocation) finish(result *replay.Result, files *outputs) error {
+	unread := unread(result)
+	if !unread {
+		if files.report != nil {
+			if err := report.Write(files.report, result); err != nil {
+				return exitf(exitNotAsked, "%s", err)
+			}
+		}
+		if err := files.keep(); err != nil {
 			return exitf(exitNotAsked, "%s", err)
 		}
 	}
+	if err := i.show(result); err != nil {
+		return exitf(exitNotAsked, "%s", err)
+	}
+	if unread {
+		return exitf(exitNotAsked, "no request could be read")
+	}
+	return nil
+}
+
+// unread tells whether there was something in the logs and none of it could be read.
+func unread(result *replay.Result) bool {
+	failed := func(f replay.FileReport) bool { return f.Error != "" }
+	return result.Requests == 0 && (result.Log.Malformed > 0 || slices.ContainsFunc(result.Log.Files, failed))
+}
+
+// show prints the result. Whoever has it written to a full disk is told.
+func (i *invocation) show(result *replay.Result) error {
 	if i.json {
 		encoder := json.NewEncoder(i.screen.out)
 		encoder.SetIndent("", "  ")
@@ -194,15 +248,6 @@ func (i *invocation) show(result *replay.Result) error {
 	if err := result.WriteTable(&table); err != nil {
 		return err
 	}
-	i.screen.print(table.String())
-	return nil
-}
-
-func writeReport(path string, result *replay.Result) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return report.Write(file, result)
+	_, err := io.WriteString(i.screen.out, table.String())
+	return err
 }

@@ -1,0 +1,122 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// output is a file that is to be written. It is made beside its place and put there when it is whole, so
+// that what fails leaves an older one as it was. Pipes and devices are written as they are.
+type output struct {
+	*os.File
+
+	place string // empty: the file is there already
+}
+
+// openOutput makes the file for a path; the mode is that of one which does not exist yet. Files that are
+// read are refused.
+func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, error) {
+	place := resolved(path)
+	older, err := os.OpenFile(place, os.O_WRONLY, 0) // which fails for one that must not be written
+	switch {
+	case err == nil:
+		info, err := older.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return &output{File: older}, err
+		}
+		_ = older.Close() // nothing was written
+		if slices.ContainsFunc(read, func(r fs.FileInfo) bool { return os.SameFile(r, info) }) {
+			return nil, fmt.Errorf("%s is read: name another file to write", path)
+		}
+		mode = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	name := fmt.Sprintf("%s.%08x", place, rand.Uint32()) //nolint:gosec // it need not be secret: O_EXCL takes no file of others
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if path := (&fs.PathError{}); errors.As(err, &path) {
+		path.Path = place // the name that somebody knows
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &output{File: file, place: place}, nil
+}
+
+// resolved is a path without symbolic links, as far as it exists.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
+}
+
+// keep puts the file in its place.
+func (o *output) keep() error {
+	if err := o.Close(); err != nil || o.place == "" {
+		return err
+	}
+	place := o.place
+	o.place = ""
+	return os.Rename(o.Name(), place)
+}
+
+// discard removes a file that was not kept.
+func (o *output) discard() {
+	_ = o.Close() // nobody reads it
+	if o.place != "" {
+		_ = os.Remove(o.Name())
+	}
+}
+
+// outputs are the files that a replay writes; nil where one is not wanted.
+type outputs struct{ report, decisions *output }
+
+// openOutputs makes the files that the flags name.
+func (i *invocation) openOutputs(read []fs.FileInfo) (*outputs, error) {
+	o, err := new(outputs), error(nil)
+	if path := i.flag("report"); path != "" {
+		o.report, err = openOutput(path, 0o666, read)
+	}
+	if path := i.flag("decisions"); path != "" && err == nil {
+		o.decisions, err = openOutput(path, 0o600, read) // clients' keys are in it
+	}
+	if err == nil && o.report != nil && o.decisions != nil && o.report.place != "" && o.report.place == o.decisions.place {
+		err = fmt.Errorf("--report and --decisions are one file: %s", o.report.place)
+	}
+	if err != nil {
+		o.discard()
+		return nil, err
+	}
+	return o, nil
+}
+
+// all lists those that are wanted.
+func (o *outputs) all() []*output {
+	return slices.DeleteFunc([]*output{o.report, o.decisions}, func(f *output) bool { return f == nil })
+}
+
+// keep puts the files in their places.
+func (o *outputs) keep() error {
+	for _, f := range o.all() {
+		if err := f.keep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes those that were not kept.
+func (o *outputs) discard() {
+	for _, f := range o.all() {
+		f.discard()
+	}
+}
