@@ -45,6 +45,9 @@ type rehearsal struct {
 	asked     asked
 	gaps      gaps
 
+	// Of the request that is played; memory that is used again.
+	entry   *accesslog.Entry
+	walk    walk
 	verdict replay.Verdict
 }
 
@@ -62,6 +65,7 @@ func newRehearsal(config []byte, only string) (*rehearsal, error) {
 		ports: map[string][]*stage{}, schemes: reduced.schemes, indices: map[string]int{},
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
+	r.walk.meet = r.meet
 	if err := r.setUp(ctx, reduced); err != nil {
 		end()
 		return nil, err

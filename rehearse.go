@@ -15,7 +15,7 @@ import (
 // Play implements [replay.Engine]. Where several servers may have got the request it goes through the
 // first where it meets a policy.
 func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
-	r.now = e.Time
+	r.now, r.entry = e.Time, e
 	v, host := &r.verdict, e.Host
 	if host == "" {
 		host = r.host
@@ -27,9 +27,8 @@ func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
 			v.Outcome = replay.Unplayable
 			return v
 		}
-		walk := &walk{request: request}
-		walk.meet = func(h *Handler, request *http.Request) (bool, error) { return r.meet(h, request, e) }
-		if _, err := walk.run(s.routes); err != nil && v.Outcome == replay.Unlimited {
+		r.walk = walk{request: request, meet: r.walk.meet, groups: r.walk.groups[:0]}
+		if _, err := r.walk.run(s.routes); err != nil && v.Outcome == replay.Unlimited {
 			v.Outcome = replay.Unplayable
 		}
 		if v.Outcome != replay.Unlimited {
@@ -40,23 +39,22 @@ func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
 	return v
 }
 
-// meeting is a request at a handler, with what the log tells of it.
+// meeting is a request at a handler.
 type meeting struct {
 	handler *Handler
 	request *http.Request
 	repl    *caddy.Replacer
-	entry   *accesslog.Entry
 }
 
 // meet has a handler decide a request, as it would have with the response that the log tells of.
-func (r *rehearsal) meet(h *Handler, request *http.Request, e *accesslog.Entry) (goesOn bool, err error) {
+func (r *rehearsal) meet(h *Handler, request *http.Request) (goesOn bool, err error) {
 	v := &r.verdict
 	if h.isExempt(request) {
 		v.Outcome = replay.Exempt
 		return true, nil
 	}
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	m := &meeting{handler: h, request: request, repl: repl, entry: e}
+	m := &meeting{handler: h, request: request, repl: repl}
 	var space [2]limiter.Check
 	checks, dry := space[:0], []limiter.Check(nil)
 	for i := range h.rules {

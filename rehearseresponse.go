@@ -11,9 +11,9 @@ import (
 // respond does what depends on the response, and tells whether the units were given back. Errors of the
 // server count.
 func (r *rehearsal) respond(m *meeting, rule *rule, c *limiter.Check) (returned bool) {
-	status, header := m.entry.Status, http.Header(nil)
+	status, header := r.entry.Status, http.Header(nil)
 	if rule.asksResponse() {
-		header = m.entry.ResponseHeader()
+		header = r.entry.ResponseHeader()
 		r.gaps.responseAsked, r.gaps.responseKnown = true, len(header) > 0
 	}
 	if c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
@@ -28,7 +28,7 @@ func (r *rehearsal) respond(m *meeting, rule *rule, c *limiter.Check) (returned 
 		m.repl.Set(rule.charge.from, strings.Join(header[name], ","))
 	}
 	owed := debt{check: *c, handler: m.handler, rule: rule, source: limiter.SourceMemory}
-	owed.check.Weight = owed.amount(m.repl, m.entry.Size)
+	owed.check.Weight = owed.amount(m.repl, r.entry.Size)
 	r.guard.Charge([]limiter.Check{owed.check}, limiter.SourceMemory)
 	return returned
 }

@@ -32,7 +32,8 @@ Logs are Caddy's JSON, Common or Combined Log Format, plain, gzip or zstd, found
 out by themselves; - is the standard input. Several files are one log, in any
 order. Routes, matchers, placeholders, keys, weights and exemptions are those of
 the configuration; handlers that only a real request can pass are left out and
-listed.
+listed. Logs that tell no host, as Common and Combined Log Format do not, are of
+the only host that has limits, or of --host.
 
 With --suggest the traffic that meets a policy is played against a ladder of
 limits too, to find the smallest that leaves most clients untouched.`,
