@@ -68,7 +68,7 @@ func (p *passage) settleUnanswered(err error) {
 	status := http.StatusOK // what net/http makes of it
 	if err != nil {
 		status = http.StatusInternalServerError
-		if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) {
+		if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) && coded.StatusCode != 0 {
 			status = coded.StatusCode
 		}
 	}

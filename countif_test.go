@@ -1,11 +1,13 @@
 package redisratelimit
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
 )
 
@@ -99,4 +101,18 @@ func TestGiving_back_of_a_dry_run_is_not_shown(t *testing.T) {
 func TestCount_if_tells_an_upstream_from_a_client_that_left(t *testing.T) {
 	server := serve(t, answerAs, newHandler(t, counting("p", `"limit":5,"window":"24h"`)))
 	checkShare(t, fetch(t, server.URL+"?499").Header, "5", "5")
+}
+
+// TestCount_if_counts_errors_without_a_status has a handler break the way that Caddy answers with 500.
+func TestCount_if_counts_errors_without_a_status(t *testing.T) {
+	for name, broken := range map[string]error{
+		"plain":    errors.New("broken"),
+		"unstated": caddyhttp.HandlerError{Err: errors.New("broken")},
+	} {
+		h := newHandler(t, counting("unstated-"+name, `"limit":5,"window":"24h"`))
+		server := serve(t, func(http.ResponseWriter, *http.Request) error { return broken }, h)
+		for want := range 3 {
+			checkShare(t, fetch(t, server.URL).Header, "5", strconv.Itoa(4-want))
+		}
+	}
 }

@@ -40,6 +40,7 @@ type decision struct {
 	dryRun  []string  // the dry-run policies that would have denied
 	values  [3]string // of the headers
 	serving bool      // a handler sees to the response and sets the headers
+	waited  bool      // Redis was waited for in vain, which is not done twice
 	space   [6]share  // where shares are, for as long as there is room
 }
 

@@ -56,14 +56,16 @@ func (h *Handler) describe(c *limiter.Check) []zap.Field {
 	return fields
 }
 
-// hasErrorRoutes tells whether the server of a request has routes for errors.
+// hasErrorRoutes tells whether the server of a request has routes for errors, or may have some that
+// its handlers do not know of: named routes are invoked by subroutes that may have their own.
 func hasErrorRoutes(r *http.Request) bool {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return !ok || server == nil || (server.Errors != nil && len(server.Errors.Routes) > 0)
+	return !ok || server == nil || len(server.NamedRoutes) > 0 || (server.Errors != nil && len(server.Errors.Routes) > 0)
 }
 
 // onlyServerHears tells whether an error that the module returns reaches nobody before the server:
-// around it there are only subroutes without error routes of their own.
+// around it there are only subroutes without error routes of their own. Who invokes it as a named
+// route it cannot tell.
 func onlyServerHears(ctx caddy.Context) bool {
 	served := false
 	for _, module := range ctx.Modules() {

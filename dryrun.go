@@ -1,12 +1,13 @@
 package redisratelimit
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -15,20 +16,27 @@ import (
 // dryRun decides checks that only pretend to limit: each by itself, so that none is in the way of
 // another, and at the same time as those that are enforced, so that nobody waits for them longer.
 type dryRun struct {
+	began   time.Time
 	checks  []limiter.Check
 	sources []limiter.Source
 	running sync.WaitGroup
 }
 
 // start begins to decide the checks.
-func (h *Handler) start(r *http.Request, checks []limiter.Check) *dryRun {
+func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Check) *dryRun {
 	if len(checks) == 0 {
 		return nil
 	}
-	d := &dryRun{checks: checks, sources: make([]limiter.Source, len(checks))}
+	d := &dryRun{began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
+	decide := h.app.guard.Decide
+	if joined.waited {
+		decide = func(ctx context.Context, checks []limiter.Check, mode limiter.FailMode) (limiter.Source, error) {
+			return h.app.guard.Without(ctx, checks, mode, limiter.ErrWaited)
+		}
+	}
 	for i := range checks {
 		d.running.Go(func() {
-			source, err := h.app.guard.Decide(r.Context(), checks[i:i+1:i+1], limiter.FailLocal)
+			source, err := decide(r.Context(), checks[i:i+1:i+1], limiter.FailLocal)
 			if err == nil {
 				d.sources[i] = source // where the client has left there is nothing to tell
 			}
@@ -38,12 +46,15 @@ func (h *Handler) start(r *http.Request, checks []limiter.Check) *dryRun {
 }
 
 // end waits for the checks, counts them and notes those that would have denied.
-func (h *Handler) end(d *dryRun, p *passage, repl *caddy.Replacer) {
+func (h *Handler) end(d *dryRun, p *passage) {
 	if d == nil {
 		return
 	}
 	d.running.Wait()
-	joined := p.join(repl)
+	joined := p.decision
+	if slices.Contains(d.sources, limiter.SourceFallback) && h.waitedSince(d.began) {
+		joined.waited = true
+	}
 	for i := range d.checks {
 		check := &d.checks[i]
 		if d.sources[i] == "" {

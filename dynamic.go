@@ -67,10 +67,10 @@ func (h *Handler) numbers(rule *rule, repl *caddy.Replacer) (*limiter.Policy, in
 	}
 	settings := rule.policy.Settings()
 	limit, burst := settings.Limit, settings.Burst
-	if n, ok := h.number(rule, "limit", d.limit, repl); ok {
+	if n, ok := h.quota(rule, "limit", d.limit, repl); ok {
 		limit = n
 	}
-	if n, ok := h.number(rule, "burst", d.burst, repl); ok {
+	if n, ok := h.quota(rule, "burst", d.burst, repl); ok {
 		burst = n
 	}
 	if limit == settings.Limit && burst == settings.Burst {
@@ -102,8 +102,17 @@ func (h *Handler) possible(rule *rule, limit, burst int64) *limiter.Policy {
 // errImpossible does not quote the value, which may come from a client.
 var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
 
-// number reads a placeholder. Where it is empty, no whole number, or no limit and no burst, there is
-// none.
+// quota reads the placeholder of a limit or a burst, which are from 1.
+func (h *Handler) quota(rule *rule, option, name string, repl *caddy.Replacer) (int64, bool) {
+	n, ok := h.number(rule, option, name, repl)
+	if ok && n < 1 {
+		h.complain(rule, option, fmt.Errorf("{%s} is below 1", name))
+		return 0, false
+	}
+	return n, ok
+}
+
+// number reads a placeholder. Where it is empty, or no whole number, there is none.
 func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) (int64, bool) {
 	if name == "" {
 		return 0, false
@@ -114,12 +123,8 @@ func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) 
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil:
+	if err != nil {
 		h.complain(rule, option, fmt.Errorf("{%s} is no whole number", name))
-		return 0, false
-	case n < 1 && option != "weight":
-		h.complain(rule, option, fmt.Errorf("{%s} is below 1", name))
 		return 0, false
 	}
 	return n, true

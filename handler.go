@@ -38,19 +38,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return fail(w, r, err)
 	}
-	dryRun := h.start(r, dry)
-	if len(checks) == 0 {
-		return h.serveDry(w, p, next, repl, dryRun)
+	if len(checks)+len(dry) == 0 {
+		return next.ServeHTTP(w, r)
 	}
-	start := time.Now()
-	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
-	h.end(dryRun, p, repl)
 	d := p.join(repl)
+	dryRun := h.start(d, r, dry)
+	if len(checks) == 0 {
+		h.end(dryRun, p)
+		d.log(r)
+		return p.serve(w, next)
+	}
+	source, err := h.decide(d, r, checks)
+	h.end(dryRun, p)
 	if err != nil {
 		return h.undecided(w, p, next, checks, err)
-	}
-	if source == limiter.SourceMemory {
-		memorySeconds.Observe(time.Since(start).Seconds())
 	}
 	d.add(checks, source, h.formats)
 	h.count(checks, d.outcome, source)
@@ -67,14 +68,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return p.serve(w, next)
 }
 
-// serveDry serves a request that no policy limits, only perhaps pretends to.
-func (h *Handler) serveDry(w http.ResponseWriter, p *passage, next caddyhttp.Handler, repl *caddy.Replacer, dry *dryRun) error {
-	if dry == nil {
-		return next.ServeHTTP(w, p.request)
+// decide asks who decides. A request that has waited for Redis in vain does not wait again, so that the
+// waits of several handlers do not add up.
+func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
+	if d.waited {
+		return h.app.guard.Without(r.Context(), checks, h.FailMode, limiter.ErrWaited)
 	}
-	h.end(dry, p, repl)
-	p.decision.log(p.request)
-	return p.serve(w, next)
+	start := time.Now()
+	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
+	switch {
+	case source == limiter.SourceMemory:
+		memorySeconds.Observe(time.Since(start).Seconds())
+	case err != nil || source == limiter.SourceFallback:
+		d.waited = h.waitedSince(start)
+	}
+	return source, err
+}
+
+// waitedSince tells whether who got no answer since then has waited for one, and was not told at once
+// that there would be none.
+func (h *Handler) waitedSince(start time.Time) bool {
+	return time.Since(start) >= time.Duration(h.app.Timeout)/2
 }
 
 // wait holds an allowed request until it is its turn.

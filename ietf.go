@@ -18,12 +18,14 @@ const (
 	headerIETF       = "Ratelimit"
 )
 
-// setIETF shows policies' quotas and shares as structured fields (RFC 9651).
+// setIETF shows policies' quotas and, where they are known, shares as structured fields (RFC 9651).
 func setIETF(header http.Header, items []*share) {
-	policies, shares := make([]string, len(items)), make([]string, len(items))
-	for i, s := range items {
-		policies[i] = s.Policy.Text(quotaText)
-		shares[i] = itemText(shareItem(s.Check))
+	policies, shares := make([]string, 0, len(items)), make([]string, 0, len(items))
+	for _, s := range items {
+		policies = append(policies, s.Policy.Text(quotaText))
+		if s.known() {
+			shares = append(shares, itemText(shareItem(s.Check)))
+		}
 	}
 	setList(header, headerIETFPolicy, policies)
 	setList(header, headerIETF, shares)

@@ -59,7 +59,7 @@ func serve(t testing.TB, inside caddyhttp.HandlerFunc, handlers ...*Handler) *ht
 		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 		if err := chain(handlers, inside).ServeHTTP(w, r); err != nil {
 			status := http.StatusInternalServerError
-			if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) {
+			if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) && coded.StatusCode != 0 {
 				status = coded.StatusCode
 			}
 			w.WriteHeader(status)

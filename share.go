@@ -45,10 +45,12 @@ func earning(p *limiter.Policy, units int64) time.Duration {
 func (d *decision) learn(check *limiter.Check, f formats, now time.Time) {
 	s := d.find(check)
 	if s == nil {
-		d.shares = append(d.shares, share{})
+		d.shares = append(d.shares, share{Check: check})
 		s = &d.shares[len(d.shares)-1]
 	}
-	s.Check, s.decided = check, time.Duration(now.UnixNano())
+	if check.Result.Remaining != limiter.Unknown {
+		s.Check, s.decided = check, time.Duration(now.UnixNano())
+	}
 	s.formats.xRateLimit = s.formats.xRateLimit || f.xRateLimit
 	s.formats.ietf = s.formats.ietf || f.ietf
 }
@@ -78,9 +80,19 @@ func (d *decision) bind() {
 }
 
 // bindsOver tells whether a share binds more tightly than one that was met before it, if there is one.
+// One of which nobody knows what remains does not bind.
 func (s *share) bindsOver(earlier *share) bool {
-	return earlier == nil || limiter.Binding([]limiter.Check{*earlier.Check, *s.Check}) == 1
+	switch {
+	case !s.known():
+		return false
+	case earlier == nil || !earlier.known():
+		return true
+	}
+	return limiter.Binding([]limiter.Check{*earlier.Check, *s.Check}) == 1
 }
+
+// known tells whether the store said what remains of the share.
+func (s *share) known() bool { return s.Result.Remaining != limiter.Unknown }
 
 // restore puts a charge that was given back to what is shown.
 func (d *decision) restore(check *limiter.Check) {

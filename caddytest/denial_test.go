@@ -3,14 +3,15 @@ package caddytest
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestDenial_reaches_whoever_handles_errors has error routes at the server, in a subroute, and
-// nowhere.
+// TestDenial_reaches_whoever_handles_errors has error routes at the server, in a subroute, in one that
+// invokes the limit as a named route, and nowhere.
 func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
 	const (
 		limit   = `{"handler": "redis_ratelimit", "policies": [{"name": "%s", "limit": 1, "window": "24h"}]}`
@@ -19,21 +20,27 @@ func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
 	errorRoutes := func(who string) string {
 		return `"errors": {"routes": [{"handle": [` + fmt.Sprintf(respond, who) + `]}]}`
 	}
-	inner := func(name, more string) string {
-		return `{"handler": "subroute"` + more + `, "routes": [{"handle": [` + fmt.Sprintf(limit, name) + `]}]}`
+	const invoke = `{"handler": "invoke", "name": "limits"}`
+	inner := func(handler, more string) string {
+		return `{"handler": "subroute"` + more + `, "routes": [{"handle": [` + handler + `]}]}`
 	}
 	for name, test := range map[string]struct{ subroute, server, want string }{
 		"nowhere":     {"", "", ""},
 		"at_server":   {"", ", " + errorRoutes("server"), "429 server"},
 		"in_subroute": {", " + errorRoutes("subroute"), "", "429 subroute"},
 		"in_both":     {", " + errorRoutes("subroute"), ", " + errorRoutes("server"), "429 subroute"},
+		"invoked":     {", " + errorRoutes("subroute"), `, "named_routes": {"limits": {"handle": [` + fmt.Sprintf(limit, "invoked") + `]}}`, "429 subroute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := start(t, config("", "respond old"))
 			listen := strings.TrimPrefix(n.URL, "http://")
+			handler := fmt.Sprintf(limit, name)
+			if name == "invoked" {
+				handler = invoke
+			}
 			a := n.send(t, http.MethodPost, n.Admin+"/load", `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
 				"apps": {"http": {"grace_period": "1s", "servers": {"s": {"listen": ["`+listen+`"], "automatic_https": {"disable": true},
-				"routes": [{"handle": [`+inner(name, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
+				"routes": [{"handle": [`+inner(handler, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
 			if a.status != http.StatusOK {
 				t.Fatalf("got %v", a)
 			}
@@ -84,5 +91,39 @@ func TestRefusals_by_error_routes_are_answered(t *testing.T) {
 	}
 	if lines := n.log.lines(func(l logLine) bool { return l.Level == "error" }); len(lines) > 0 {
 		t.Errorf("the log has the errors %v", lines)
+	}
+}
+
+// TestDenial_repeated_without_asking_shows_what_is_known has one of two policies deny. Nobody asks about
+// the other one then, of which there is nothing to show but its quota.
+func TestDenial_repeated_without_asking_shows_what_is_known(t *testing.T) {
+	server := redistest.Start(t)
+	n := start(t, config(patient(server), `redis_ratelimit {
+		policy small {
+			limit 2
+			window 24h
+		}
+		policy large {
+			limit 100
+			window 24h
+		}
+		headers x_ratelimit ietf
+	}`+tell))
+	for range 2 {
+		n.get(t, "/")
+	}
+	for _, want := range []struct{ body, shares string }{
+		{"denied redis", `"small";r=0;t=T, "large";r=98;t=T`},
+		{"denied deny_cache", `"small";r=0;t=T`},
+	} {
+		a := n.get(t, "/")
+		shares := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.header.Get("RateLimit"), "t=T")
+		if a.body != want.body || shares != want.shares {
+			t.Errorf("got %v; want %s and %s", a, want.body, want.shares)
+		}
+		checkShare(t, a, 2, 0)
+		if quotas := a.header.Get("RateLimit-Policy"); quotas != `"small";q=2;w=86400, "large";q=100;w=86400` {
+			t.Errorf("RateLimit-Policy: %s", quotas)
+		}
 	}
 }

@@ -182,6 +182,25 @@ func TestOutage_enforces_the_same_limits_locally(t *testing.T) {
 	checkOutageLog(t, n)
 }
 
+// TestOutage_is_waited_for_once_a_request has a request meet three handlers and a dry run.
+func TestOutage_is_waited_for_once_a_request(t *testing.T) {
+	const patience = 2 * time.Second
+	server := redistest.Start(t)
+	site := "route {\n"
+	for _, option := range []string{"", "", "dry_run", ""} {
+		site += "redis_ratelimit same 1000000 24h {\n" + option + "\n}\n"
+	}
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", site+"}"+tell))
+	waitForRedis(t, n, "/")
+	stalled := redistest.WatchStalls(t)
+	server.Pause(t)
+	a := n.get(t, "/")
+	checkAdmitted(t, a, "fallback")
+	if a.took < patience || a.took > 2*patience+stalled() {
+		t.Errorf("the answer took %v, want one timeout of %v", a.took, patience)
+	}
+}
+
 // TestOutage_of_one_mode_per_handler has handlers override the global option.
 func TestOutage_of_one_mode_per_handler(t *testing.T) {
 	server := redistest.Start(t)

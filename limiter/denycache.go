@@ -69,8 +69,8 @@ func (c *denyCache) shardOf(key string) *denyShard {
 	return &c.shards[maphash.String(c.seed, key)%denyShards]
 }
 
-// deny answers the checks if one of them is known to be denied at an instant; the others are
-// answered as if nobody had asked. It is false where the store must be asked.
+// deny answers the checks if one of them is known to be denied at an instant; what remains of the
+// others is [Unknown]. It is false where the store must be asked.
 func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	if c == nil {
 		return false
@@ -79,7 +79,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	for i := range checks {
 		check := &checks[i]
 		if check.Policy.givesBack.Load() {
-			check.Result = Result{Remaining: check.Policy.Capacity()}
+			check.Result = Result{Remaining: Unknown}
 			continue
 		}
 		d, found, due := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
@@ -87,7 +87,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: d.weight})
 		}
 		if !found || check.Weight < d.weight {
-			check.Result = Result{Remaining: check.Policy.Capacity()}
+			check.Result = Result{Remaining: Unknown}
 			continue
 		}
 		denied = true

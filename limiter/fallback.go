@@ -74,21 +74,30 @@ func (g *Guard) Decide(ctx context.Context, checks []Check, mode FailMode) (Sour
 		return SourceDenyCache, nil
 	}
 	source, err := g.ask(ctx, checks)
-	if err == nil {
+	switch {
+	case err == nil:
 		g.denied.learn(checks, now)
 		if mode == FailLocal {
 			g.remember(checks)
 		}
 		return source, nil
-	}
-	if !errors.Is(err, ErrUndecided) {
+	case !errors.Is(err, ErrUndecided):
 		return source, err
+	}
+	return g.Without(ctx, checks, mode, err)
+}
+
+// Without does what [Guard.Decide] does where the shared store cannot decide, for the given reason, and
+// does not ask it. The reason wraps [ErrUndecided].
+func (g *Guard) Without(ctx context.Context, checks []Check, mode FailMode, reason error) (Source, error) {
+	if g.shared == nil {
+		return g.local.Decide(ctx, checks)
 	}
 	if g.onUndecided != nil {
-		g.onUndecided(err)
+		g.onUndecided(reason)
 	}
 	if mode != FailLocal {
-		return source, err
+		return SourceRedis, reason
 	}
 	return SourceFallback, g.decideLocally(ctx, checks)
 }

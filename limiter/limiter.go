@@ -38,9 +38,13 @@ type Check struct {
 	receipt receipt // of a reserve that passed
 }
 
+// Unknown is what remains of a share that nobody was asked about.
+const Unknown = -1
+
 // Result is what a store answers to one check. A denial is a result, not an error.
 type Result struct {
-	// Remaining is the units left after this decision, from 0 to the policy's capacity.
+	// Remaining is the units left after this decision, from 0 to the policy's capacity; [Unknown] where
+	// another check's denial was known, so that nobody was asked about this one.
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if nobody else came; 0 when this

@@ -6,10 +6,13 @@ package limiter
 // isPartial tells whether this process enforces a part of the limits in an outage.
 func (g *Guard) isPartial() bool { return g.part > 0 && g.part < 1 }
 
-// reduce makes a check one of this process's part. What fits the whole may pass.
+// reduce makes a check one of this process's part. What fits the whole may pass, and only that.
 func (g *Guard) reduce(c *Check) {
-	c.Policy = g.partOf(c.Policy)
-	c.Weight = min(c.Weight, c.Policy.Capacity())
+	whole := c.Policy
+	c.Policy = g.partOf(whole)
+	if c.Weight <= whole.Capacity() {
+		c.Weight = min(c.Weight, c.Policy.Capacity())
+	}
 }
 
 // partOf is the part of a policy that is this process's, which the policy remembers.
