@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -112,33 +111,13 @@ func nameHost(r *http.Request, server *caddyhttp.Server) error {
 	if r.Host != "" {
 		return nil
 	}
-	var hosts []string
-	for i := range server.Routes {
-		if hasLimiter(newCourse(server.Routes[i:i+1], server.NamedRoutes).routes) {
-			hosts = append(hosts, hostsOf(&server.Routes[i])...)
-		}
-	}
-	slices.Sort(hosts)
-	if hosts = slices.Compact(hosts); len(hosts) != 1 || strings.ContainsAny(hosts[0], "*{") {
+	var a asked
+	a.addRoutes(newCourse(server.Routes, server.NamedRoutes).routes, false)
+	switch host := a.onlyHost(); {
+	case host != "":
+		r.Host = host
+	case len(a.hosts) > 0:
 		return badInput("url: the sites that have limits go by the host; name one, such as https://example.com/search")
 	}
-	r.Host = hosts[0]
 	return nil
-}
-
-// hostsOf are the hosts that a route wants; an empty one: it takes any.
-func hostsOf(route *caddyhttp.Route) (hosts []string) {
-	if len(route.MatcherSets) == 0 {
-		return []string{""}
-	}
-	for _, set := range route.MatcherSets {
-		wanted := []string{""}
-		for _, matcher := range set {
-			if m, ok := matcher.(*caddyhttp.MatchHost); ok {
-				wanted = *m
-			}
-		}
-		hosts = append(hosts, wanted...)
-	}
-	return hosts
 }

@@ -157,16 +157,18 @@ func (r *reducer) reduceRoute(route *caddyhttp.Route) error {
 
 // handler is what is left of a handler; nil where nothing is.
 func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
-	var known struct {
-		Handler string              `json:"handler"`
-		Routes  caddyhttp.RouteList `json:"routes,omitempty"`
-	}
+	var known knownHandler
 	if err := json.Unmarshal(raw, &known); err != nil || known.Handler == "" {
 		return nil, errors.New("a handler has no name")
 	}
 	switch {
+	case slices.Contains(passing, known.Handler):
+		return nil, nil
 	case !slices.Contains(keptHandlers, known.Handler):
 		r.skipped = append(r.skipped, handlerSpace+known.Handler)
+		if known.alwaysAnswers() {
+			return json.RawMessage(`{"handler":"error"}`), nil
+		}
 		return nil, nil
 	case slices.Contains(changing, known.Handler):
 		r.changes = true
@@ -177,5 +179,34 @@ func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
 	if err := r.reduce(known.Routes); err != nil {
 		return nil, err
 	}
-	return json.Marshal(known)
+	return json.Marshal(map[string]any{"handler": known.Handler, "routes": known.Routes})
+}
+
+// knownHandler is what is read of a handler that is not set up.
+type knownHandler struct {
+	Handler string              `json:"handler"`
+	Routes  caddyhttp.RouteList `json:"routes"`
+
+	PassThru       bool `json:"pass_thru"`
+	HandleResponse []struct {
+		Routes []json.RawMessage `json:"routes"`
+	} `json:"handle_response"`
+}
+
+// alwaysAnswers tells of it what [alwaysAnswers] tells of one that is set up.
+func (k *knownHandler) alwaysAnswers() bool {
+	switch k.Handler {
+	case "metrics":
+		return true
+	case "file_server":
+		return !k.PassThru
+	case "reverse_proxy":
+		for i := range k.HandleResponse {
+			if len(k.HandleResponse[i].Routes) > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }

@@ -163,3 +163,20 @@ func TestReplay_reads_logs_in_the_formats_that_the_configuration_names(t *testin
 		})
 	}
 }
+
+// TestReplay_ends_where_a_handler_always_answers has a limit before and behind handlers of all kinds.
+func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
+	for handler, passed := range map[string]bool{
+		"file_server": false, "file_server {\npass_thru\n}": true, "metrics": false,
+		"reverse_proxy localhost:9": false, "reverse_proxy localhost:9 {\nhandle_response {\nvars a b\n}\n}": true, "error 404": false,
+	} {
+		r := rehearse(t, ":8080 {\nroute {\nredis_ratelimit same 5 1m {\nname before\n}\n"+handler+"\nredis_ratelimit same 5 1m {\nname behind\n}\n}\n}\n")
+		met := 1
+		if passed {
+			met = 2
+		}
+		if v := r.Play(visitOf("h")); len(v.Decisions) != met {
+			t.Errorf("%s: %d policies are met, want %d", handler, len(v.Decisions), met)
+		}
+	}
+}

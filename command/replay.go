@@ -105,7 +105,7 @@ func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
 
 // rehearsal sets up the configuration of --config, and tells its file.
 func (h Host) rehearsal(i *invocation) (r Rehearsal, file string, err error) {
-	config, file, _, err := caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))
+	config, file, _, err := i.loadConfig()
 	if err != nil {
 		return nil, "", exitf(exitNotAsked, "%s", err)
 	}

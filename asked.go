@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// asked is what the matchers of a configuration ask of requests and a log may not tell.
+// asked is what the matchers of a configuration ask of requests, and a log or a question may not tell.
 type asked struct {
 	hosts   []string // of which some have limits
 	anyHost bool     // there are limits for requests of any host
