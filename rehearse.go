@@ -99,15 +99,20 @@ func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes
 	for i := range checks {
 		c := &checks[i]
 		rule := m.handler.ruleOf(c.Policy)
+		header := r.responseHeader(rule)
 		d := replay.Decision{
 			Key: c.Key, Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: strings.HasPrefix(c.Key, addressMark), DryRun: dry, TriedKey: r.triedKey(m),
+			Returned: r.returns(rule, c, header),
 		}
 		if rule.key.isRedacted(m.request, m.repl) {
 			r.gaps.redactedKeys[r.indices[c.Policy.Name()]]++
 		}
+		if passes && d.Returned {
+			r.guard.GiveBack([]limiter.Check{*c}, limiter.SourceMemory)
+		}
 		if passes {
-			d.Returned = r.respond(m, rule, c)
+			r.charge(m, rule, c, header)
 		}
 		r.note(c.Policy, d)
 	}

@@ -65,6 +65,15 @@ func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
 	if d := rehearse(t, perStatus).Play(e).Decisions[0]; !d.Returned || d.DryRun {
 		t.Errorf("a response that does not count: %+v", d)
 	}
+	r := rehearse(t, perStatus)
+	e.Status = 401
+	for range 2 {
+		r.Play(e)
+	}
+	e.Status = 200
+	if d := r.Play(e).Decisions[0]; !d.Denied || !d.Returned {
+		t.Errorf("a request that is denied, whose response would not count: %+v", d)
+	}
 	e.Status = 401
 	if d := rehearse(t, perStatus).Play(e).Decisions[0]; d.Returned {
 		t.Errorf("a response that counts: %+v", d)

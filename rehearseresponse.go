@@ -8,29 +8,38 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// respond does what depends on the response, and tells whether the units were given back. Errors of the
-// server count.
-func (r *rehearsal) respond(m *meeting, rule *rule, c *limiter.Check) (returned bool) {
-	status, header := r.entry.Status, http.Header(nil)
-	if rule.asksResponse() {
-		header = r.entry.ResponseHeader()
-		r.gaps.responseAsked, r.gaps.responseKnown = true, len(header) > 0
+// responseHeader is what the log tells of the response's header, nil where a rule does not ask for it.
+func (r *rehearsal) responseHeader(rule *rule) http.Header {
+	if !rule.asksResponse() {
+		return nil
 	}
-	if c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
-		!rule.countIf.Match(status, header) {
-		r.guard.GiveBack([]limiter.Check{*c}, limiter.SourceMemory)
-		returned = true
-	}
+	header := r.entry.ResponseHeader()
+	r.gaps.responseAsked, r.gaps.responseKnown = true, len(header) > 0
+	return header
+}
+
+// returns tells whether the response has the units of a check given back. Errors of the server count.
+func (r *rehearsal) returns(rule *rule, c *limiter.Check, header http.Header) bool {
+	status := r.entry.Status
+	return c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
+		!rule.countIf.Match(status, header)
+}
+
+// charge charges a check that passed for its response.
+func (r *rehearsal) charge(m *meeting, rule *rule, c *limiter.Check, header http.Header) {
 	if rule.charge.from == "" {
-		return returned
+		return
 	}
 	if name, ok := rule.charge.header(); ok {
 		m.repl.Set(rule.charge.from, strings.Join(header[name], ","))
 	}
+	size := r.entry.Size
+	if r.entry.Method == http.MethodHead {
+		size = 0
+	}
 	owed := debt{check: *c, handler: m.handler, rule: rule, source: limiter.SourceMemory}
-	owed.check.Weight = owed.amount(m.repl, r.entry.Size)
+	owed.check.Weight = owed.amount(m.repl, size)
 	r.guard.Charge([]limiter.Check{owed.check}, limiter.SourceMemory)
-	return returned
 }
 
 // asksResponse tells whether a rule depends on more of the response than its status and size.

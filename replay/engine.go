@@ -40,7 +40,7 @@ type Decision struct {
 	Weight   int64
 	Denied   bool // in a dry run: would have been
 	DryRun   bool // the policy only pretends
-	Returned bool // the response had its units given back
+	Returned bool // the response has its units given back, or would have
 	EmptyKey bool // a placeholder of the key was empty in the log
 	LeftOut  bool // for that reason the policy did not count the request
 
