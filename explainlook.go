@@ -21,10 +21,10 @@ func (l *look) ask(ctx context.Context, guard *limiter.Guard, charged []limiter.
 	asked, taken := l.check, int64(0)
 	for i := range charged {
 		if sameShare(&charged[i], &asked) {
-			taken += charged[i].Weight
+			taken = addWeights(taken, charged[i].Weight)
 		}
 	}
-	asked.Weight += taken
+	asked.Weight = addWeights(asked.Weight, taken)
 	l.source, l.err = guard.Look(ctx, &asked)
 	l.check.Result = asked.Result
 	l.check.Result.Remaining = max(0, asked.Result.Remaining-taken)

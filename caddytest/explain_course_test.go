@@ -56,7 +56,11 @@ func TestExplain_carries_over_what_handlers_before_would_charge(t *testing.T) {
 		limits := func(path, more string) string {
 			return "route " + path + " {\nredis_ratelimit {path} 5 24h {\nname twice\n" + more + "\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight 2\n}\nrespond ok\n}\n"
 		}
-		n := start(t, config(option, limits("/enforced", "")+limits("/pretended", "dry_run")))
+		heavy := "route /heavy {\nredis_ratelimit {path} 5 24h {\nname twice\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight {query.weight} 1\n}\nrespond ok\n}\n"
+		n := start(t, config(option, heavy+limits("/enforced", "")+limits("/pretended", "dry_run")))
+		const most = "/heavy?weight=9223372036854775807"
+		foretold := n.explain(t, most, "")
+		foretold.holds(t, n.get(t, most))
 		for _, path := range []string{"/enforced", "/pretended"} {
 			for range 2 { // the second is denied, by the second handler
 				foretold := n.explain(t, path, "")
