@@ -14,9 +14,6 @@ import (
 // chargeResponseBytes is the value of charge that stands for the length of the response's body.
 const chargeResponseBytes = "response_bytes"
 
-// maxCharge is the most units that can be charged at once.
-const maxCharge = 1 << 52
-
 // debt is what an allowed request will owe once its response tells how much that is. Whoever waits
 // for the response, or breaks it off, pays; later requests do if there is not enough left.
 type debt struct {
@@ -73,7 +70,7 @@ func (d *debt) amount(repl *caddy.Replacer, responseBytes int64) int64 {
 	switch {
 	case !ok:
 		return d.rule.charge.fallback
-	case n < 0 || n > maxCharge:
+	case n < 0 || n > limiter.MaxCharge:
 		d.handler.complain(d.rule, "charge", fmt.Errorf("{%s} is below 0 or above 2^52", d.rule.charge.from))
 		return d.rule.charge.fallback
 	}
@@ -90,7 +87,7 @@ type charge struct {
 // parseCharge reads what a policy charges after the response.
 func (p *Policy) parseCharge() (charge, error) {
 	switch {
-	case p.Charge < 0 || p.Charge > maxCharge:
+	case p.Charge < 0 || p.Charge > limiter.MaxCharge:
 		return charge{}, fmt.Errorf("charge %d: use a whole number from 0 to 2^52", p.Charge)
 	case p.ChargeFrom == "" && p.Charge != 0:
 		return charge{}, fmt.Errorf("charge %d: say in charge_from what is charged; to charge a number known beforehand use weight", p.Charge)

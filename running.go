@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// running are the apps whose configurations run. Beside the pool of stores it is the only mutable
-// state of the package.
+// running are the apps whose configurations run: commands, metrics and the admin API ask them.
 var running startedApps
 
 // startedApps are apps that were started and not yet cleaned up. There are two during a reload. Caddy

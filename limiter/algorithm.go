@@ -65,7 +65,7 @@ type kernel interface {
 	// is good for once.
 	giveBack(s share, now int64, t *terms, weight int64, r receipt) share
 
-	// charge returns the share after a take that asks for no room: of any weight up to maxCharge, into
+	// charge returns the share after a take that asks for no room: of any weight up to MaxCharge, into
 	// debt, which saturates where the formulas would stop to be exact.
 	charge(s share, now int64, t *terms, weight int64) share
 
@@ -111,9 +111,9 @@ func (t *terms) micros(ticks, offset int64) int64 {
 	return ticks*t.tick - offset
 }
 
-// maxCharge is the most units that can be charged at once, 2^52, and the most that a share can owe in
+// MaxCharge is the most units that can be charged at once, 2^52, and the most that a share can owe in
 // 1/window units, so that every sum of two of them is below the precision.
-const maxCharge = precision / 2
+const MaxCharge = precision / 2
 
 // indebted adds a charge to units that are at most as many as there can be.
 func indebted(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }

@@ -208,7 +208,7 @@ func chargeBoth(tr *trace, stores []*testStore) {
 		c := &request[i]
 		c.Weight = max(1, c.Weight)
 		if tr.random.IntN(150) == 0 {
-			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, maxCharge / c.Policy.terms.window, maxCharge}[tr.random.IntN(4)]
+			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, MaxCharge / c.Policy.terms.window, MaxCharge}[tr.random.IntN(4)]
 		}
 	}
 	for _, s := range stores {

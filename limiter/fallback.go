@@ -161,7 +161,7 @@ func (g *Guard) GiveBack(checks []Check, source Source) {
 func (g *Guard) Charge(checks []Check, source Source) {
 	for i := range checks {
 		c := checks[i]
-		c.Weight = min(c.Weight, maxCharge)
+		c.Weight = min(c.Weight, MaxCharge)
 		if c.Weight <= 0 || (source == SourceRedis && g.shared.charge(&c)) {
 			continue
 		}

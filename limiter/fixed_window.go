@@ -53,7 +53,7 @@ func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
 // charge counts the weight in the current window.
 func (k fixedWindow) charge(s share, now int64, t *terms, weight int64) share {
 	index, count := k.rolled(s, now, t)
-	return share{numbers: numbers{a: index, b: indebted(count, weight, maxCharge/t.window)}}
+	return share{numbers: numbers{a: index, b: indebted(count, weight, MaxCharge/t.window)}}
 }
 
 // recall counts the units in the window that ends then, or the next after that.

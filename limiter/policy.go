@@ -229,11 +229,11 @@ func (s *Settings) variesWidely() bool {
 // mostDebt is the debt at which a bucket saturates: 2^52 in 1/window units, or as much as drains in
 // 2^52 microseconds.
 func mostDebt(limit, tick int64) int64 {
-	drains := maxCharge / tick
-	if limit > maxCharge/drains {
-		return maxCharge
+	drains := MaxCharge / tick
+	if limit > MaxCharge/drains {
+		return MaxCharge
 	}
-	return min(maxCharge, limit*drains)
+	return min(MaxCharge, limit*drains)
 }
 
 // exact tells whether 2 * units * ticks < 2^53.

@@ -72,7 +72,7 @@ func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v
 // charge counts the weight in the current window.
 func (k slidingWindowCounter) charge(s share, now int64, t *terms, weight int64) share {
 	index, count, previous := k.rolled(s, now, t)
-	return share{numbers: numbers{index, indebted(count, weight, maxCharge/t.window), previous}}
+	return share{numbers: numbers{index, indebted(count, weight, MaxCharge/t.window), previous}}
 }
 
 // recall counts the units in the window that stops to matter then; where it is the previous one, as
