@@ -1,7 +1,6 @@
 package redisratelimit
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,15 +27,10 @@ func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Chec
 		return nil
 	}
 	d := &dryRun{began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
-	decide := h.app.guard.Decide
-	if joined.waited {
-		decide = func(ctx context.Context, checks []limiter.Check, mode limiter.FailMode) (limiter.Source, error) {
-			return h.app.guard.Without(ctx, checks, mode, limiter.ErrWaited)
-		}
-	}
+	waited := joined.waited // before the enforced checks, which are decided meanwhile
 	for i := range checks {
 		d.running.Go(func() {
-			source, err := decide(r.Context(), checks[i:i+1:i+1], limiter.FailLocal)
+			source, err := h.ask(r, checks[i:i+1:i+1], limiter.FailLocal, waited)
 			if err == nil {
 				d.sources[i] = source // where the client has left there is nothing to tell
 			}

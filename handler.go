@@ -68,21 +68,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return p.serve(w, next)
 }
 
-// decide asks who decides. A request that has waited for Redis in vain does not wait again, so that the
-// waits of several handlers do not add up.
+// decide has the checks that are enforced decided.
 func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
-	if d.waited {
-		return h.app.guard.Without(r.Context(), checks, h.FailMode, limiter.ErrWaited)
-	}
 	start := time.Now()
-	source, err := h.app.guard.Decide(r.Context(), checks, h.FailMode)
+	source, err := h.ask(r, checks, h.FailMode, d.waited)
 	switch {
 	case source == limiter.SourceMemory:
 		memorySeconds.Observe(time.Since(start).Seconds())
 	case err != nil || source == limiter.SourceFallback:
-		d.waited = h.waitedSince(start)
+		d.waited = d.waited || h.waitedSince(start)
 	}
 	return source, err
+}
+
+// ask asks who decides. A request that has waited for Redis in vain does not wait again, so that the
+// waits of several handlers do not add up.
+func (h *Handler) ask(r *http.Request, checks []limiter.Check, mode limiter.FailMode, waited bool) (limiter.Source, error) {
+	if waited {
+		return h.app.guard.Without(r.Context(), checks, mode, limiter.ErrWaited)
+	}
+	return h.app.guard.Decide(r.Context(), checks, mode)
 }
 
 // waitedSince tells whether who got no answer since then has waited for one, and was not told at once

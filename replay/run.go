@@ -81,7 +81,7 @@ func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 		if d.TriedKey != "" && d.TriedKey != key {
 			key, s.otherKeys = d.TriedKey, true
 		}
-		s.add(key, micros, d.Weight, d.Returned)
+		s.Add(key, micros, d.Weight, d.Returned)
 	}
 }
 

@@ -119,14 +119,10 @@ func newColumn(l *ladder, algorithm string) (column, error) {
 }
 
 // Add tells of a request that met the policy: its key, when in microseconds since the Unix epoch, and its
-// weight, of which 0 asks for nothing and passes. An instant before the last one counts as that.
-func (s *Suggester) Add(key string, micros, weight int64) { s.add(key, micros, weight, false) }
-
-// AddReturned tells of a request like [Suggester.Add] whose units are given back after its response: it
-// needs room as any other does, and leaves nothing behind where it is admitted.
-func (s *Suggester) AddReturned(key string, micros, weight int64) { s.add(key, micros, weight, true) }
-
-func (s *Suggester) add(key string, micros, weight int64, returned bool) {
+// weight, of which 0 asks for nothing and passes. An instant before the last one counts as that. One
+// whose units are returned after its response needs room as any other does, and leaves nothing behind
+// where it is admitted.
+func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
 	s.last = max(s.last, micros)
 	s.requests++
 	number, known := s.keys[key]

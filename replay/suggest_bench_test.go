@@ -41,7 +41,7 @@ func BenchmarkSuggester(b *testing.B) {
 			for b.Loop() {
 				s := newTestSuggester(b, settings, SuggestOptions{})
 				for i := range day {
-					s.Add(day[i].key, day[i].micros, day[i].weight)
+					s.Add(day[i].key, day[i].micros, day[i].weight, false)
 				}
 				s.Finish()
 			}
@@ -60,7 +60,7 @@ func TestSuggester_keeps_little_of_a_key(t *testing.T) {
 		before := heapInUse()
 		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: c.window}, SuggestOptions{})
 		for i := range traffic {
-			s.Add(traffic[i].key, traffic[i].micros, traffic[i].weight)
+			s.Add(traffic[i].key, traffic[i].micros, traffic[i].weight, false)
 		}
 		each := (heapInUse() - before) / uint64(len(s.keys))
 		runtime.KeepAlive(s)

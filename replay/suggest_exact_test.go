@@ -139,7 +139,7 @@ func TestSuggester_decides_as_a_store_does_on_traffic_that_never_pauses(t *testi
 func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Settings, traffic []asked) {
 	t.Helper()
 	for _, a := range traffic {
-		suggester.add(a.key, a.micros, a.weight, a.returned)
+		suggester.Add(a.key, a.micros, a.weight, a.returned)
 	}
 	result := suggester.Finish()
 	decisions := map[string][]decided{}

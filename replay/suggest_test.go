@@ -32,7 +32,7 @@ func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Sugge
 func TestSuggester_finds_the_smallest_limit_for_a_part_of_the_clients(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
 	for client := range 1000 { // client n asks for n units
-		s.Add(fmt.Sprint(client), peakStart, int64(client))
+		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
 	}
 	for _, l := range s.Finish().Ladders {
 		if l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999 {
@@ -43,8 +43,8 @@ func TestSuggester_finds_the_smallest_limit_for_a_part_of_the_clients(t *testing
 
 func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
-	s.Add("a", peakStart, 1<<62)
-	s.Add("a", peakStart, highestLimit)
+	s.Add("a", peakStart, 1<<62, false)
+	s.Add("a", peakStart, highestLimit, false)
 	for _, l := range s.Finish().Ladders {
 		if last := l.Rungs[len(l.Rungs)-1]; l.Untouched100 != 0 || last != (Rung{highestLimit, 1, 1}) {
 			t.Errorf("%s: %d leaves all untouched, last %+v", l.Algorithm, l.Untouched100, last)
@@ -55,7 +55,7 @@ func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
 func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}, SuggestOptions{})
 	for i := range 20_000 {
-		s.Add("busy", peakStart+int64(i), 1)
+		s.Add("busy", peakStart+int64(i), 1, false)
 	}
 	for _, l := range s.Finish().Ladders {
 		own := slices.ContainsFunc(l.Rungs, func(r Rung) bool { return r.Limit == 77 })
@@ -90,11 +90,11 @@ func TestSuggester_suggests_nothing_without_traffic(t *testing.T) {
 func crowd(s *Suggester) {
 	for client := range 78 {
 		for range 1 + client*30/78 {
-			s.Add(fmt.Sprint(client), peakStart, 1)
+			s.Add(fmt.Sprint(client), peakStart, 1, false)
 		}
 	}
 	for i := range 100_000 {
-		s.Add("bot", peakStart+int64(i)*30_000, 1)
+		s.Add("bot", peakStart+int64(i)*30_000, 1, false)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *t
 	for _, own := range []int64{3, 1_000_000} {
 		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute}, SuggestOptions{})
 		for i := range 20_000 {
-			s.Add("busy", peakStart+int64(i), 1)
+			s.Add("busy", peakStart+int64(i), 1, false)
 		}
 		for _, l := range s.Finish().Ladders {
 			for i, r := range l.Rungs[1:] {
