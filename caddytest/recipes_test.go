@@ -144,6 +144,7 @@ func playLogIn(t *testing.T, k kitchen) {
 		} else {
 			checkShare(t, a, 5, left+1)
 		}
+		k.givenBack(t, "failed-logins", "127.0.0.1", left+1)
 		if a := logIn("guess"); a.status != http.StatusUnauthorized {
 			t.Errorf("got %v; want a wrong password refused by the backend", a)
 		} else {
