@@ -4,6 +4,12 @@
 -- Go twin: Clock in limiter/memory.go   KEYS: none   ARGV: none
 -- Defines: now_us  microseconds since the Unix epoch
 --          grace   milliseconds that a key outlives its share
+local redis = redis
+if not redis.REDIS_VERSION_NUM and redis.replicate_commands then
+  -- Redis before 7 with lua-replicate-commands off refuses writes after TIME, unless a script asks
+  -- first to have its writes replicated instead of itself. Redis 7 always does and has the number.
+  redis.replicate_commands()
+end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local grace = 1

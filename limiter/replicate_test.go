@@ -1,0 +1,54 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
+)
+
+// verbatimFragment stands before clock.lua and makes of Redis 7 one before it, whose scripts are
+// replicated themselves: after TIME it refuses to write, unless the script has asked first to have its
+// writes replicated. Redis 6.2 does so with lua-replicate-commands off.
+const verbatimFragment = `
+local server, timed, effects = redis, false, false
+local redis = {
+  replicate_commands = function()
+    effects = not timed
+    return effects
+  end,
+  call = function(name, ...)
+    local upper = string.upper(name)
+    timed = timed or upper == 'TIME'
+    if timed and not effects and (upper == 'SET' or upper == 'RPUSH') then
+      error('Write commands not allowed after non deterministic commands')
+    end
+    return server.call(name, ...)
+  end,
+}
+`
+
+// TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
+func TestRedis_DecideBeforeEffects(t *testing.T) {
+	r := newTestRedis(t, redistest.Start(t), RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "t"}})
+	clock, err := scripts.Fragment(scripts.ClockFragment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.scripts.clock = verbatimFragment + clock
+	for _, algorithm := range Algorithms() {
+		policy := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: time.Hour})
+		got := ""
+		for range 3 {
+			checks := []Check{{Policy: policy, Key: "k", Weight: 1}}
+			_, err := r.Decide(context.Background(), checks)
+			got += fmt.Sprint(err == nil && Allowed(checks), err, " ")
+		}
+		if want := "true <nil> true <nil> false <nil> "; got != want {
+			t.Errorf("%s: got %s; want %s", algorithm, got, want)
+		}
+	}
+}
