@@ -59,3 +59,36 @@ func TestRun_reports_no_right_that_it_could_not_try(t *testing.T) {
 		t.Errorf("got %v, unasked %v", findings, unasked)
 	}
 }
+
+// TestAskHello_Redis60 asks a server that requires the protocol's version, as Redis 6.0 does.
+func TestAskHello_Redis60(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // the test is over
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close() //nolint:errcheck // the test is over
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			switch lines.Text() {
+			case "*1": // of HELLO alone
+				_, _ = conn.Write([]byte("-ERR wrong number of arguments for 'hello' command\r\n")) // or it is not read
+			case "*2":
+				_, _ = conn.Write([]byte("*2\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n")) // or it is not read
+			}
+		}
+	}()
+	options := Options{Client: limiter.ClientOptions{Addresses: []string{listener.Addr().String()}, Timeout: time.Second}}
+	client, err := limiter.NewClient(options.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // the test is over
+	if said, err := askHello(t.Context(), client); err != nil || said.version != "6.0.16" {
+		t.Errorf("got %+v, %v; want version 6.0.16", said, err)
+	}
+}

@@ -20,6 +20,9 @@ type greeting struct{ server, version, mode, role string }
 // has empty answers.
 func askHello(ctx context.Context, client redis.UniversalClient) (greeting, error) {
 	words, err := client.Do(ctx, "hello").Slice()
+	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
+		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
+	}
 	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
 		return greeting{}, nil
 	}
