@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -92,6 +93,16 @@ func (App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
 }
 
+// UnmarshalJSON refuses unknown fields, as Caddy does. Its error quotes no value that may hold a secret.
+func (a *App) UnmarshalJSON(text []byte) error {
+	type fields App
+	err := caddy.StrictUnmarshalJSON(text, (*fields)(a))
+	if err != nil && words.Shown(err.Error()) == words.Hidden {
+		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + words.Hidden)
+	}
+	return err
+}
+
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger = ctx, ctx.Logger()
@@ -147,7 +158,7 @@ func (a *App) check() error {
 	case a.Timeout < 0 || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(limiter.FailModes(), a.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", a.FailMode)
+		return fmt.Errorf("fail_mode %q: use local, open or closed", words.Shown(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case !(*a.LocalShare > 0 && *a.LocalShare <= 1):
@@ -155,7 +166,7 @@ func (a *App) check() error {
 	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
 		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
-		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", *a.KeyPrefix)
+		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", words.Shown(*a.KeyPrefix))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -127,7 +128,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		app.LocalShare = new(float64)
 		*app.LocalShare, err = strconv.ParseFloat(value, 64)
 		if err != nil || strings.Trim(value, "0123456789.") != "" {
-			err = d.Errf("local_share %s: use %s", value, localShareBounds)
+			err = d.Errf("local_share %s: use %s", words.Shown(value), localShareBounds)
 		}
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)
@@ -252,11 +253,12 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 	return err
 }
 
-// numberWithin reads a whole number from least to most.
+// numberWithin reads a whole number from least to most. Its error does not show the value: a secret may
+// stand in the wrong line of a redis block.
 func numberWithin(d *caddyfile.Dispenser, option, value string, least, most int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err == nil && least <= int(n) && int(n) <= most {
 		return int(n), nil
 	}
-	return 0, d.Errf("%s %s: use a whole number from %d to %d", option, value, least, most)
+	return 0, d.Errf("%s: use a whole number from %d to %d", option, least, most)
 }

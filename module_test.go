@@ -43,7 +43,7 @@ func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"redis":{"addresses":null}}`:                              "address: name at least one",
-		`{"redis":{"addresses":[null]}}`:                            `address "": use host:port`,
+		`{"redis":{"addresses":[null]}}`:                            `address: use host:port`,
 		`{"redis":{"url":null,"tls":null}}`:                         "address: name at least one",
 		`{"redis":{"url":"redis://127.0.0.1:1","pool_size":65536}}`: "pool_size 65536: use a whole number from 1 to 65535",
 		`{"memory":{"max_keys":2147483648}}`:                        "max_keys 2147483648: use a whole number from 1 to 2147483647",

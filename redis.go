@@ -1,19 +1,16 @@
 package redisratelimit
 
 import (
-	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -56,21 +53,6 @@ type Redis struct {
 
 	// The most connections per node, up to 65,535. Default: 10 for each CPU, at least 50.
 	PoolSize int `json:"pool_size,omitempty"`
-}
-
-// RedisTLS says how to trust Redis and how to be trusted by it.
-type RedisTLS struct {
-	// The PEM file of the authorities that sign Redis's certificate. Default: the system's.
-	CA string `json:"ca,omitempty"`
-
-	// The PEM file of this client's certificate, for mutual TLS. Goes with `key`. Default: none.
-	Cert string `json:"cert,omitempty"`
-
-	// The PEM file of the certificate's key.
-	Key string `json:"key,omitempty"`
-
-	// The name that Redis's certificate must have. Default: the host of the address.
-	ServerName string `json:"server_name,omitempty"`
 }
 
 // resolve makes the final options of what is configured: placeholders replaced, files read.
@@ -124,7 +106,10 @@ func (r *Redis) check() error {
 		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, defaultTimeout
 		o = fromURL
 	}
-	return o.Validate()
+	if err := o.Validate(); err != nil || r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
+		return err
+	}
+	return validServerName(r.TLS.ServerName)
 }
 
 func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
@@ -175,9 +160,20 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 func resolveText(option, text string) (string, error) {
 	value, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", option, err)
+		return "", placeholderError(option, err)
 	}
 	return value, nil
+}
+
+// namedPlaceholder finds a placeholder that is one, and no part of a password with braces in it.
+var namedPlaceholder = regexp.MustCompile(`\{?((?:env|file|system|time)\.[^{}\s]*)\}?`)
+
+// placeholderError names the placeholder of the replacer's error, if it is certainly one.
+func placeholderError(option string, err error) error {
+	if name := namedPlaceholder.FindStringSubmatch(err.Error()); name != nil && words.Shown(name[1]) == name[1] {
+		return fmt.Errorf("%s: the placeholder {%s} is unknown or empty", option, name[1])
+	}
+	return fmt.Errorf(`%s: a placeholder is unknown or empty; write \{ for a brace that begins none`, option)
 }
 
 // resolveURL replaces placeholders. Those in the user and password may have any characters.
@@ -191,7 +187,7 @@ func resolveURL(text string) (string, error) {
 		return strings.ReplaceAll(url.QueryEscape(caddy.ToString(value)), "+", "%20"), nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("url: %w", err)
+		return "", placeholderError("url", err)
 	}
 	rest, err = resolveText("url", rest)
 	return credentials + rest, err
@@ -201,45 +197,4 @@ func resolveURL(text string) (string, error) {
 func checkEmpty(text string) error {
 	_, err := resolveText("url", text)
 	return err
-}
-
-// config reads the files. The digest changes whenever one of them does, so that a reload with
-// renewed certificates makes a new client.
-func (t *RedisTLS) config() (config *tls.Config, digest string, err error) {
-	config = &tls.Config{MinVersion: tls.VersionTLS12}
-	names := [4]string{t.CA, t.Cert, t.Key, t.ServerName}
-	for i, option := range []string{"ca", "cert", "key", "server_name"} {
-		if names[i], err = resolveText(option, names[i]); err != nil {
-			return nil, "", err
-		}
-	}
-	ca, cert, key := names[0], names[1], names[2]
-	config.ServerName = names[3]
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%q", names)
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, "", fmt.Errorf("ca: %w", err)
-		}
-		hash.Write(pem)
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, "", fmt.Errorf("ca: %s holds no certificate in PEM form", ca)
-		}
-	}
-	if (cert == "") != (key == "") {
-		return nil, "", errors.New("cert and key go together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, "", fmt.Errorf("cert, key: %w", err)
-		}
-		for _, der := range pair.Certificate {
-			hash.Write(der)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -90,13 +90,14 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 
 func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
 
-// Validate tells what is wrong with the options. Its errors name the option and quote no secret.
+// Validate reports what is wrong with the options. Its errors name the option and quote no value: a
+// secret may stand in the wrong one.
 func (o *ClientOptions) Validate() error {
 	switch {
 	case len(o.Addresses) == 0:
 		return errors.New("address: name at least one host:port")
 	case o.Mode != "" && o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
-		return fmt.Errorf("mode %q: use standalone, sentinel or cluster", o.Mode)
+		return errors.New("mode: use standalone, sentinel or cluster")
 	case o.Mode == Sentinel && o.Master == "":
 		return errors.New("master: mode sentinel needs the master's name")
 	case o.Mode != Sentinel && o.Master != "":
@@ -114,32 +115,10 @@ func (o *ClientOptions) Validate() error {
 	case o.Timeout <= 0:
 		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
 	}
-	for _, address := range o.Addresses {
-		if err := validAddress(o.Mode, address); err != nil {
-			return err
-		}
+	if err := o.validNames(); err != nil {
+		return err
 	}
-	return nil
-}
-
-func validAddress(mode Mode, address string) error {
-	if isSocket(address) {
-		if mode == Sentinel || mode == Cluster {
-			return fmt.Errorf("address %q: mode %s needs host:port", address, mode)
-		}
-		return nil
-	}
-	if strings.ContainsAny(address, "@/") { // a URL, which may have a password in it
-		return errors.New("address: use host:port, or the absolute path of a socket; a URL stands behind the word redis itself")
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("address %q: use host:port, or the absolute path of a socket", address)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("address %q: the port is no number from 1 to 65535", address)
-	}
-	return nil
+	return o.validAddresses()
 }
 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[user[:password]@]host[:port][/db]
