@@ -38,7 +38,6 @@ func TestSecrets_URLInWrongLine(t *testing.T) {
 		"URL and word":      "redis redis://127.0.0.1:1 {\nVALUE\n}",
 		"password in URL":   "redis redis://u{VALUE}:p@127.0.0.1:1",
 		"braces":            redis("password pa{hunter2}ss"),
-		"empty default":     redis("password pa{file./hunter2@x}ss"),
 		"timeout":           "timeout VALUE",
 		"fail_mode":         "fail_mode VALUE",
 		"key_prefix":        "key_prefix VALUE",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
@@ -78,14 +79,30 @@ func rank(d *Decision) int {
 
 // harmless is a cell that no spreadsheet takes for a formula, not even one that takes wide characters for
 // the usual ones, and no terminal for a command. Tabs and line breaks, which a spreadsheet may skip before
-// a formula, become escapes.
+// a formula, become escapes. A spreadsheet that separates cells by semicolons begins one after each of
+// them, where the quotes of CSV protect nothing.
 func harmless(cell string) string {
 	cell = accesslog.Printable(cell, maxCell)
-	if first, _ := utf8.DecodeRuneInString(cell); strings.ContainsRune("=+-@＝＋－＠", first) {
-		cell = "'" + cell
+	if !isFormula(cell) && !strings.Contains(cell, ";") {
+		return cell
 	}
-	return cell
+	parts := strings.Split(cell, ";")
+	for i, part := range parts {
+		if isFormula(part) {
+			parts[i] = "'" + part
+		}
+	}
+	return strings.Join(parts, ";")
 }
+
+// isFormula reports whether a spreadsheet may take a text for a formula, after blanks and quotes that it
+// may skip.
+func isFormula(text string) bool {
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(text, isSkipped))
+	return strings.ContainsRune("=+-@＝＋－＠", first)
+}
+
+func isSkipped(r rune) bool { return r == '"' || unicode.IsSpace(r) }
 
 // maxCell bounds the length of a cell, in characters.
 const maxCell = 2000

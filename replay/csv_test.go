@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"encoding/csv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,9 +49,39 @@ func TestHarmless_leaves_no_formula(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "/a=b": "/a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@a": "'@a",
 		"＝1": "'＝1", "＋1": "'＋1", "－1": "'－1", "＠a": "'＠a", "\t=1": `\x09=1`, "\r=1": `\x0d=1`, "\n=1": `\x0a=1`,
+		"/a;=1": "/a;'=1", "=1;+1;a;@1": "'=1;'+1;a;'@1", "/a; \"=1": "/a;' \"=1", `/a;"=1`: `/a;'"=1`, "/a;b=1": "/a;b=1",
+		` =1`: `' =1`, `"=1`: `'"=1`, "/a;\u00a0＝1": `/a;\u00a0＝1`, "/a;": "/a;", ";;-1": ";;'-1",
 	} {
 		if got := harmless(cell); got != want {
 			t.Errorf("%q becomes %q, want %q", cell, got, want)
+		}
+	}
+}
+
+// TestDecisions_NoFormula separates the cells of a hostile request by either separator, as spreadsheets do.
+func TestDecisions_NoFormula(t *testing.T) {
+	var text bytes.Buffer
+	d := newDecisionWriter(&text, []PolicyResult{{Name: "p"}})
+	for _, evil := range []string{"/a;=cmd()", "=cmd()", `/a;"=cmd()`, `/a",=cmd()`, "/a;\t=cmd()", "/a,b;=cmd()", "/a;\r\n=cmd()", `a";=cmd();"`} {
+		d.write(&accesslog.Entry{Client: evil, Method: evil, Host: evil, URI: evil},
+			&Verdict{Outcome: Denied, Decisions: []Decision{{Denied: true, Key: evil, RetryAfter: time.Second}}})
+	}
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, separator := range ",;" {
+		r := csv.NewReader(strings.NewReader(text.String()))
+		r.Comma, r.LazyQuotes, r.FieldsPerRecord = separator, true, -1
+		rows, err := r.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				if isFormula(cell) {
+					t.Errorf("separated by %c, a cell is %q", separator, cell)
+				}
+			}
 		}
 	}
 }
