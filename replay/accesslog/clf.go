@@ -20,7 +20,7 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	if e.Time, ok = p.clock.read(rest[open+1 : open+1+clockLength]); !ok {
 		return Common, "the time in brackets is none"
 	}
-	e.Client = noneIfDash(client)
+	e.Client = noneIfDash(strings.Trim(client, `"`))
 	e.Remote = e.Client
 	_, user, _ := strings.Cut(rest[:open], " ")
 	e.User = noneIfDash(strings.TrimSpace(user))

@@ -1,6 +1,12 @@
 package accesslog
 
-import "time"
+import (
+	"strings"
+	"time"
+)
+
+// byteOrderMark begins files of some programs.
+const byteOrderMark = "\ufeff"
 
 // parser reads the lines of one file; what it learns from a line makes the next one cheaper.
 type parser struct {
@@ -19,6 +25,12 @@ func newParser(o *Options) parser {
 
 // parse reads a line into an empty entry. A reason tells that the line is malformed, and why.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
+	if strings.HasPrefix(text, byteOrderMark) {
+		text = text[len(byteOrderMark):]
+	}
+	if text != "" && text[0] == '"' {
+		text = unwrapped(text)
+	}
 	start := 0
 	for start < len(text) && (text[start] == ' ' || text[start] == '\t') {
 		start++

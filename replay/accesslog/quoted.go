@@ -66,3 +66,17 @@ func hex(digit byte) byte {
 	}
 	return 16
 }
+
+// unwrapped is a line without a quote before it, which exports put there, and without the one behind it,
+// if there is one. Where a program has made a cell of CSV of the line, its quotes are doubled.
+func unwrapped(line string) string {
+	line = line[1:]
+	inside, closed := strings.CutSuffix(line, `"`)
+	if !closed {
+		return line
+	}
+	if strings.Count(inside, `"`) == 2*strings.Count(inside, `""`) {
+		return strings.ReplaceAll(inside, `""`, `"`)
+	}
+	return inside
+}
