@@ -86,26 +86,6 @@ func (b *batcher) land(f *flight, answered bool) {
 	}
 }
 
-// await waits for the answer to a call that was enqueued.
-func await(ctx context.Context, c *call, timeout time.Duration) error {
-	c.timer.Reset(timeout)
-	defer c.timer.Stop()
-	var reason error
-	select {
-	case <-c.answered:
-		return nil
-	case <-c.timer.C:
-		reason = errTimeout
-	case <-ctx.Done():
-		reason = ctx.Err()
-	}
-	if c.leave() {
-		return reason
-	}
-	<-c.answered
-	return nil
-}
-
 // enqueue puts a call in line and starts a lane for it where one may.
 func (b *batcher) enqueue(c *call) error {
 	b.mu.Lock()

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,6 @@ type call struct {
 
 	state    atomic.Int32
 	answered chan struct{} // holds one
-	timer    *time.Timer
 }
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it.
@@ -34,9 +34,7 @@ const (
 )
 
 var callPool = sync.Pool{New: func() any {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return &call{answered: make(chan struct{}, 1), timer: timer}
+	return &call{answered: make(chan struct{}, 1)}
 }}
 
 // newCall copies the checks, so that the caller may leave at any time.
@@ -50,9 +48,10 @@ func newCall(op operation, checks []Check) *call {
 	return c
 }
 
-// recycle ends the call. Nobody may touch it afterwards.
+// recycle ends the call, which must not be touched afterwards. It keeps nothing of its owner's.
 func (c *call) recycle() {
 	clear(c.checks)
+	c.err, c.done = nil, nil
 	callPool.Put(c)
 }
 
@@ -86,6 +85,38 @@ func (c *call) answer() {
 // leave gives the call up. It is false where the answer has come meanwhile.
 func (c *call) leave() bool {
 	return c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft)
+}
+
+// waitTimers are stopped timers. A timer is its waiter's and not its call's, which may have another
+// owner as soon as the waiter has left it.
+var waitTimers = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}}
+
+// await waits for the answer to a call that was enqueued. After an error the call is gone.
+func await(ctx context.Context, c *call, timeout time.Duration) error {
+	timer := waitTimers.Get().(*time.Timer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	timer.Reset(timeout)
+	defer func() {
+		timer.Stop() // nothing is left in its channel after that
+		waitTimers.Put(timer)
+	}()
+	var reason error
+	select {
+	case <-c.answered:
+		return nil
+	case <-timer.C:
+		reason = errTimeout
+	case <-ctx.Done():
+		reason = ctx.Err()
+	}
+	if c.leave() {
+		return reason
+	}
+	<-c.answered
+	return nil
 }
 
 // sameShape tells whether two calls differ in their keys alone.
