@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -130,15 +130,14 @@ func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) 
 	return n, true
 }
 
-// lastComplaint is when a value was last complained about: unix nanoseconds.
-var lastComplaint atomic.Int64
+// complaints lets one log line about values pass a minute.
+var complaints monotonic.Gate
 
 // complain counts a value that cannot be used, and logs one a minute. What clients send stays out
 // of the log.
 func (h *Handler) complain(rule *rule, option string, err error) {
 	metrics.badValues.WithLabelValues(rule.policy.Name(), option).Inc()
-	now, last := time.Now().UnixNano(), lastComplaint.Load()
-	if now-last < int64(time.Minute) || !lastComplaint.CompareAndSwap(last, now) {
+	if !complaints.Pass(time.Now(), time.Minute) {
 		return
 	}
 	h.logger.Warn("a value from a placeholder cannot be used; the fallback is used instead",

@@ -3,12 +3,12 @@ package redisratelimit
 import (
 	"fmt"
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -70,17 +70,15 @@ var lastEvents = eventTimes{seed: maphash.MakeSeed()}
 
 type eventTimes struct {
 	seed  maphash.Seed
-	times [8192]atomic.Int64 // unix nanoseconds
+	gates [8192]monotonic.Gate
 }
 
-// due tells whether a check's key may be told of, and if so notes that it was.
+// due reports whether a check's key may be told of, and if so notes that it was.
 func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
 	var hash maphash.Hash
 	hash.SetSeed(e.seed)
 	_, _ = hash.WriteString(c.Policy.ID())
 	_ = hash.WriteByte(0)
 	_, _ = hash.WriteString(c.Key)
-	place := &e.times[hash.Sum64()%uint64(len(e.times))]
-	last := place.Load()
-	return now.UnixNano()-last >= int64(time.Second) && place.CompareAndSwap(last, now.UnixNano())
+	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
 }

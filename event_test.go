@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -94,6 +96,22 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 	}
 	for range maxEmitting {
 		<-stuck
+	}
+}
+
+// TestEvent_clock has the wall clock set back by three hours between two denials: the second one is
+// told of as soon as a second has passed.
+func TestEvent_clock(t *testing.T) {
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "stepped", Algorithm: "gcra", Limit: 1, Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := limiter.Check{Policy: policy, Key: "k"}
+	now := time.Now()
+	stepped := now
+	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
+	if !lastEvents.due(&check, now) || lastEvents.due(&check, stepped.Add(time.Second-1)) || !lastEvents.due(&check, stepped.Add(time.Second)) {
+		t.Errorf("denials at %v, at once and a second later are not told of once a second", now)
 	}
 }
 

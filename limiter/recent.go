@@ -28,7 +28,7 @@ func (m *Memory) remember(c *Check) {
 	if !known && !s.makeRoom(now) {
 		return
 	}
-	if known && now-before.at < outOfOrder && before.resets > now && before.used > a.used {
+	if known && before.at <= now && now-before.at < outOfOrder && before.resets > now && before.used > a.used {
 		a.used, a.at = before.used, before.at
 	}
 	if s.seen == nil {

@@ -86,7 +86,9 @@ func TestAwait_timer(t *testing.T) {
 					t.Errorf("got %v, want a timeout: the former owner has stopped the timer", err)
 					return
 				}
-				<-former
+				if err := <-former; !errors.Is(err, context.Canceled) {
+					t.Errorf("the former owner got %v", err)
+				}
 			}
 		})
 	}
