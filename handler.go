@@ -41,6 +41,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if len(checks)+len(dry) == 0 {
 		return next.ServeHTTP(w, r)
 	}
+	if h.settles && h.app.guard.Retain() {
+		p.retained = h.app.guard
+		defer p.release()
+	}
 	d := p.join(repl)
 	dryRun := h.start(d, r, dry)
 	if len(checks) == 0 {

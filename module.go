@@ -86,6 +86,7 @@ type Handler struct {
 	exempt  []netip.Prefix
 	formats formats
 	charges bool // one of the rules does, after the response
+	settles bool // one of the rules refunds or charges after its decision
 	unheard bool // between this handler and the server nobody handles errors
 }
 
@@ -144,6 +145,7 @@ func (h *Handler) load(ctx caddy.Context) error {
 		}
 		h.rules = append(h.rules, rule)
 		h.charges = h.charges || rule.charge.from != ""
+		h.settles = h.settles || h.charges || rule.countIf != nil
 	}
 	return nil
 }

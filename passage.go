@@ -17,10 +17,11 @@ import (
 type passage struct {
 	caddyhttp.ResponseWriterWrapper
 	request   *http.Request
-	decision  *decision     // of the request; nil before this handler has decided
-	reserved  []reservation // charges that depend on the response
-	debts     []debt        // charges that are made after the response
-	bytes     int64         // of the response's body, so far
+	decision  *decision      // of the request; nil before this handler has decided
+	reserved  []reservation  // charges that depend on the response
+	debts     []debt         // charges that are made after the response
+	retained  *limiter.Guard // the store that is kept open for both
+	bytes     int64          // of the response's body, so far
 	outermost bool
 	done      bool // the final response was seen
 
@@ -71,7 +72,18 @@ func (p *passage) see(status int) {
 	if !p.done {
 		p.done = true
 		p.settle(status, p.Header())
+		if len(p.debts) == 0 {
+			p.release() // a connection that was handed over may live for hours
+		}
 		p.show()
+	}
+}
+
+// release ends the use of the store. Nothing is refunded or charged afterwards.
+func (p *passage) release() {
+	if p.retained != nil {
+		p.retained.Release()
+		p.retained = nil
 	}
 }
 

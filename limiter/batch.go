@@ -23,6 +23,9 @@ type batcher struct {
 	// true where Redis answered, so that a connection is ready for the next batch.
 	send func(ctx context.Context, calls []*call) bool
 
+	// uses are those of the store, which calls without a waiting caller keep open.
+	uses *references
+
 	mu      sync.Mutex
 	waiting []*call
 	lanes   lanes
@@ -93,6 +96,10 @@ func (b *batcher) enqueue(c *call) error {
 	if len(b.waiting) >= maxQueue {
 		c.recycle()
 		return errOverload
+	}
+	if c.detached && !c.retain(b.uses) {
+		c.recycle()
+		return errClosed
 	}
 	b.waiting = append(b.waiting, c)
 	b.lanes.giveUpOnLate()

@@ -15,11 +15,12 @@ type call struct {
 	checks   []Check
 	receipts []receipt
 	err      error
-	alone    [1]*call // itself, for a batch of one
-	flight   flight   // where it is sent alone
-	slot     uint16   // of a Cluster
-	detached bool     // nobody waits for it
-	done     func()   // of a detached call: what to do with the answer; may be nil
+	alone    [1]*call    // itself, for a batch of one
+	flight   flight      // where it is sent alone
+	slot     uint16      // of a Cluster
+	detached bool        // nobody waits for it
+	done     func()      // of a detached call: what to do with the answer; may be nil
+	uses     *references // of a detached call in a queue or on its way: it keeps the store open
 
 	state    atomic.Int32
 	answered chan struct{} // holds one
@@ -51,8 +52,21 @@ func newCall(op operation, checks []Check) *call {
 // recycle ends the call, which must not be touched afterwards. It keeps nothing of its owner's.
 func (c *call) recycle() {
 	clear(c.checks)
-	c.err, c.done = nil, nil
+	uses := c.uses
+	c.err, c.done, c.uses = nil, nil, nil
 	callPool.Put(c)
+	if uses != nil {
+		uses.release()
+	}
+}
+
+// retain keeps a store open until the call is recycled. It is false where the store is closed.
+func (c *call) retain(uses *references) bool {
+	if uses == nil || !uses.acquire() {
+		return uses == nil
+	}
+	c.uses = uses
+	return true
 }
 
 // take copies the answers to the checks that they are of, and recycles the call.

@@ -24,6 +24,10 @@ type Redis struct {
 	slotted atomic.Bool
 	closed  atomic.Bool
 	onBatch func(size int, took time.Duration)
+
+	uses       *references
+	closing    atomic.Bool // the owner has closed it
+	closeError error       // of the client, once nothing uses it
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -58,6 +62,8 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r := &Redis{client: client, timeout: options.Timeout, naming: options.Naming}
 	r.writers.New = func() any { return &writer{naming: options.Naming.start()} }
 	r.onBatch = options.OnBatch
+	r.uses = newReferences(r.shut)
+	r.routes.uses = r.uses
 	r.routes.send = r.sendTimed
 	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.routes.start(client)
@@ -65,10 +71,10 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	return r
 }
 
-// Close closes the client. Calls under way end with an error.
-func (r *Redis) Close() error {
+// shut closes the client, which nothing uses any more.
+func (r *Redis) shut() {
 	r.closed.Store(true)
-	return r.client.Close()
+	r.closeError = r.client.Close()
 }
 
 // Client returns the client, for administration.
@@ -84,9 +90,10 @@ func (r *Redis) Ping(ctx context.Context) error {
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: nothing is sent again but what is known not to have run.
 func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
-	if r.closed.Load() {
+	if !r.uses.acquire() {
 		return SourceRedis, errClosed
 	}
+	defer r.uses.release()
 	if r.slotted.Load() {
 		return SourceRedis, r.decideSlotted(ctx, checks)
 	}

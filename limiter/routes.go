@@ -24,6 +24,7 @@ type routes struct {
 	loading atomic.Bool
 	outages outages
 	send    func(ctx context.Context, s *server, calls []*call) bool
+	uses    *references
 
 	mu      sync.Mutex
 	masters map[*redis.Client]*server
@@ -53,6 +54,7 @@ func slotKeys() string {
 
 func (r *routes) newServer(client redis.UniversalClient) *server {
 	s := &server{client: client, failed: r.reload}
+	s.batcher.uses = r.uses
 	s.batcher.send = func(ctx context.Context, calls []*call) bool { return r.send(ctx, s, calls) }
 	s.breaker = breaker{now: time.Now, onOpen: r.outages.begin, onClose: r.outages.end}
 	return s

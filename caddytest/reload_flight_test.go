@@ -1,0 +1,61 @@
+package caddytest
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestReload_keeps_the_store_for_requests_under_way loads other Redis settings while requests wait for
+// their upstream: what they do not count comes back, and what they cost is charged, over the store that
+// they were decided by.
+func TestReload_keeps_the_store_for_requests_under_way(t *testing.T) {
+	const requests = 20
+	var arrived sync.WaitGroup
+	arrived.Add(requests)
+	answer := make(chan struct{})
+	upstream := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/slow") {
+			arrived.Done()
+			<-answer
+		}
+		w.Header().Set("X-Tokens-Used", "3")
+	})
+	server := redistest.Start(t)
+	site := `redis_ratelimit /slow {
+		policy attempts {
+			key same
+			limit 100
+			window 24h
+			algorithm gcra
+			count_if status 401
+		}
+		policy budget {
+			key same
+			limit 1000
+			window 24h
+			algorithm fixed_window
+			charge {http.reverse_proxy.header.X-Tokens-Used} 0
+		}
+	}
+	reverse_proxy ` + upstream
+	n := start(t, config(patient(server), site))
+	var answered sync.WaitGroup
+	for range requests {
+		answered.Go(func() {
+			if a := n.get(t, "/slow"); a.status != http.StatusOK {
+				t.Errorf("got %v", a)
+			}
+		})
+	}
+	arrived.Wait()
+	n.givenBack(t, "attempts", "same", 100-requests)
+	n.reload(t, config(strings.Replace(patient(server), "timeout 10s", "timeout 9s", 1), site))
+	close(answer)
+	answered.Wait()
+	n.givenBack(t, "attempts", "same", 100)
+	n.givenBack(t, "budget", "same", 1000-requests-3*requests)
+}

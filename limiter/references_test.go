@@ -1,0 +1,99 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestRedis_Close_after_its_last_use closes a store that a request still needs for a refund: it decides and
+// refunds until the request ends, and nothing of that is lost.
+func TestRedis_Close_after_its_last_use(t *testing.T) {
+	server := redistest.Start(t)
+	store := openRedis(t, server, 50*time.Millisecond)
+	g := NewGuard(store, NewMemory(SystemClock), GuardOptions{})
+	p := dayPolicy(t, "closing", "gcra", 100)
+	if err := p.GiveBack(); err != nil {
+		t.Fatal(err)
+	}
+	check := Check{Policy: p, Key: "k", Weight: 40, Reserve: true}
+	if !g.Retain() {
+		t.Fatal("the store is closed")
+	}
+	reserved := decide(t, store, check)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
+		t.Errorf("%d units remain, want 20", left)
+	}
+	g.GiveBack(reserved, SourceRedis)
+	g.Charge([]Check{{Policy: p, Key: "k", Weight: 7}}, SourceRedis)
+	g.Release()
+	<-store.uses.closed
+	if _, err := store.Decide(context.Background(), []Check{check}); !errors.Is(err, errClosed) {
+		t.Errorf("a decision after the end: %v", err)
+	}
+	if g.Retain() {
+		t.Error("a closed store is kept open")
+	}
+	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: "k"})
+	if left := after[0].Result.Remaining; left != 53 {
+		t.Errorf("%d units remain, want 53", left)
+	}
+}
+
+// TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
+// store: it is closed after the last one.
+func TestRedis_Close_drains_its_queue(t *testing.T) {
+	server := redistest.Start(t)
+	store := openRedis(t, server, 10*time.Second)
+	g := NewGuard(store, NewMemory(SystemClock), GuardOptions{})
+	p := dayPolicy(t, "draining", "fixed_window", 100_000)
+	decide(t, store, Check{Policy: p, Key: "k"})
+	for range 2_000 {
+		g.Charge([]Check{{Policy: p, Key: "k", Weight: 3}}, SourceRedis)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: "k"})
+	if left := after[0].Result.Remaining; left != 94_000 {
+		t.Errorf("%d units remain, want 94000", left)
+	}
+}
+
+// TestReferences_end_once has many acquire and release at the moment that the owner ends.
+func TestReferences_end_once(t *testing.T) {
+	for range 200 {
+		var ended, using atomic.Int32
+		r := newReferences(func() {
+			if ended.Add(1) != 1 || using.Load() != 0 {
+				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
+			}
+		})
+		var users sync.WaitGroup
+		for range 4 {
+			users.Go(func() {
+				for range 20 {
+					if r.acquire() {
+						using.Add(1)
+						using.Add(-1)
+						r.release()
+					}
+				}
+			})
+		}
+		users.Go(r.release)
+		users.Wait()
+		<-r.closed
+		if r.acquire() {
+			t.Error("acquired after the end")
+		}
+	}
+}
