@@ -35,8 +35,7 @@ func (g *Guard) Look(ctx context.Context, check *Check) (Source, error) {
 // Knows tells whether this process has anything of a share by itself: by what it decided, or by what
 // it saw the shared store decide. Of one that it does not know, [Guard.Look] finds nothing used.
 func (g *Guard) Knows(p *Policy, key string) bool {
-	s := g.local.tableOf(p).shardOf(key)
-	s.mu.Lock()
+	s := g.local.lock(p, key)
 	defer s.mu.Unlock()
 	return s.get(p, key, g.local.clock()) != (share{})
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,9 +27,11 @@ type Memory struct {
 	swept      atomic.Int64 // the shards that were swept for the sake of others
 	onOverflow atomic.Pointer[func()]
 
-	mu     sync.Mutex
-	tables map[string]*table        // by Policy.ID
-	order  atomic.Pointer[[]*table] // the same as they came, for those who hold no lock
+	mu      sync.Mutex
+	tables  map[string]*table        // by Policy.ID
+	made    int                      // tables so far
+	pruneAt int                      // so many tables: a new one has those looked for that have ended
+	order   atomic.Pointer[[]*table] // the same as they came, for those who hold no lock
 }
 
 // DefaultMaxKeys is how many shares a [Memory] keeps unless it is told otherwise.
@@ -38,7 +39,7 @@ const DefaultMaxKeys = 1_000_000
 
 // NewMemory returns an empty store on the given clock.
 func NewMemory(clock Clock) *Memory {
-	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}}
+	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
 	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
 	return m
@@ -103,8 +104,7 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 }
 
 func (m *Memory) decideOne(c *Check) {
-	shard := m.tableOf(c.Policy).shardOf(c.Key)
-	shard.mu.Lock()
+	shard := m.lock(c.Policy, c.Key)
 	defer shard.mu.Unlock()
 	now := m.clock()
 	s := shard.get(c.Policy, c.Key, now)
@@ -120,11 +120,7 @@ func (m *Memory) decideOne(c *Check) {
 // charges all or none.
 func (m *Memory) decideMany(checks []Check) {
 	var space [8]*shard
-	shards := space[:0]
-	for i := range checks {
-		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
-	}
-	unlock := lockAll(shards)
+	shards, unlock := m.lockEach(space[:0], checks)
 	defer unlock()
 	now := m.clock()
 	allowed := true
@@ -162,8 +158,7 @@ func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
 func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	for i := range checks {
 		c := &checks[i]
-		shard := m.tableOf(c.Policy).shardOf(c.Key)
-		shard.mu.Lock()
+		shard := m.lock(c.Policy, c.Key)
 		do(shard, c, m.clock())
 		shard.mu.Unlock()
 	}
@@ -201,22 +196,4 @@ func duration(micros int64) time.Duration {
 		return Never
 	}
 	return time.Duration(micros) * time.Microsecond
-}
-
-// tableOf returns the shares of a policy. The policy remembers where they are.
-func (m *Memory) tableOf(p *Policy) *table {
-	if t := p.table.Load(); t != nil && t.owner == m {
-		return t
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t, found := m.tables[p.id]
-	if !found {
-		t = newTable(m, len(m.tables), p)
-		m.tables[p.id] = t
-		order := append(slices.Clone(*m.order.Load()), t)
-		m.order.Store(&order)
-	}
-	t.admit(p)
-	return t
 }

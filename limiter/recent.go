@@ -18,8 +18,7 @@ const outOfOrder = 1_000_000
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
 	a := answer{used: c.Policy.terms.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
-	s := m.tableOf(c.Policy).shardOf(c.Key)
-	s.mu.Lock()
+	s := m.lock(c.Policy, c.Key)
 	defer s.mu.Unlock()
 	if a.used == 0 || a.resets <= now {
 		return // what was seen before ends by itself

@@ -48,8 +48,7 @@ func (g *Guard) ResetAll(ctx context.Context, policy string) (found Forgotten, e
 
 // Reset forgets one share of a policy and tells how many there were.
 func (m *Memory) Reset(p *Policy, key string) int64 {
-	shard := m.tableOf(p).shardOf(key)
-	shard.mu.Lock()
+	shard := m.lock(p, key)
 	defer shard.mu.Unlock()
 	if shard.drop(key) {
 		return 1

@@ -15,6 +15,10 @@ type table struct {
 	seed   maphash.Seed
 	shards [tableShards]shard
 
+	// dropped: nothing may be stored here any more. It is read under the lock of any shard and set
+	// under those of all.
+	dropped bool
+
 	// slowest is the one with the lowest limit so far. By it no share ends before it would by any
 	// other: a bucket's debt drains at the limit.
 	slowest atomic.Pointer[Policy]

@@ -1,0 +1,173 @@
+package limiter
+
+import "slices"
+
+// This file finds the tables of a Memory, and drops those whose shares have all ended, so that policies
+// that came and went leave nothing behind.
+
+// minTables is how many tables there are before one is dropped for the sake of a new one.
+const minTables = 64
+
+// tableOf returns the shares of a policy. The policy remembers where they are.
+func (m *Memory) tableOf(p *Policy) *table {
+	if t := p.table.Load(); t != nil && t.owner == m {
+		return t
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, found := m.tables[p.id]
+	if !found {
+		if len(m.tables) >= m.pruneAt {
+			m.prune()
+		}
+		t = newTable(m, m.made, p)
+		m.made++
+		m.tables[p.id] = t
+		order := append(slices.Clone(*m.order.Load()), t)
+		m.order.Store(&order)
+	}
+	t.admit(p)
+	return t
+}
+
+// lock returns the shard of a share, locked.
+func (m *Memory) lock(p *Policy, key string) *shard {
+	for {
+		t := m.tableOf(p)
+		s := t.shardOf(key)
+		s.mu.Lock()
+		if !t.dropped {
+			return s
+		}
+		s.mu.Unlock()
+		p.table.CompareAndSwap(t, nil)
+	}
+}
+
+// lockEach appends the shards of the checks, in their order, and locks them.
+func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
+	for {
+		for i := range checks {
+			shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
+		}
+		unlock = lockAll(shards)
+		if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
+			return shards, unlock
+		}
+		unlock()
+		for i, s := range shards {
+			if t := s.table; t.dropped {
+				checks[i].Policy.table.CompareAndSwap(t, nil)
+			}
+		}
+		shards = shards[:0]
+	}
+}
+
+// Prune drops the tables of policies whose shares have all ended, and returns the names of the policies
+// that have others. New tables drop old ones by themselves now and then; Prune does so at once.
+func (m *Memory) Prune() (living map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.prune()
+	living = map[string]bool{}
+	for _, t := range m.tables {
+		living[t.slowest.Load().Name()] = true
+	}
+	return living
+}
+
+// prune drops the tables whose shares have all ended. There may be twice as many as are left before
+// that is looked for again, so that it costs each table little. The lock is held.
+func (m *Memory) prune() {
+	now := m.clock()
+	var kept []*table
+	for _, t := range *m.order.Load() {
+		if t.end(now) {
+			delete(m.tables, t.slowest.Load().id)
+		} else {
+			kept = append(kept, t)
+		}
+	}
+	m.order.Store(&kept)
+	m.pruneAt = max(minTables, 2*len(kept))
+}
+
+// end drops the table if all its shares have ended, and reports whether it did. A table in use stays: a
+// request may be about to store something. Each shard is emptied by itself first, so that a large table
+// holds up nobody for long.
+func (t *table) end(now int64) bool {
+	for i := range t.shards {
+		s := &t.shards[i]
+		if !s.mu.TryLock() {
+			return false
+		}
+		ended := s.empty(now)
+		s.mu.Unlock()
+		if !ended {
+			return false
+		}
+	}
+	locked := 0
+	defer func() {
+		for i := range locked {
+			t.shards[i].mu.Unlock()
+		}
+	}()
+	for i := range t.shards {
+		if !t.shards[i].mu.TryLock() {
+			return false
+		}
+		locked++
+		if !t.shards[i].empty(now) {
+			return false
+		}
+	}
+	t.dropped = true
+	return true
+}
+
+// empty forgets all shares if all of them have ended, and reports whether nothing is left.
+func (s *shard) empty(now int64) bool {
+	p := s.table.slowest.Load()
+	tick := now / p.terms.tick
+	last := tick - s.owner.grace/p.terms.tick
+	ended := func(held share) bool {
+		return held == (share{}) || p.algorithm.kernel.expires(held, tick, &p.terms) <= last
+	}
+	for _, n := range s.plain {
+		if !ended(share{numbers: n}) {
+			return false
+		}
+	}
+	for _, log := range s.logs {
+		if !ended(share{log: log}) {
+			return false
+		}
+	}
+	for _, a := range s.seen {
+		if a.resets > now {
+			return false
+		}
+	}
+	if s.spill != nil && !s.spill.all(ended) {
+		return false
+	}
+	s.dropAll()
+	return true
+}
+
+// all reports whether something is true of every place.
+func (o *overflow) all(is func(held share) bool) bool {
+	for _, n := range o.plain {
+		if !is(share{numbers: n}) {
+			return false
+		}
+	}
+	for _, log := range o.logs {
+		if !is(share{log: log}) {
+			return false
+		}
+	}
+	return true
+}

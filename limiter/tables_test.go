@@ -1,0 +1,93 @@
+package limiter
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestMemory_tables_of_policies_that_came_and_went has ten thousand policies, each used for a second: no more
+// tables are kept than policies that still count, twice, and those that still count go on.
+func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			now := int64(epoch)
+			m := NewMemory(func() int64 { return now })
+			lasting := mustPolicy(t, Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
+			decide(t, m, Check{Policy: lasting, Key: "k", Weight: 4})
+			most := 0
+			for i := range 10_000 {
+				p := mustPolicy(t, Settings{Name: fmt.Sprint("brief", i), Algorithm: algorithm, Limit: 10, Window: time.Second})
+				decide(t, m, Check{Policy: p, Key: "k", Weight: 1})
+				if i%3 == 0 {
+					m.remember(&Check{Policy: p, Key: "other", Result: Result{Remaining: 3, ResetAfter: time.Second}})
+				}
+				now += 100_000
+				most = max(most, len(m.tables))
+			}
+			if most > 2*minTables {
+				t.Errorf("%d tables, want %d at the most", most, 2*minTables)
+			}
+			now += 10_000_000
+			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.tables) != 1 || m.Len() != 1 {
+				t.Errorf("%v live, in %d tables with %d shares; want the lasting one alone", living, len(m.tables), m.Len())
+			}
+			again := mustPolicy(t, lasting.Settings()) // of a later configuration
+			if left := decide(t, m, Check{Policy: again, Key: "k"})[0].Result.Remaining; left != 6 {
+				t.Errorf("%d units remain, want 6", left)
+			}
+		})
+	}
+}
+
+// TestMemory_Prune_full has a table whose shares had no room of their own: it ends when they do.
+func TestMemory_Prune_full(t *testing.T) {
+	now := int64(epoch)
+	m := NewMemory(func() int64 { return now })
+	m.Limit(1, nil)
+	p := mustPolicy(t, Settings{Name: "full", Algorithm: "fixed_window", Limit: 1, Window: time.Second})
+	for i := range 10 {
+		decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})
+	}
+	if living := m.Prune(); !living["full"] {
+		t.Error("the table was dropped before its shares ended")
+	}
+	now += 10_000_000
+	if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
+		t.Errorf("%v live, with %d shares", living, m.Len())
+	}
+}
+
+// TestMemory_Prune_loses_no_charge has tables dropped while requests charge them, one by one and several
+// policies at once.
+func TestMemory_Prune_loses_no_charge(t *testing.T) {
+	var now atomic.Int64
+	now.Store(epoch)
+	m := NewMemory(now.Load)
+	p := mustPolicy(t, Settings{Name: "pruned", Algorithm: "fixed_window", Limit: 1_000, Window: time.Second})
+	q := mustPolicy(t, Settings{Name: "pruned_too", Algorithm: "fixed_window", Limit: 1_000, Window: time.Second})
+	for range 300 {
+		now.Add(10_000_000)
+		var users sync.WaitGroup
+		for range 2 {
+			users.Go(func() {
+				for range 10 {
+					decide(t, m, Check{Policy: p, Key: "k", Weight: 1})
+					decide(t, m, Check{Policy: p, Key: "k", Weight: 1}, Check{Policy: q, Key: "k", Weight: 1})
+				}
+			})
+			users.Go(func() {
+				for range 10 {
+					m.Prune()
+				}
+			})
+		}
+		users.Wait()
+		got := decide(t, m, Check{Policy: p, Key: "k"}, Check{Policy: q, Key: "k"})
+		if a, b := got[0].Result.Remaining, got[1].Result.Remaining; a != 960 || b != 980 {
+			t.Fatalf("%d and %d units remain, want 960 and 980", a, b)
+		}
+	}
+}
