@@ -8,9 +8,10 @@ import (
 
 // denyCache remembers denials, so that a client known to be over its limit is refused without
 // asking, exactly as long as the shared store would refuse it: load only grows by other requests
-// and otherwise decays, so that a weight denied at some instant, and every larger one, is denied
-// until its retry after has passed. A stale entry (the share was reset or its limit raised on
-// another node, a failover lost counts) can only deny too much, for the maximal age at most.
+// and otherwise decays, so that a weight denied at some instant is denied until its retry after has
+// passed. A heavier request is denied for longer, or for ever, so each weight has an entry of its
+// own. A stale entry (the share was reset or its limit raised on another node, a failover lost
+// counts) can only deny too much, for the maximal age at most.
 type denyCache struct {
 	maxAge time.Duration
 	seed   maphash.Seed
@@ -36,15 +37,18 @@ type denyShard struct {
 	denials map[denyKey]denial
 }
 
-// denyKey is a share under settings: a policy of another configuration is another pointer.
+// denyKey is a weight asked of a share under settings: a policy of another configuration is another
+// pointer.
 type denyKey struct {
 	policy *Policy
 	key    string
+	weight int64
 }
+
+func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key, c.Weight} }
 
 // denial is what is known of a share that denied a weight.
 type denial struct {
-	weight    int64
 	remaining int64
 	never     bool
 	until     time.Time // the denial holds before this
@@ -82,11 +86,11 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 			check.Result = Result{Remaining: Unknown}
 			continue
 		}
-		d, found, due := c.shardOf(check.Key).get(denyKey{check.Policy, check.Key}, now)
+		d, found, due := c.shardOf(check.Key).get(denyKeyOf(check), now)
 		if due && c.renew != nil {
-			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: d.weight})
+			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
 		}
-		if !found || check.Weight < d.weight {
+		if !found {
 			check.Result = Result{Remaining: Unknown}
 			continue
 		}
@@ -103,7 +107,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 	}
 	for i := range checks {
 		if check := &checks[i]; !check.Result.Passes() && !check.Policy.givesBack.Load() {
-			c.shardOf(check.Key).put(denyKey{check.Policy, check.Key}, c.denial(check, sent), sent)
+			c.shardOf(check.Key).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
 }
@@ -111,7 +115,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 // denial is what a denied check says, whose question was sent at some instant.
 func (c *denyCache) denial(check *Check, sent time.Time) denial {
 	r := check.Result
-	d := denial{weight: check.Weight, remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
+	d := denial{remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
 	d.forgotten = sent.Add(c.maxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
@@ -127,7 +131,7 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 // relearn takes the answer to a renewal: the denial goes on, or is none any more. One that has been
 // forgotten meanwhile stays so.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key), denyKey{check.Policy, check.Key}
+	s, key := c.shardOf(check.Key), denyKeyOf(check)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, found := s.denials[key]; !found {

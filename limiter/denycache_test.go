@@ -51,6 +51,67 @@ func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
 	}
 }
 
+// TestDenyCache_answers_each_weight_as_the_store_would has one client ask for several weights in turn.
+// For as long as none passes, the cache says what the store would, for each weight.
+func TestDenyCache_answers_each_weight_as_the_store_would(t *testing.T) {
+	repeated := 0
+	for seed := range uint64(40) {
+		for _, p := range tracePolicies(t) {
+			random := rand.New(rand.NewPCG(seed, 6))
+			s, cache, now := memoryStore(), newDenyCache(time.Second), epoch
+			for range 60 {
+				now += random.Int64N(100) * p.terms.tick
+				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
+				checks := []Check{{Policy: p, Key: "k", Weight: max(1, weight)}}
+				cached := cache.deny(checks, time.UnixMicro(now))
+				fromCache := checks[0].Result
+				truth := play(t, s, now, p, checks[0].Weight)
+				switch {
+				case !cached:
+					checks[0].Result = truth
+					cache.learn(checks, time.UnixMicro(now))
+					if truth.Passes() {
+						cache = newDenyCache(time.Second) // the others wait longer from now on
+					}
+				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.terms.tick == 1:
+					t.Fatalf("%v, weight %d: the cache says %+v, the store %+v", p.settings, checks[0].Weight, fromCache, truth)
+				default:
+					repeated++
+				}
+			}
+		}
+	}
+	if repeated < 10_000 {
+		t.Errorf("the cache denied only %d times", repeated)
+	}
+}
+
+// TestDenyCache_keeps_weights_of_a_client_apart has a client alternate weights: each is asked once.
+func TestDenyCache_keeps_weights_of_a_client_apart(t *testing.T) {
+	p, cache, now := dayPolicy(t, "weights", "gcra", 10), newDenyCache(time.Second), time.Unix(1_000, 0)
+	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: Never}
+	for weight, wait := range waits {
+		cache.learn([]Check{{Policy: p, Key: "k", Weight: weight, Result: Result{RetryAfter: wait}}}, now)
+	}
+	for range 3 {
+		for weight, wait := range waits {
+			checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+			if !cache.deny(checks, now) || checks[0].Result.RetryAfter != wait {
+				t.Errorf("weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
+			}
+		}
+	}
+	if cache.deny([]Check{{Policy: p, Key: "k", Weight: 12}}, now) {
+		t.Error("a weight that was never asked about is answered")
+	}
+	cache.forget(p.ID(), "k")
+	for weight := range waits {
+		if cache.deny([]Check{{Policy: p, Key: "k", Weight: weight}}, now) {
+			t.Errorf("weight %d is denied after a reset", weight)
+		}
+	}
+}
+
 func TestDenyCache_is_bounded(t *testing.T) {
 	p := dayPolicy(t, "bounded", "gcra", 1)
 	cache := newDenyCache(time.Second)
