@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// maxBatch is the most requests of one script run. It bounds how long a run keeps Redis from
-	// serving others: about half a millisecond.
+	// maxBatch is the most checks of one script run, unless a single request has more. It bounds how
+	// long a run keeps Redis from serving others: about half a millisecond.
 	maxBatch = 128
 
-	// maxQueue is the most requests that wait for a lane; further ones are not decided.
+	// maxQueue is the most requests that wait for a lane; further ones are not decided. What runs in
+	// the background may fill half of it.
 	maxQueue = 16384
 )
 
@@ -26,12 +27,16 @@ type batcher struct {
 	// uses are those of the store, which calls without a waiting caller keep open.
 	uses *references
 
-	mu      sync.Mutex
-	waiting []*call
-	lanes   lanes
-	ready   int         // connections that have answered and are not in use, as far as known
-	late    *time.Timer // looks after calls that wait; nil before the first
-	watched bool        // the timer runs
+	timeout time.Duration // of the calls; 0: they are held for nothing
+
+	mu        sync.Mutex
+	waiting   []*call
+	held      int // of them, those that no batch could take lately
+	unsettled unsettled
+	lanes     lanes
+	ready     int         // connections that have answered and are not in use, as far as known
+	late      *time.Timer // looks after calls that wait; nil before the first
+	watched   bool        // the timer runs
 }
 
 // do has a call decided within the timeout. It returns nil when the call's err and results are
@@ -52,7 +57,7 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 func (b *batcher) lead(c *call) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ready == 0 || len(b.waiting) > 0 || !b.lanes.mayOpen(1) {
+	if b.ready == 0 || len(b.waiting) > b.held || !b.lanes.mayOpen(1) || b.unsettled.isFollowedBy(c) {
 		return false
 	}
 	b.lanes.open++
@@ -82,6 +87,7 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 // lock must be held.
 func (b *batcher) land(f *flight, answered bool) {
 	b.lanes.land(f)
+	b.held = 0
 	if answered {
 		b.ready++
 	} else {
@@ -93,13 +99,17 @@ func (b *batcher) land(f *flight, answered bool) {
 func (b *batcher) enqueue(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) >= maxQueue {
+	if len(b.waiting) >= maxQueue || c.detached && len(b.waiting) >= maxQueue/2 {
 		c.recycle()
 		return errOverload
 	}
 	if c.detached && !c.retain(b.uses) {
 		c.recycle()
 		return errClosed
+	}
+	b.follow(c)
+	if c.op.settles() {
+		b.unsettled.add(c)
 	}
 	b.waiting = append(b.waiting, c)
 	b.lanes.giveUpOnLate()
@@ -111,7 +121,7 @@ func (b *batcher) enqueue(c *call) error {
 // startLane starts a lane if there is work that the lanes there are will not take at once. The
 // lock must be held.
 func (b *batcher) startLane() {
-	if len(b.waiting) > 0 && b.lanes.mayOpen(len(b.waiting)) {
+	if len(b.waiting) > b.held && b.lanes.mayOpen(len(b.waiting)) {
 		b.lanes.open++
 		go b.lane()
 	}
@@ -124,7 +134,11 @@ func (b *batcher) watch() {
 		return
 	}
 	b.watched = true
-	if wait := b.lanes.untilNews(); b.late == nil {
+	wait := b.lanes.untilNews()
+	if len(b.waiting) == b.held {
+		wait = max(wait, stallSpan/4)
+	}
+	if b.late == nil {
 		b.late = time.AfterFunc(wait, b.relieve)
 	} else {
 		b.late.Reset(wait)
@@ -135,7 +149,7 @@ func (b *batcher) watch() {
 func (b *batcher) relieve() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.watched = false
+	b.watched, b.held = false, 0
 	if len(b.waiting) == 0 {
 		return
 	}
@@ -156,6 +170,7 @@ func (b *batcher) lane() {
 		answered := b.send(context.Background(), calls) // the client's own timeouts bound it
 		b.mu.Lock()
 		b.land(&f, answered)
+		calls = b.settle(calls)
 		b.mu.Unlock()
 		for i, c := range calls {
 			c.answer()
@@ -174,18 +189,7 @@ func (b *batcher) next(calls []*call, f *flight) []*call {
 		b.startLane()
 		return calls
 	}
-	taken := 0
-	for taken < len(b.waiting) && len(calls) < maxBatch {
-		if c := b.waiting[taken]; c.markSent() {
-			calls = append(calls, c)
-		} else {
-			c.recycle()
-		}
-		taken++
-	}
-	rest := copy(b.waiting, b.waiting[taken:])
-	clear(b.waiting[rest:])
-	b.waiting = b.waiting[:rest]
+	calls = b.fill(calls)
 	if len(calls) == 0 {
 		b.lanes.open--
 		return calls
@@ -193,5 +197,43 @@ func (b *batcher) next(calls []*call, f *flight) []*call {
 	b.ready = max(0, b.ready-1)
 	b.lanes.depart(f)
 	b.startLane()
+	return calls
+}
+
+// fill takes the calls of a batch from the queue. The lock must be held.
+func (b *batcher) fill(calls []*call) []*call {
+	b.unsettled.batch++
+	b.held = 0
+	var l load
+	kept, settling := 0, 0
+	for i, c := range b.waiting {
+		if l.isFull(c) {
+			kept += copy(b.waiting[kept:], b.waiting[i:])
+			break
+		}
+		held := b.holds(c)
+		if held {
+			b.held++
+		}
+		switch {
+		case held || c.refundsLog() && l.logRefunds >= maxLogRefunds:
+			b.waiting[kept] = c
+			kept++
+		case !c.markSent():
+			c.recycle()
+		default:
+			l.add(c)
+			calls = append(calls, c)
+			if c.op.settles() {
+				settling++
+				b.unsettled.putInBatch(c)
+			}
+		}
+	}
+	clear(b.waiting[kept:])
+	b.waiting = b.waiting[:kept]
+	if settling > 0 && settling < len(calls) {
+		settlementsFirst(calls)
+	}
 	return calls
 }

@@ -22,6 +22,8 @@ type call struct {
 	done     func()      // of a detached call: what to do with the answer; may be nil
 	uses     *references // of a detached call in a queue or on its way: it keeps the store open
 
+	heldUntil time.Time // it follows refunds or charges of its quotas, at most so long; zero: none
+
 	state    atomic.Int32
 	answered chan struct{} // holds one
 }

@@ -64,7 +64,7 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r.onBatch = options.OnBatch
 	r.uses = newReferences(r.shut)
 	r.routes.uses = r.uses
-	r.routes.send = r.sendTimed
+	r.routes.send, r.routes.timeout = r.sendTimed, options.Timeout
 	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.routes.start(client)
 	r.slotted.Store(r.routes.cluster != nil)

@@ -23,6 +23,7 @@ type routes struct {
 	known   atomic.Bool // the client has the masters in memory
 	loading atomic.Bool
 	outages outages
+	timeout time.Duration
 	send    func(ctx context.Context, s *server, calls []*call) bool
 	uses    *references
 
@@ -54,7 +55,7 @@ func slotKeys() string {
 
 func (r *routes) newServer(client redis.UniversalClient) *server {
 	s := &server{client: client, failed: r.reload}
-	s.batcher.uses = r.uses
+	s.batcher.uses, s.batcher.timeout = r.uses, r.timeout
 	s.batcher.send = func(ctx context.Context, calls []*call) bool { return r.send(ctx, s, calls) }
 	s.breaker = breaker{now: time.Now, onOpen: r.outages.begin, onClose: r.outages.end}
 	return s

@@ -87,10 +87,16 @@ func (k slidingWindowLog) take(s share, t *terms, v verdict) share {
 
 func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} }
 
-// giveBack removes one live entry of the receipt's tick and weight. The receipt is the tick.
+// logRewritten is the most entries after one that is given back. To rewrite as many takes Redis about
+// half a millisecond; an entry that more follow stays until it is dead.
+const logRewritten = 1000
+
+// giveBack removes one live entry of the receipt's tick and weight, the first that no more than
+// logRewritten follow. The receipt is the tick.
 func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.first })
+	first = max(first, len(live)-1-logRewritten)
 	for i := first; i < len(live) && live[i].tick(now) == r.first; i++ {
 		previous := before
 		if i > 0 {

@@ -13,7 +13,8 @@
 --       that asks for no room, answered with zeros as a give back is.
 -- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
 --       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
---       delay (times in microseconds), and for a reserve the two numbers of the receipt. Where
+--       delay (times in microseconds), and for a reserve the two numbers of the receipt. To give
+--       back, a wait above 0 says that this run has no room for the work: ask another one. Where
 --       requests failed, an array: that string, then per failure its first key's number and the
 --       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
@@ -124,8 +125,11 @@ local function make_others()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
-      policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i], receipts[2 * i - 1],
-        receipts[2 * i])
+      local postponed = policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i],
+        receipts[2 * i - 1], receipts[2 * i])
+      if postponed then
+        answer(i, 1, 0, 0, 0)
+      end
     end
   end
 

@@ -11,8 +11,10 @@
 
 local LOG_ENTRY, LOG_TICKS, LOG_UNITS = '>I6I5', 2 ^ 48, 2 ^ 40
 
--- Entries that one command pushes at most: Lua's stack holds some thousands.
-local LOG_PUSHED = 1000
+-- Entries that the refunds of one run rewrite at most, which takes about half a millisecond. They
+-- also fit Lua's stack, which holds some thousands.
+local LOG_REWRITTEN = 1000
+local log_rewritable = LOG_REWRITTEN   -- how many are left in this run; below 0 after the last
 
 local function log_unpack(now, entry)
   local tick, total = unpack_state(LOG_ENTRY, entry)
@@ -85,6 +87,33 @@ local function log_used(policy, key)
   return te, (total - base) % LOG_UNITS, base, max(0, dead - 1), newest, dead
 end
 
+-- The index of the first entry of a live tick that no more than LOG_REWRITTEN follow, the total
+-- before it, and how many follow; nil where there is none.
+local function log_first(policy, key, taken_at)
+  local now = policy.now
+  local newest = log_entry(now, key, -1)
+  if not newest or newest - now > policy.window then
+    return
+  end
+  local horizon = max(now, newest) - policy.window
+  if newest <= horizon or taken_at <= horizon then
+    return
+  end
+  local index, before = log_dead(now, key, taken_at - 1)
+  local last = call('LLEN', key) - 1
+  if index > last then
+    return
+  end
+  if last - index > LOG_REWRITTEN then
+    local tick, total = log_entry(now, key, last - LOG_REWRITTEN - 1)
+    if tick > taken_at then
+      return
+    end
+    index, before = last - LOG_REWRITTEN, total
+  end
+  return index, before, last - index
+end
+
 kernels[#kernels + 1] = {
   decide = function(policy, key, weight)
     local limit, window, now = policy.limit, policy.window, policy.now
@@ -123,40 +152,46 @@ kernels[#kernels + 1] = {
     return te, 0
   end,
 
-  -- Removes one live entry of that tick and weight by moving its successors up one place. The first
-  -- write is one that a full Redis refuses, so that it leaves the list as it is.
+  -- Removes one live entry of that tick and weight by moving its successors up one place. Where
+  -- more than LOG_REWRITTEN follow it stays until it is dead. Returns true where the run has no
+  -- room left for the work. The first write is one that a full Redis refuses, so that it leaves
+  -- the list as it is.
   give_back = function(policy, key, weight, taken_at)
-    local now = policy.now
-    local newest = log_entry(now, key, -1)
-    if not newest or newest - now > policy.window then
+    if log_rewritable < 0 then
+      return true
+    end
+    local index, before, later = log_first(policy, key, taken_at)
+    if not index then
       return
     end
-    local horizon = max(now, newest) - policy.window
-    if newest <= horizon or taken_at <= horizon then
+    log_rewritable = log_rewritable - later
+    if log_rewritable < 0 then
+      return true
+    end
+    local now, moved = policy.now, {}
+    local found
+    for i, entry in ipairs(call('LRANGE', key, index, -1)) do
+      local tick, total = log_unpack(now, entry)
+      if found then
+        moved[#moved + 1] = log_pack(tick, total - weight)
+      elseif tick ~= taken_at then
+        return
+      elseif (total - before) % LOG_UNITS == weight then
+        found = index + i - 1
+      end
+      before = total
+    end
+    if not found then
       return
     end
-    local index, before = log_dead(now, key, taken_at - 1)
-    local tick, total = log_entry(now, key, index)
-    while tick == taken_at and (total - before) % LOG_UNITS ~= weight do
-      before, index = total, index + 1
-      tick, total = log_entry(now, key, index)
-    end
-    if tick ~= taken_at then
-      return
-    end
-    local later = call('LRANGE', key, index + 1, -1)
-    if #later == 0 then
+    if #moved == 0 then
       call('LTRIM', key, 0, -2)
       return
     end
-    for i = 1, #later do
-      local t, sum = log_unpack(now, later[i])
-      later[i] = log_pack(t, sum - weight)
-    end
-    call('LSET', key, index, later[1])
-    call('LTRIM', key, 0, index)
-    for i = 2, #later, LOG_PUSHED do
-      call('RPUSH', key, unpack(later, i, min(i + LOG_PUSHED - 1, #later)))
+    call('LSET', key, found, moved[1])
+    call('LTRIM', key, 0, found)
+    if #moved > 1 then
+      call('RPUSH', key, unpack(moved, 2))
     end
   end,
 }

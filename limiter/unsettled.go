@@ -1,0 +1,205 @@
+package limiter
+
+import (
+	"slices"
+	"time"
+)
+
+// This file keeps refunds and charges, which run in the background, ahead of what the same client
+// asks next. The node sends the response after it has queued them, so that a client's next request
+// comes later. In a batch of its own, or in another lane, it could still reach Redis first:
+//
+//	0.0 ms  A response gives a unit back. The refund leaves in a batch.
+//	0.1 ms  The client's next request arrives. It waits in the queue, where others pass it.
+//	0.3 ms  The batch with the refund is back, and the request leaves in the next one.
+
+const (
+	// maxLogRefunds is the most refunds of long logs in one batch. A run of the script does those
+	// that take half a millisecond together and postpones the others. On a Cluster a batch is a run
+	// for each slot.
+	maxLogRefunds = 8
+
+	// longLog is the limit from which a log counts as long.
+	longLog = 64
+
+	// maxFollowed is the most operations on a key that a request of the same key waits for. A key
+	// with more is that of many clients, whose requests do not follow one another.
+	maxFollowed = 4
+
+	// followSpan, and the time after which a batch counts as stalled, is how long a request waits
+	// for them; at most half of the timeout.
+	followSpan = 10 * time.Millisecond
+)
+
+// settles reports whether the operation changes a share after its request was answered.
+func (o operation) settles() bool { return o == opGiveBack || o == opCharge }
+
+// quotaName names what a policy has stored for a key.
+type quotaName struct{ policy, key string }
+
+func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key} }
+
+// unsettled counts a batcher's operations in the background, from the queue to the answer. It is
+// guarded by the batcher's lock; the zero value has none.
+type unsettled struct {
+	quotas map[quotaName]unsettledQuota
+	batch  int64 // number of the batch that is being filled
+}
+
+// unsettledQuota counts the operations on one quota.
+type unsettledQuota struct {
+	pending int
+	batched int   // of them, those in the batch of this number
+	batch   int64 // the number
+}
+
+// add counts a call in the background.
+func (u *unsettled) add(c *call) {
+	if u.quotas == nil {
+		u.quotas = map[quotaName]unsettledQuota{}
+	}
+	for i := range c.checks {
+		name := quotaNameOf(&c.checks[i])
+		q := u.quotas[name]
+		q.pending++
+		u.quotas[name] = q
+	}
+}
+
+// remove ends a call in the background.
+func (u *unsettled) remove(c *call) {
+	for i := range c.checks {
+		name := quotaNameOf(&c.checks[i])
+		q := u.quotas[name]
+		q.pending--
+		if q.pending > 0 {
+			u.quotas[name] = q
+		} else {
+			delete(u.quotas, name)
+		}
+	}
+}
+
+// putInBatch notes that a call in the background is in the batch that is being filled.
+func (u *unsettled) putInBatch(c *call) {
+	for i := range c.checks {
+		name := quotaNameOf(&c.checks[i])
+		q := u.quotas[name]
+		if q.batch != u.batch {
+			q.batch, q.batched = u.batch, 0
+		}
+		q.batched++
+		u.quotas[name] = q
+	}
+}
+
+// isFollowedBy reports whether a call has to wait for operations on its quotas.
+func (u *unsettled) isFollowedBy(c *call) bool {
+	if len(u.quotas) == 0 || c.op.settles() {
+		return false
+	}
+	for i := range c.checks {
+		if n := u.quotas[quotaNameOf(&c.checks[i])].pending; n > 0 && n <= maxFollowed {
+			return true
+		}
+	}
+	return false
+}
+
+// isElsewhere reports whether operations on a call's quotas are not in the batch that is being filled.
+func (u *unsettled) isElsewhere(c *call) bool {
+	for i := range c.checks {
+		q := u.quotas[quotaNameOf(&c.checks[i])]
+		if q.batch != u.batch {
+			q.batched = 0
+		}
+		if q.pending > q.batched {
+			return true
+		}
+	}
+	return false
+}
+
+// follow has a call wait for operations on its quotas, where there are any. The lock must be held.
+func (b *batcher) follow(c *call) {
+	c.heldUntil = time.Time{}
+	if b.unsettled.isFollowedBy(c) {
+		c.heldUntil = time.Now().Add(min(followSpan+b.lanes.patience(), b.timeout/2))
+	}
+}
+
+// holds reports whether a call has to wait for another batch. The lock must be held.
+func (b *batcher) holds(c *call) bool {
+	return !c.heldUntil.IsZero() && b.unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
+}
+
+// settle ends a batch's operations in the background. Those that the script has postponed go back into
+// the queue and leave the calls. The lock must be held.
+func (b *batcher) settle(calls []*call) []*call {
+	return slices.DeleteFunc(calls, func(c *call) bool {
+		if !c.op.settles() {
+			return false
+		}
+		b.unsettled.remove(c)
+		if len(b.waiting) >= maxQueue || !c.isPostponed() {
+			return false
+		}
+		c.keepPostponed()
+		b.unsettled.add(c)
+		b.waiting = append(b.waiting, c)
+		return true
+	})
+}
+
+// isPostponed reports whether the script had no room for a refund.
+func (c *call) isPostponed() bool {
+	return c.op == opGiveBack && c.err == nil && !Allowed(c.checks)
+}
+
+// keepPostponed makes a refund that was sent one that is queued, with the checks that are left to do.
+func (c *call) keepPostponed() {
+	left := 0
+	for i := range c.checks {
+		if !c.checks[i].Result.Passes() {
+			c.checks[left], c.receipts[left] = c.checks[i], c.receipts[i]
+			left++
+		}
+	}
+	clear(c.checks[left:])
+	c.checks, c.receipts = c.checks[:left], c.receipts[:left]
+	c.state.Store(callQueued)
+}
+
+// load is what a batch carries.
+type load struct{ checks, logRefunds int }
+
+// isFull reports whether a call has to wait for the next batch. One that is too large for any goes alone.
+func (l *load) isFull(c *call) bool { return l.checks > 0 && l.checks+len(c.checks) > maxBatch }
+
+// add counts a call.
+func (l *load) add(c *call) {
+	l.checks += len(c.checks)
+	if c.refundsLog() {
+		l.logRefunds++
+	}
+}
+
+// refundsLog reports whether a call may rewrite a long log.
+func (c *call) refundsLog() bool {
+	return c.op == opGiveBack && slices.ContainsFunc(c.checks, func(c Check) bool {
+		return c.Policy.algorithm.logs && (c.Policy.terms.limit >= longLog || c.Policy.settings.Varies)
+	})
+}
+
+// settlementsFirst puts the operations in the background before the others, so that these see them.
+func settlementsFirst(calls []*call) {
+	slices.SortStableFunc(calls, func(a, b *call) int {
+		switch {
+		case a.op.settles() == b.op.settles():
+			return 0
+		case a.op.settles():
+			return -1
+		}
+		return 1
+	})
+}
