@@ -31,10 +31,13 @@ func (h *Handler) reserve(p *passage, checks []limiter.Check, source limiter.Sou
 
 // ruleOf is the rule that a check was made by, with its policy or a variant of it.
 func (h *Handler) ruleOf(p *limiter.Policy) *rule {
-	for i := range h.rules {
+	for i := range h.rules[:min(len(h.rules), fewRules)] {
 		if h.rules[i].policy.ID() == p.ID() {
 			return &h.rules[i]
 		}
+	}
+	if i, found := h.places[p.ID()]; found {
+		return &h.rules[i]
 	}
 	return nil
 }
@@ -57,6 +60,7 @@ func (p *passage) settle(status int, header http.Header) {
 			p.decision.restore(&r.check)
 		}
 	}
+	p.decision.bind()
 }
 
 // settleUnanswered decides which reserved charges stay where the handlers end without a response.

@@ -34,14 +34,15 @@ const (
 type decision struct {
 	outcome outcome
 	source  limiter.Source
-	shares  []share   // that were decided, in the order that they were met in
-	binding *share    // the one of them that binds; nil: none was decided
-	shown   *share    // the one that binds of those that X-RateLimit headers may show
-	dryRun  []string  // the dry-run policies that would have denied
-	values  [3]string // of the headers
-	serving bool      // a handler sees to the response and sets the headers
-	waited  bool      // Redis was waited for in vain, which is not done twice
-	space   [6]share  // where shares are, for as long as there is room
+	shares  []share           // that were decided, in the order that they were met in
+	binding *share            // the one of them that binds; nil: none was decided
+	shown   *share            // the one that binds of those that X-RateLimit headers may show
+	dryRun  []string          // the dry-run policies that would have denied
+	values  [3]string         // of the headers
+	serving bool              // a handler sees to the response and sets the headers
+	waited  bool              // Redis was waited for in vain, which is not done twice
+	space   [6]share          // where shares are, for as long as there is room
+	places  map[shareName]int // of shares beyond the first few
 }
 
 // decisionVar is the request variable that handlers of one request find the decision in.

@@ -123,9 +123,9 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 			return nil, nil, err
 		case met != ruleCounts:
 		case rule.dryRun:
-			dry = addCheck(dry, check)
+			dry = rule.addTo(dry, check)
 		default:
-			checks = addCheck(checks, check)
+			checks = rule.addTo(checks, check)
 		}
 	}
 	return checks, dry, nil
@@ -171,6 +171,15 @@ func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key 
 	return rule.key.ofAddress(r), ruleCounts, nil
 }
 
+// addTo adds a check by the rule to those of the request.
+func (rule *rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Check {
+	if rule.repeats {
+		return addCheck(checks, check)
+	}
+	return append(checks, check)
+}
+
+// addCheck adds a check, to an earlier one of the same share if there is one.
 func addCheck(checks []limiter.Check, check limiter.Check) []limiter.Check {
 	for i := range checks {
 		if checks[i].Key == check.Key && checks[i].Policy.ID() == check.Policy.ID() {

@@ -80,6 +80,7 @@ type Handler struct {
 
 	app    *App
 	rules  []rule
+	places map[string]int // of the first rule by each policy's ID, where they are more than few
 	logger *zap.Logger
 	herald *herald
 
@@ -143,11 +144,27 @@ func (h *Handler) load(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		h.rules = append(h.rules, rule)
+		h.addRule(rule)
 		h.charges = h.charges || rule.charge.from != ""
 		h.settles = h.settles || h.charges || rule.countIf != nil
 	}
 	return nil
+}
+
+// fewRules is how many are looked for one by one, which takes less than a map.
+const fewRules = 8
+
+// addRule adds a rule and notes where it stands.
+func (h *Handler) addRule(r rule) {
+	rule := h.ruleOf(r.policy)
+	r.repeats = rule != nil
+	h.rules = append(h.rules, r)
+	if len(h.rules) > fewRules && !r.repeats {
+		if h.places == nil {
+			h.places = map[string]int{}
+		}
+		h.places[r.policy.ID()] = len(h.rules) - 1
+	}
 }
 
 // newRule makes the rule of a policy that was checked.

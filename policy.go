@@ -188,6 +188,7 @@ type rule struct {
 	charge  charge
 
 	counters *decisionCounters
+	repeats  bool // an earlier rule of the handler is of the same policy
 }
 
 // prefixes says how many leading bits of a client's address tell clients apart.

@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -57,13 +58,33 @@ func (d *decision) learn(check *limiter.Check, f formats, now time.Time) {
 
 // find returns the share that a check is about, nil where none was decided.
 func (d *decision) find(check *limiter.Check) *share {
-	for i := range d.shares {
+	for i := range d.shares[:min(len(d.shares), fewShares)] {
 		if s := &d.shares[i]; s.Key == check.Key && s.Policy.ID() == check.Policy.ID() {
 			return s
 		}
 	}
+	if len(d.shares) <= fewShares {
+		return nil
+	}
+	if d.places == nil {
+		d.places = map[shareName]int{}
+	}
+	for i := fewShares + len(d.places); i < len(d.shares); i++ {
+		d.places[nameOf(d.shares[i].Check)] = i
+	}
+	if i, found := d.places[nameOf(check)]; found {
+		return &d.shares[i]
+	}
 	return nil
 }
+
+// fewShares is how many are looked for one by one, which takes less than a map.
+const fewShares = 16
+
+// shareName tells shares apart.
+type shareName struct{ policy, key string }
+
+func nameOf(c *limiter.Check) shareName { return shareName{c.Policy.ID(), c.Key} }
 
 // bind finds out which shares bind.
 func (d *decision) bind() {
@@ -94,32 +115,40 @@ func (s *share) bindsOver(earlier *share) bool {
 // known tells whether the store said what remains of the share.
 func (s *share) known() bool { return s.Result.Remaining != limiter.Unknown }
 
-// restore puts a charge that was given back to what is shown.
+// restore puts a charge that was given back to what is shown, once bind has been called.
 func (d *decision) restore(check *limiter.Check) {
 	if s := d.find(check); s != nil {
 		s.giveBack(check.Weight)
-		d.bind()
 	}
 }
 
 // items are the shares that RateLimit headers show: of each policy the one that binds.
 func (d *decision) items() (items []*share) {
+	var places map[string]int // of the policies' items, where they are more than few
 	for i := range d.shares {
-		if s := &d.shares[i]; s.formats.ietf {
-			items = addItem(items, s)
+		s := &d.shares[i]
+		if !s.formats.ietf {
+			continue
+		}
+		at := slices.IndexFunc(items[:min(len(items), fewShares)], s.isOfPolicyOf)
+		if place, found := places[s.Policy.Name()]; found {
+			at = place
+		}
+		switch {
+		case at < 0:
+			items = append(items, s)
+			if len(items) > fewShares {
+				if places == nil {
+					places = map[string]int{}
+				}
+				places[s.Policy.Name()] = len(items) - 1
+			}
+		case s.bindsOver(items[at]):
+			items[at] = s
 		}
 	}
 	return items
 }
 
-func addItem(items []*share, s *share) []*share {
-	for i, earlier := range items {
-		if earlier.Policy.Name() == s.Policy.Name() {
-			if s.bindsOver(earlier) {
-				items[i] = s
-			}
-			return items
-		}
-	}
-	return append(items, s)
-}
+// isOfPolicyOf reports whether two shares are of one policy.
+func (s *share) isOfPolicyOf(other *share) bool { return s.Policy.Name() == other.Policy.Name() }

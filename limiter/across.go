@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -54,15 +53,17 @@ func (r *Redis) split(checks []Check) []*part {
 	w := r.writer()
 	defer r.writers.Put(w)
 	var parts []*part
+	bySlot := map[uint16]*part{}
 	for i := range checks {
 		slot := w.naming.slotOf(checks[i].Key)
-		at := slices.IndexFunc(parts, func(p *part) bool { return p.slot == slot })
-		if at < 0 {
-			at = len(parts)
-			parts = append(parts, &part{slot: slot})
+		p := bySlot[slot]
+		if p == nil {
+			p = &part{slot: slot}
+			bySlot[slot] = p
+			parts = append(parts, p)
 		}
-		parts[at].indices = append(parts[at].indices, i)
-		parts[at].checks = append(parts[at].checks, checks[i])
+		p.indices = append(p.indices, i)
+		p.checks = append(p.checks, checks[i])
 	}
 	return parts
 }

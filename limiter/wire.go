@@ -33,7 +33,9 @@ func (o operation) answerSize() int {
 type message struct {
 	groups   []group
 	policies []*Policy
-	order    []*call // the calls in the order of the keys
+	places   map[*Policy]int // of the policies, where they are more than few
+	numbers  []int           // of the policies of each group, from 1
+	order    []*call         // the calls in the order of the keys
 	names    []argument
 	arena    []byte // what the names are made of
 	text     argument
@@ -56,6 +58,9 @@ func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
 // String is what go-redis finds a key's Cluster node by.
 func (a *argument) String() string { return string(a.bytes) }
 
+// fewPolicies is how many are looked for one by one. A map takes longer to fill than it saves then.
+const fewPolicies = 16
+
 // commandArgs is how many arguments of EVALSHA come before the keys: itself, script, number of keys.
 const commandArgs = 3
 
@@ -66,8 +71,11 @@ func (m *message) write(calls []*call, naming *naming) {
 	m.writeKeys(naming)
 	m.text.bytes = m.text.bytes[:0]
 	m.writePolicies()
+	numbers := m.numbers
 	for i := range m.groups {
-		m.writeGroup(m.groups[i].calls)
+		calls := m.groups[i].calls
+		m.writeGroup(calls, numbers)
+		numbers = numbers[len(calls[0].checks):]
 	}
 	m.args = append(m.args, &m.text)
 }
@@ -117,13 +125,11 @@ func (m *message) writeKeys(naming *naming) {
 
 // writePolicies sends the terms of each policy once.
 func (m *message) writePolicies() {
+	m.numbers = m.numbers[:0]
+	clear(m.places)
 	for i := range m.groups {
 		for j := range m.groups[i].calls[0].checks {
-			p := m.groups[i].calls[0].checks[j].Policy
-			if m.policyNumber(p) == 0 {
-				m.policies = append(m.policies, p)
-				m.kernels |= kernelSetOf(p.algorithm)
-			}
+			m.numbers = append(m.numbers, m.policyNumber(m.groups[i].calls[0].checks[j].Policy))
 		}
 	}
 	m.writeNumber(int64(len(m.policies)))
@@ -140,23 +146,40 @@ func (m *message) writeNumber(n int64) {
 	m.text.bytes = binary.LittleEndian.AppendUint64(m.text.bytes, math.Float64bits(float64(n)))
 }
 
-// policyNumber is the policy's place in the message, from 1; 0 where it has none.
+// policyNumber is the policy's place in the message, from 1, which it gets if it has none.
 func (m *message) policyNumber(p *Policy) int {
-	for i := range m.policies {
-		if m.policies[i] == p {
+	if number := m.placeOf(p); number > 0 {
+		return number
+	}
+	m.policies = append(m.policies, p)
+	m.kernels |= kernelSetOf(p.algorithm)
+	if len(m.policies) > fewPolicies {
+		m.places[p] = len(m.policies)
+	}
+	return len(m.policies)
+}
+
+// placeOf is the policy's place in the message, from 1; 0 where it has none.
+func (m *message) placeOf(p *Policy) int {
+	for i, known := range m.policies[:min(len(m.policies), fewPolicies)] {
+		if known == p {
 			return i + 1
 		}
 	}
-	return 0
+	if len(m.policies) >= fewPolicies && m.places == nil {
+		m.places = map[*Policy]int{}
+	}
+	return m.places[p]
 }
 
-func (m *message) writeGroup(calls []*call) {
+// writeGroup writes calls of one shape, whose checks are by the policies of these numbers.
+func (m *message) writeGroup(calls []*call, numbers []int) {
 	shape := calls[0]
 	m.writeNumber(int64(shape.op))
 	m.writeNumber(int64(len(calls)))
 	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
-		m.writeNumber(int64(m.policyNumber(shape.checks[i].Policy)))
+		m.writeNumber(int64(numbers[i]))
 		m.writeNumber(shape.checks[i].Weight)
 	}
 	if shape.op != opGiveBack {
