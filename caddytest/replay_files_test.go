@@ -144,3 +144,44 @@ func TestReplay_takes_a_host_for_logs_that_tell_none(t *testing.T) {
 		})
 	}
 }
+
+func TestReplay_Imports(t *testing.T) {
+	const snippets = "(limits) {\n" + perClient + "\n}\n(unused) {\nrespond unused\n}\n"
+	for name, args := range map[string][]string{
+		"decisions over a snippet file":     {"--decisions", "snippets", "access.log"},
+		"report over a snippet file":        {"--report", "./snippets", "access.log"},
+		"report over a file without tokens": {"--report", "sites/empty", "access.log"},
+		"decisions over a hard link":        {"--decisions", "hard", "access.log"},
+		"decisions over a symbolic link":    {"--decisions", "soft", "access.log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := replayFolder(t, "import limits", logLines("192.0.2.1"))
+			path := func(name string) string { return filepath.Join(folder, name) }
+			caddyfile, err := os.ReadFile(path("Caddyfile"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{
+				os.WriteFile(path("snippets"), []byte(snippets), 0o600),
+				os.WriteFile(path("Caddyfile"), []byte("import snippets\nimport sites/*\n"+string(caddyfile)), 0o600),
+				os.Mkdir(path("sites"), 0o700),
+				os.WriteFile(path("sites/empty"), []byte("# nothing yet\n"), 0o600),
+				os.Link(path("snippets"), path("hard")),
+				os.Symlink("snippets", path("soft")),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			output, complaints, code := replaysIn(t, folder, nil, args...)
+			if code != 1 || output != "" || !strings.Contains(complaints, "is read") {
+				t.Errorf("exit code %d: %s%s", code, output, complaints)
+			}
+			after, err := os.ReadFile(path("snippets"))
+			empty, emptyErr := os.ReadFile(path("sites/empty"))
+			if err != nil || emptyErr != nil || string(after) != snippets || string(empty) != "# nothing yet\n" {
+				t.Errorf("got %q and %q, %v, %v", after, empty, err, emptyErr)
+			}
+		})
+	}
+}

@@ -62,7 +62,7 @@ func (h Host) runReplay(i *invocation) error {
 	if options.Worst < 0 {
 		return exitf(exitNotAsked, "--worst %d: use a number from 0", options.Worst)
 	}
-	rehearsal, config, err := h.rehearsal(i)
+	rehearsal, read, err := h.rehearsal(i)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (h Host) runReplay(i *invocation) error {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	files, err := i.openOutputs(i.infosOf(append(logs.Files, config)))
+	files, err := i.openOutputs(i.infosOf(slices.Concat(logs.Files, read)))
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
@@ -103,22 +103,22 @@ func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
 	return infos
 }
 
-// rehearsal sets up the configuration of --config, and tells its file.
-func (h Host) rehearsal(i *invocation) (r Rehearsal, file string, err error) {
-	config, file, _, err := i.loadConfig()
+// rehearsal sets up the configuration of --config, and returns the files that it is read from.
+func (h Host) rehearsal(i *invocation) (r Rehearsal, files []string, err error) {
+	config, file, adapter, err := i.loadConfig()
 	if err != nil {
-		return nil, "", exitf(exitNotAsked, "%s", err)
+		return nil, nil, exitf(exitNotAsked, "%s", err)
 	}
 	if len(config) == 0 {
-		return nil, "", exitf(exitNotAsked, "name a configuration with --config")
+		return nil, nil, exitf(exitNotAsked, "name a configuration with --config")
 	}
 	if r, err = h.Rehearse(config, i.flag("policy")); err != nil {
-		return nil, "", exitf(exitRefused, "%s", err)
+		return nil, nil, exitf(exitRefused, "%s", err)
 	}
 	if host := i.flag("host"); host != "" {
 		r.SetHost(host)
 	}
-	return r, file, nil
+	return r, configFiles(file, adapter), nil
 }
 
 // suggest prepares what --suggest tries.
