@@ -6,7 +6,7 @@ read_globals = {
   -- reach the later fragments, while luacheck sees each file alone and takes them for globals.
   "now_us", "grace",
   "call", "pack", "unpack_state", "floor", "max", "min", "cd", "ttl",
-  "MAX_CHARGE", "indebted",
+  "MAX_CHARGE", "indebted", "foreign", "stored_numbers",
 }
 -- Every algorithm adds itself to this table.
 globals = {"kernels"}

@@ -30,7 +30,8 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	return report, false, nil
 }
 
-// storeReport asks Redis for a sign of life.
+// storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
+// decisions are not.
 func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
 	if a.remote == nil {
@@ -45,7 +46,11 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 		report.Breaker, report.NextProbe = "open", secondsOf(probe)
 	}
 	began := time.Now()
-	if err := a.remote.store.Ping(r.Context()); err != nil {
+	var policies []*limiter.Policy
+	for _, claimed := range a.claimed {
+		policies = append(policies, claimed.policy)
+	}
+	if err := a.remote.store.ProbeAll(r.Context(), policies); err != nil {
 		report.Healthy, report.Error = false, unavailableText(err)
 		return report
 	}

@@ -16,7 +16,8 @@ type look struct {
 	err    error
 }
 
-// ask fills in the result, for a share that earlier handlers have taken from meanwhile.
+// ask fills in the result, for a share that earlier handlers have taken from meanwhile. Where l.err says
+// why Redis does not decide it is not asked.
 func (l *look) ask(ctx context.Context, guard *limiter.Guard, charged []limiter.Check) {
 	asked, taken := l.check, int64(0)
 	for i := range charged {
@@ -25,7 +26,11 @@ func (l *look) ask(ctx context.Context, guard *limiter.Guard, charged []limiter.
 		}
 	}
 	asked.Weight = addWeights(asked.Weight, taken)
-	l.source, l.err = guard.Look(ctx, &asked)
+	if l.err != nil {
+		l.source = guard.LookWithout(&asked)
+	} else {
+		l.source, l.err = guard.Look(ctx, &asked)
+	}
 	l.check.Result = asked.Result
 	l.check.Result.Remaining = max(0, asked.Result.Remaining-taken)
 }
@@ -57,16 +62,21 @@ func (l *look) decision() outcome {
 func sameShare(a, b *limiter.Check) bool { return a.Key == b.Key && a.Policy.ID() == b.Policy.ID() }
 
 // look looks at the shares of all checks at once, so that a Redis that does not answer is waited for
-// but once.
+// but once. A look only reads, so that a probe finds out before whether Redis would decide, for all checks
+// that are decided together.
 func (e *explanation) look(ctx context.Context, h *Handler, checks, dry []limiter.Check) []look {
+	var looking sync.WaitGroup
+	var err, dryErr error
+	looking.Go(func() { err = h.app.guard.Probe(ctx, checks) })
+	looking.Go(func() { dryErr = h.app.guard.Probe(ctx, dry) })
+	looking.Wait()
 	looks := make([]look, 0, len(checks)+len(dry))
 	for _, check := range checks {
-		looks = append(looks, look{check: check, mode: h.FailMode})
+		looks = append(looks, look{check: check, mode: h.FailMode, err: err})
 	}
 	for _, check := range dry {
-		looks = append(looks, look{check: check, mode: limiter.FailLocal, dryRun: true})
+		looks = append(looks, look{check: check, mode: limiter.FailLocal, dryRun: true, err: dryErr})
 	}
-	var looking sync.WaitGroup
 	for i := range looks {
 		looking.Go(func() { looks[i].ask(ctx, h.app.guard, e.charged) })
 	}

@@ -17,6 +17,7 @@ var metrics = struct {
 	decisions    *prometheus.CounterVec
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
+	refundErrors *prometheus.CounterVec
 	batchSize    prometheus.Histogram
 	badValues    *prometheus.CounterVec
 }{
@@ -36,6 +37,10 @@ var metrics = struct {
 	storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "store_errors_total",
 		Help: "Requests that Redis could not decide, by why; breaker: those not sent because it fails.",
+	}, []string{"kind"}),
+	refundErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "refund_errors_total",
+		Help: "Refunds (count_if) and charges after the response (charge) that Redis did not do, by why; breaker: those not sent because it fails.",
 	}, []string{"kind"}),
 	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",
@@ -84,7 +89,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 // registerMetrics makes the metrics part of a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
 	var errs []error
-	for _, c := range append([]prometheus.Collector{metrics.decisions, metrics.storeSeconds, metrics.storeErrors, metrics.batchSize, metrics.badValues}, gauges...) {
+	for _, c := range append([]prometheus.Collector{metrics.decisions, metrics.storeSeconds, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.badValues}, gauges...) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			errs = append(errs, err)
 		}

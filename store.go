@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -104,11 +103,11 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		if err != nil {
 			return nil, err
 		}
-		store := limiter.NewRedis(client, storeOptions(o))
+		troubles := &redisTroubles{}
+		store := limiter.NewRedis(client, troubles.watch(o))
 		guard := limiter.NewGuard(store, local, limiter.GuardOptions{
 			DenyAge: o.DenyAge, LocalShare: o.LocalShare,
-			OnAsk:       traceStore(o.Client),
-			OnUndecided: func(err error) { metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc() },
+			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		return &sharedRedis{key: key, store: store, guard: guard, options: o}, nil
 	})
@@ -120,19 +119,4 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		return nil, fmt.Errorf("the store is a %T", value)
 	}
 	return remote, nil
-}
-
-// storeOptions log an outage of Redis once when it begins and once when it ends. The store outlives
-// the loggers of configurations, so the one of the moment is asked for.
-func storeOptions(o redisOptions) limiter.RedisOptions {
-	logger := func() *zap.Logger { return caddy.Log().Named(appName) }
-	return limiter.RedisOptions{
-		Timeout: o.Client.Timeout, Naming: o.Naming, OnBatch: observeBatch,
-		OnOutage: func(err error) {
-			logger().Warn("redis cannot decide; handlers do what their fail_mode says", zap.String("kind", limiter.Kind(err)), zap.Error(err))
-		},
-		OnRecovery: func(after time.Duration) {
-			logger().Info("redis decides again", zap.Duration("after", after))
-		},
-	}
 }

@@ -26,15 +26,16 @@ type StoreReport struct {
 	KeyPrefix string   `json:"key_prefix,omitempty"`
 	HashKeys  bool     `json:"hash_keys,omitempty"`
 
-	// Healthy tells whether the store answers now; Error why it does not.
+	// Healthy reports whether the store decides requests now; Error why it does not.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 
-	// RoundTrip is how long Redis took to answer a PING just now, in seconds.
+	// RoundTrip is how long Redis took to decide just now, for a reserved key, in seconds. On a Cluster
+	// every master did, one after the other.
 	RoundTrip float64 `json:"round_trip,omitempty"`
 
 	// Breaker is closed, or open while requests are kept from Redis or from a part of a Cluster;
-	// NextProbe is then when the next request is let through, in seconds.
+	// NextProbe is then how long it is until the next probe, in seconds.
 	Breaker   string  `json:"breaker,omitempty"`
 	NextProbe float64 `json:"next_probe,omitempty"`
 

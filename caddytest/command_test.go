@@ -89,7 +89,7 @@ func startLimited(t *testing.T, server *redistest.Server) *node {
 func TestCommands_show_and_forget_what_was_counted(t *testing.T) {
 	server := redistest.Start(t)
 	n := startLimited(t, server)
-	n.ratelimit(t, "policies").want(t, 0, "redis standalone "+server.Addr+": answers in", "breaker closed",
+	n.ratelimit(t, "policies").want(t, 0, "redis standalone "+server.Addr+": decides in", "breaker closed",
 		"NAME", "api   sliding_window_counter      2    24 h")
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	n.ratelimit(t, state...).want(t, 0, "remaining    0\n", "retry after  in ", "source       redis", "rl:{greedy}:api:c1d  string", "units=2")
@@ -206,7 +206,7 @@ func TestCommands_tell_what_the_node_knows_while_Redis_is_away(t *testing.T) {
 	}
 	n.ratelimit(t, "reset", "--policy", "api", "--all").want(t, 3, "on this node alone")
 	n.ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").want(t, 3, "fallback")
-	n.ratelimit(t, "policies").want(t, 0, "does not answer", "handlers do local")
+	n.ratelimit(t, "policies").want(t, 0, "does not decide", "handlers do local")
 	n.ratelimit(t, "top").want(t, 0, "greedy")
 }
 

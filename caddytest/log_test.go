@@ -55,7 +55,9 @@ func ours(l logLine) bool {
 
 // outages and recoveries are the lines that tell of Redis failing and deciding again.
 func (b *logBuffer) outages() []logLine {
-	return b.lines(func(l logLine) bool { return l.Logger == "redis_ratelimit" && l.Level == "warn" })
+	return b.lines(func(l logLine) bool {
+		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "redis cannot decide;")
+	})
 }
 
 func (b *logBuffer) recoveries() []logLine {

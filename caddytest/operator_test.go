@@ -72,7 +72,7 @@ func TestOperator_has_four_questions(t *testing.T) {
 	}{
 		{"redis", "redis", "breaker closed", 4, 0},
 		{"memory", "memory", "memory", 4, 0},
-		{"redis that is gone", "fallback", "does not answer", 3, 3},
+		{"redis that is gone", "fallback", "does not decide", 3, 3},
 	} {
 		t.Run(test.store, func(t *testing.T) {
 			n := operatedNode(t, test.store)

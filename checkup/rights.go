@@ -73,7 +73,7 @@ func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
 	}
 	missing, keys, unknown := c.missing(ctx, s, needed)
 	logs := rightsToLog(key)
-	if slices.Contains(missing, "+set") || keys {
+	if slices.Contains(missing, "+set") || slices.Contains(s.absent, "set") || keys {
 		// The key is not there, so that a push would make one, perhaps without an end.
 		logs = slices.DeleteFunc(logs, func(r right) bool { return r.name == "rpush" })
 	}
@@ -88,8 +88,13 @@ func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
 	if c.options.Logs {
 		missing, missingLogs = append(missing, missingLogs...), nil
 	}
+	if len(s.absent) > 0 {
+		c.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from Redis's configuration")
+		s.scriptAdvice = "see the check of commands"
+	}
 	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
 	case rights != "":
+		s.scriptAdvice = grantAdvice
 		c.failed("permissions", s.address, "missing: "+rights, c.grant(rights))
 	case unknown != nil:
 		c.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
@@ -105,7 +110,11 @@ const checkAgain = "check again when Redis answers"
 
 // tryAdminRights finds every command of the admin API that the user may not run.
 func (c *checkup) tryAdminRights(ctx context.Context, s *checkedServer) {
+	s.absent = nil
 	missing, _, unknown := c.missing(ctx, s, rightsToAdminister(c.prefixed(probeKey)))
+	for _, command := range s.absent {
+		missing = append(missing, command+" (unknown to this Redis)")
+	}
 	switch rights := strings.Join(missing, " "); {
 	case rights != "":
 		c.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, c.grant(rights))
@@ -116,12 +125,15 @@ func (c *checkup) tryAdminRights(ctx context.Context, s *checkedServer) {
 	}
 }
 
-// missing runs each command, and lists those that are forbidden and whether keys are. Where one has no
-// answer that tells, unknown says why, and the rest are not tried.
+// missing runs each command, and lists those that are forbidden and whether keys are. Those that the server
+// does not have are added to its absent ones. Where one has no answer that tells, unknown says why, and the
+// rest are not tried.
 func (c *checkup) missing(ctx context.Context, s *checkedServer, rights []right) (missing []string, keys bool, unknown error) {
 	for _, r := range rights {
 		err := s.client.Do(ctx, r.command...).Err()
 		switch {
+		case limiter.IsUnknownCommand(err):
+			s.absent = append(s.absent, r.name)
 		case isPermitted(err):
 		case !isForbidden(err):
 			return missing, keys, err

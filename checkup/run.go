@@ -24,6 +24,9 @@ type checkedServer struct {
 	client  *redis.Client
 	hello   greeting
 	logs    bool // whether sliding_window_log is tried
+
+	absent       []string // commands that the server does not have
+	scriptAdvice string   // what to do where a script fails, as the commands that were tried show
 }
 
 // leastTimeout is how long a check waits for an answer at the least, so that a Redis too slow for the

@@ -18,9 +18,13 @@ import (
 // are gone.
 const checkPolicyName = "redis-ratelimit-check"
 
+// grantAdvice is the advice where a script runs into rights that are missing.
+const grantAdvice = "grant the rights that the check of permissions misses"
+
 // scriptAdvice tells what to do about the kinds of errors by which Redis does not decide.
 var scriptAdvice = map[string]string{
-	"auth":        "grant the rights that the check of permissions misses",
+	"auth":        grantAdvice,
+	"command":     "see whether Redis renames commands: rename-command in its configuration",
 	"readonly":    "name the master's address, or use mode sentinel, which finds it",
 	"oom":         "raise maxmemory in Redis: it is full",
 	"misconf":     "see Redis's log: it cannot save its data, and refuses writes until it can",
@@ -57,7 +61,7 @@ func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, 
 func (c *checkup) undecided(s *checkedServer, algorithm string, err error) {
 	t := troubleOf(err.Error())
 	c.unasked = c.unasked || (t.advice != "" && !t.answered)
-	advice := cmp.Or(scriptAdvice[limiter.Kind(err)], t.advice, "see whether this is a Redis, and whether it permits scripts")
+	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "see whether this is a Redis, and whether it permits scripts")
 	c.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }
 
@@ -68,9 +72,9 @@ func (c *checkup) decide(ctx context.Context, client redis.UniversalClient, s *c
 		return 0, err
 	}
 	// A store of its own, because the breaker of one that failed would keep the next algorithm from trying,
-	// on the server's own client, which asks no other server. It is not closed, because that would close
-	// the client.
+	// on the server's own client, which asks no other server and is needed afterwards.
 	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: c.clientOptions().Timeout, Naming: c.options.Naming})
+	defer store.Release()
 	key, err := keyAt(ctx, client, store, policy, s)
 	if err != nil {
 		return 0, err

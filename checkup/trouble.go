@@ -67,7 +67,6 @@ var troubles = []trouble{
 	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
 	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
 	{"max number of clients", true, "raise maxclients in Redis"},
-	{"user executing the script", true, "grant the rights that the check of permissions misses"},
 	{"BUSY", false, "wait until the script that Redis runs has ended, or end it there with SCRIPT KILL"},
 	{"LOADING", false, "wait until Redis has loaded its data"},
 	{"connection refused", false, "start Redis, or change the address: nothing listens there"},

@@ -50,9 +50,9 @@ func storeLine(s adminapi.StoreReport) string {
 	if s.Database != 0 {
 		where += " database " + strconv.Itoa(s.Database)
 	}
-	state := "answers in " + words.Time(s.RoundTrip)
+	state := "decides in " + words.Time(s.RoundTrip)
 	if !s.Healthy {
-		state = "does not answer (" + s.Error + "); handlers do " + s.FailMode
+		state = "does not decide (" + s.Error + "); handlers do " + s.FailMode
 	}
 	if s.Breaker != "" {
 		state += "; breaker " + s.Breaker

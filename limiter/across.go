@@ -16,8 +16,7 @@ type part struct {
 	checks  []Check // with their answers, where it was decided
 	decided bool    // when it was asked last
 	server  *server // that was asked last
-	probe   bool
-	call    *call // while an answer is waited for
+	call    *call   // while an answer is waited for
 }
 
 // decideAcross decides the parts of a request, all or nothing.
@@ -90,7 +89,7 @@ func allPass(parts []*part) bool {
 // askAll runs one operation on all parts at once and waits for every answer, or until the deadline. Its
 // error joins those of the parts that were not decided.
 func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadline time.Time) error {
-	sent := time.Now()
+	sent := now()
 	var failed error
 	for _, p := range parts {
 		failed = errors.Join(failed, r.ask(p, op))
@@ -98,7 +97,7 @@ func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadlin
 	for _, p := range parts {
 		if p.call != nil {
 			err := p.await(ctx, deadline)
-			p.server.report(p.probe, sent, err)
+			p.server.report(op, p.slot, p.checks, sent, err)
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -108,15 +107,14 @@ func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadlin
 // ask puts a part's question in line, at the server that has its slot now. Without an error it has a
 // call to wait for.
 func (r *Redis) ask(p *part, op operation) error {
-	var allowed bool
 	p.server, p.decided = r.routes.to(p.slot), false
-	if allowed, p.probe = p.server.breaker.allow(); !allowed {
+	if p.server.breaker.open() {
 		return ErrOutage
 	}
 	c := newCall(op, p.checks)
 	c.slot = p.slot
 	if err := p.server.batcher.enqueue(c); err != nil {
-		p.server.report(p.probe, time.Now(), err)
+		p.server.report(op, p.slot, p.checks, now(), err)
 		return err
 	}
 	p.call = c

@@ -1,22 +1,23 @@
 package limiter
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 )
 
-// breaker keeps requests from waiting for a Redis that does not answer. It opens on failures;
-// while it is open nothing is sent but, once an interval, a single probe, whose success closes it.
+// breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While it is
+// open no request is sent; the server probes in the background, and a probe that succeeds closes it.
 // It is written out here because a request costs a few atomic operations, where the usual libraries take a
 // lock and allocate for each.
 type breaker struct {
-	now      func() time.Time
+	now      func() moment
 	onOpen   func(err error)
 	onClose  func()
 	state    atomic.Int32
-	reopens  atomic.Int64 // unix nanoseconds from which a probe may go
+	probes   atomic.Int64 // the moment of the next probe
 	failures atomic.Int32 // in a row
-	since    atomic.Int64 // unix nanoseconds of the first of them
+	since    atomic.Int64 // the moment of the first of them
 	interval atomic.Int64 // that the counts below are of
 	total    atomic.Int32
 	failed   atomic.Int32
@@ -26,7 +27,6 @@ type breaker struct {
 const (
 	breakerClosed int32 = iota
 	breakerOpen
-	breakerProbing
 	breakerRetired
 )
 
@@ -46,93 +46,72 @@ const (
 	minSample = 20
 )
 
-// allow tells whether a request may be sent, and whether it is the probe.
-func (b *breaker) allow() (allowed, probe bool) {
-	switch b.state.Load() {
-	case breakerClosed, breakerRetired:
-		return true, false
-	}
-	if b.now().UnixNano() < b.reopens.Load() {
-		return false, false
-	}
-	probe = b.state.CompareAndSwap(breakerOpen, breakerProbing)
-	return probe, probe
-}
-
-// success reports a decision on a request sent at some instant.
-func (b *breaker) success(probe bool, sent time.Time) {
+// success reports a decision on a request sent at a moment.
+func (b *breaker) success(sent moment) {
 	if b.failures.Load() != 0 {
 		b.failures.Store(0)
 	}
-	if probe && b.state.CompareAndSwap(breakerProbing, breakerClosed) {
-		b.total.Store(0)
-		b.failed.Store(0)
-		b.wasBad.Store(false)
-		b.onClose()
-		return
-	}
-	b.count(false, sent.UnixNano())
+	b.count(false, sent)
 }
 
-// failure reports a request that could not be decided.
-func (b *breaker) failure(probe bool, err error) {
-	if probe {
-		b.postpone()
-		b.state.CompareAndSwap(breakerProbing, breakerOpen)
-		return
-	}
-	now := b.now().UnixNano()
+// failure reports a request that Redis could not decide. It reports whether that opened the breaker.
+func (b *breaker) failure(err error) (opened bool) {
+	now := b.now()
 	if b.failures.Add(1) == 1 {
-		b.since.Store(now)
+		b.since.Store(int64(now))
 	}
-	lasting := b.failures.Load() >= failuresInARow && now-b.since.Load() >= int64(failuresSpan)
+	lasting := b.failures.Load() >= failuresInARow && now.since(moment(b.since.Load())) >= failuresSpan
 	b.count(true, now)
-	if certain(err) || lasting || b.wasBad.Load() {
-		b.postpone()
-		if b.state.CompareAndSwap(breakerClosed, breakerOpen) {
-			b.onOpen(err)
-		}
+	if !certain(err) && !lasting && !b.wasBad.Load() || !b.closed() {
+		return false
+	}
+	b.postpone()
+	if !b.state.CompareAndSwap(breakerClosed, breakerOpen) {
+		return false
+	}
+	b.onOpen(err)
+	return true
+}
+
+// close ends the outage after a probe that succeeded.
+func (b *breaker) close() {
+	b.total.Store(0)
+	b.failed.Store(0)
+	b.failures.Store(0)
+	b.wasBad.Store(false)
+	if b.state.CompareAndSwap(breakerOpen, breakerClosed) {
+		b.onClose()
 	}
 }
 
-// neither reports a request whose outcome says nothing of Redis.
-func (b *breaker) neither(probe bool) {
-	if probe {
-		b.state.CompareAndSwap(breakerProbing, breakerOpen)
-	}
-}
-
-// closed tells whether requests may be sent without a probe, and are worth it.
+// closed reports whether requests may be sent, and are worth it.
 func (b *breaker) closed() bool { return b.state.Load() == breakerClosed }
 
-// open tells whether requests are kept from Redis.
-func (b *breaker) open() bool {
-	state := b.state.Load()
-	return state == breakerOpen || state == breakerProbing
-}
+// open reports whether requests are kept from Redis.
+func (b *breaker) open() bool { return b.state.Load() == breakerOpen }
 
-// retire ends the breaker: what it stood for is asked no more. The outcomes of requests that are still
+// retire ends the breaker of a server that is not used any more. The outcomes of requests that are still
 // under way change nothing.
 func (b *breaker) retire() {
-	switch b.state.Swap(breakerRetired) {
-	case breakerOpen, breakerProbing:
+	if b.state.Swap(breakerRetired) == breakerOpen {
 		b.onClose()
 	}
 }
 
-// untilProbe tells whether the breaker is open, and for how long at the least.
+// untilProbe reports whether the breaker is open, and how long it is until the next probe.
 func (b *breaker) untilProbe() (open bool, wait time.Duration) {
 	if !b.open() {
 		return false, 0
 	}
-	return true, max(0, time.Unix(0, b.reopens.Load()).Sub(b.now()))
+	return true, max(0, moment(b.probes.Load()).since(b.now()))
 }
 
-func (b *breaker) postpone() { b.reopens.Store(b.now().Add(probeInterval).UnixNano()) }
+// postpone sets the next probe.
+func (b *breaker) postpone() { b.probes.Store(int64(b.now().add(probeInterval))) }
 
-// count keeps the totals of the interval at hand and judges the one before.
-func (b *breaker) count(failed bool, now int64) {
-	interval := now / int64(probeInterval)
+// count keeps the totals of the current interval and judges the one before.
+func (b *breaker) count(failed bool, now moment) {
+	interval := int64(now) / int64(probeInterval)
 	if old := b.interval.Load(); interval > old && b.interval.CompareAndSwap(old, interval) {
 		total, wrong := b.total.Swap(0), b.failed.Swap(0)
 		b.wasBad.Store(total >= minSample && 2*wrong >= total)
@@ -143,11 +122,13 @@ func (b *breaker) count(failed bool, now int64) {
 	}
 }
 
-// certain tells whether one such failure says that Redis cannot decide for anybody now.
+// certain reports whether one such failure shows that Redis cannot decide now. What a script caught is no
+// chance either: the next run meets the same.
 func certain(err error) bool {
 	switch Kind(err) {
-	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth":
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command":
 		return true
 	}
-	return false
+	var caught failure
+	return errors.As(err, &caught) && !FailedAlone(err)
 }

@@ -1,37 +1,156 @@
 package limiter
 
 import (
+	"errors"
 	"testing"
 	"time"
+	"unsafe"
 )
 
+// newTestBreaker returns a breaker on a clock that the test moves, and counts of what it has reported.
+func newTestBreaker() (b *breaker, clock *moment, opened, closed *int) {
+	clock, opened, closed = new(moment), new(int), new(int)
+	b = &breaker{now: func() moment { return *clock }, onOpen: func(error) { *opened++ }, onClose: func() { *closed++ }}
+	return b, clock, opened, closed
+}
+
 func TestBreaker_that_is_retired_ends_its_outage_once_and_begins_none(t *testing.T) {
-	refused := &UndecidedError{Kind: "refused", Err: errTimeout}
 	for name, late := range map[string]func(b *breaker){
-		"a failed probe":            func(b *breaker) { b.failure(true, errTimeout) },
-		"a probe that succeeds":     func(b *breaker) { b.success(true, time.Unix(1_000, 0)) },
-		"a probe whose client left": func(b *breaker) { b.neither(true) },
-		"a failure of a request":    func(b *breaker) { b.failure(false, refused) },
-		"nothing":                   func(*breaker) {},
+		"a probe that succeeds":   func(b *breaker) { b.close() },
+		"a failure of a request":  func(b *breaker) { b.failure(refused) },
+		"a request that succeeds": func(b *breaker) { b.success(0) },
+		"nothing":                 func(*breaker) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Unix(1_000, 0)
-			opened, closed := 0, 0
-			b := &breaker{now: func() time.Time { return now }, onOpen: func(error) { opened++ }, onClose: func() { closed++ }}
-			b.failure(false, refused)
-			now = now.Add(probeInterval)
-			if _, probe := b.allow(); !probe {
-				t.Fatal("no probe")
-			}
+			b, _, opened, closed := newTestBreaker()
+			b.failure(refused)
 			b.retire()
 			late(b)
 			b.retire()
-			if opened != 1 || closed != 1 || b.open() || b.closed() {
-				t.Errorf("told of %d openings and %d closings, open %v, closed %v", opened, closed, b.open(), b.closed())
-			}
-			if allowed, probe := b.allow(); !allowed || probe {
-				t.Errorf("a request on its way: allowed %v, probe %v", allowed, probe)
+			if *opened != 1 || *closed != 1 || b.open() || b.closed() {
+				t.Errorf("reported %d openings and %d closings, open %v, closed %v", *opened, *closed, b.open(), b.closed())
 			}
 		})
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	timeout := error(errTimeout)
+	b, clock, opened, closed := newTestBreaker()
+	expect := func(what string, open bool) {
+		t.Helper()
+		if b.open() != open {
+			t.Fatalf("%s: open %v", what, !open)
+		}
+	}
+	for range failuresInARow - 1 {
+		b.failure(timeout)
+	}
+	b.success(*clock)
+	for range failuresInARow - 1 {
+		b.failure(timeout)
+	}
+	expect("after fewer failures in a row than it takes", false)
+	b.failure(timeout)
+	b.failure(timeout)
+	expect("after failures that come all at once", false)
+	*clock = clock.add(failuresSpan)
+	b.failure(timeout)
+	expect("after failures in a row", true)
+	*clock = clock.add(probeInterval)
+	b.success(*clock)
+	expect("after a late answer to a request", true)
+	b.failure(timeout) // a request that was under way
+	if _, wait := b.untilProbe(); wait != 0 {
+		t.Errorf("a late failure postpones the probe by %v", wait)
+	}
+	b.postpone()
+	if _, wait := b.untilProbe(); wait != probeInterval {
+		t.Errorf("%v until the next probe", wait)
+	}
+	b.close()
+	expect("after a probe that succeeded", false)
+	b.failure(timeout)
+	expect("after one failure more", false)
+	b.failure(refused)
+	expect("after one certain failure", true)
+	if *opened != 2 || *closed != 1 {
+		t.Errorf("reported %d openings and %d closings", *opened, *closed)
+	}
+}
+
+func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
+	b, clock, _, _ := newTestBreaker()
+	for i := 0; !b.open(); i++ {
+		if i > 200 {
+			t.Fatal("never opened")
+		}
+		*clock = clock.add(probeInterval / 50)
+		if i%2 == 0 {
+			b.failure(errTimeout)
+		} else {
+			b.success(*clock)
+		}
+		if b.open() && i < minSample {
+			t.Errorf("opened after %d requests", i)
+		}
+	}
+}
+
+// stepped returns a reading of the clock whose wall clock was set by so much, and whose monotonic clock
+// went on: the upper 33 bits of a Time that has both, below the flag, are its seconds.
+func stepped(t time.Time, by time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&t))
+	*wall += uint64(by/time.Second) << 30
+	return t
+}
+
+func TestBreaker_knows_no_wall_clock(t *testing.T) {
+	for _, step := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			by := time.Duration(0)
+			b := &breaker{onOpen: func(error) {}, onClose: func() {}}
+			b.now = func() moment { return momentOf(stepped(time.Now(), by)) }
+			b.failure(refused)
+			by = step
+			if shown := stepped(time.Now(), by); shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour {
+				t.Fatalf("the wall clock was not set: %v", shown)
+			}
+			open, wait := b.untilProbe()
+			if !open || wait > probeInterval || wait < probeInterval/4 {
+				t.Errorf("open %v, the next probe in %v", open, wait)
+			}
+		})
+	}
+}
+
+func TestKind_of_what_Redis_says(t *testing.T) {
+	for text, want := range map[string]string{
+		// Redis 6, with the place before it; 7.0; 7.2, 8 and Valkey.
+		"@user_script: 12: WRONGTYPE Operation against a key holding the wrong kind of value":                                     "value",
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: 6f, on @user_script:12.":                       "value",
+		"@user_script: 7: The user executing the script can't run this command or subcommand":                                     "auth",
+		"ERR The user executing the script can't run this command or subcommand script: 6f, on @user_script:12.":                  "auth",
+		"@user_script: 7: The user executing the script can't access at least one of the keys mentioned in the command arguments": "auth",
+		"ERR ACL failure in script: User limiter has no permissions to run the 'set' command script: 6f, on @user_script:12.":     "auth",
+		"NOPERM ACL failure in script: No permissions to access a key":                                                            "auth",
+		"@user_script: 7: Unknown Redis command called from Lua script":                                                           "command",
+		"ERR Unknown Redis command called from script script: 6f, on @user_script:12.":                                            "command",
+		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
+		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
+		// Words of unknown replies are trusted in no place but their own.
+		"ERR something about WRONGTYPE":                     "other",
+		"user_script:12: attempt to index a nil value":      "other",
+		"ERR This Redis command is not allowed from script": "other",
+	} {
+		err := undecided(failure(text))
+		alone := want == "value"
+		if Kind(err) != want || FailedAlone(err) != alone || certain(err) == alone {
+			t.Errorf("%s: kind %s, alone %v, certain %v", text, Kind(err), FailedAlone(err), certain(err))
+		}
+	}
+	lost := errors.New("CLUSTERDOWN Hash slot not served")
+	if !FailedAlone(lost) || FailedAlone(nil) {
+		t.Error("a slot without a master is no failure of the others")
 	}
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -45,8 +44,7 @@ func TestGuard_charges_here_when_Redis_has_failed_since(t *testing.T) {
 	if err != nil || source != SourceRedis {
 		t.Fatal(source, err)
 	}
-	r.routes.whole.breaker.failure(false, &UndecidedError{Kind: "refused", Err: errors.New("down")})
-	r.routes.whole.breaker.reopens.Store(time.Now().Add(time.Hour).UnixNano())
+	keepOpen(r)
 	checks[0].Weight = 1000
 	g.Charge(checks, source)
 	checks[0].Weight = 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -14,8 +15,8 @@ import (
 // names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, overload, other, or breaker for what was
-	// not sent.
+	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, value, overload, other, or breaker
+	// for what was not sent.
 	Kind string
 
 	// Err is the cause.
@@ -41,7 +42,7 @@ var (
 	errClosed   = &UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
 )
 
-// failure is what Redis said of one request of a batch.
+// failure is what a script caught while it decided one request of a batch.
 type failure string
 
 // Error implements error.
@@ -64,19 +65,32 @@ func Kind(err error) string {
 	return "other"
 }
 
-// failedAlone tells whether an error is that of one request, or of one slot of a Cluster, while Redis
-// decides for the others: what the script caught, unless it says more, and a slot that no master has.
-func failedAlone(err error) bool {
-	var caught failure
-	return errors.As(err, &caught) && Kind(err) == "other" || strings.Contains(err.Error(), "Hash slot not served")
+// FailedAlone reports whether an error concerns one request, or one slot of a Cluster, while Redis decides
+// the others: the stored value of a key is none of this module's, a slot has no master, or its keys are on
+// their way to another one. Only what is known to be so is; every other error is a failure of Redis.
+func FailedAlone(err error) bool {
+	switch Kind(err) {
+	case "value", "tryagain":
+		return true
+	}
+	return err != nil && strings.Contains(err.Error(), "Hash slot not served")
 }
 
-// replyKinds are the words by which Redis says that it did not decide.
+// foreignValue matches what a script caught about a stored value that is none of this module's: of another
+// type, or found so by the kernels (prelude.lua). Redis 6 writes the place before it. Nothing else may
+// follow from words that could stand anywhere.
+var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|FOREIGNVALUE)\b`)
+
+// replyKinds are the words by which Redis says that it did not decide. Of a user's rights inside a script
+// Redis 6 and 7.0 say "The user executing the script can't run this command" (or access a key), 7.2, 8 and
+// Valkey "ACL failure in script". A command that was renamed is unknown.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
 	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
 	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
+	{"user executing the script", "auth"}, {"ACL failure", "auth"},
+	{"unknown command", "command"}, {"unknown redis command", "command"}, {"Unknown Redis command", "command"},
 }
 
 // undecided wraps a cause with its kind.
@@ -85,7 +99,23 @@ func undecided(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	return &UndecidedError{Kind: kindOf(err), Err: err}
+	return &UndecidedError{Kind: kindOf(err), Err: withoutArguments(err)}
+}
+
+// IsUnknownCommand reports whether an answer of Redis says that it does not have the command: it was
+// renamed, or this is no Redis.
+func IsUnknownCommand(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(strings.ToLower(reply.Error()), "err unknown command")
+}
+
+// withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client keys.
+func withoutArguments(err error) error {
+	var reply redis.Error
+	if text, _, found := strings.Cut(err.Error(), ", with args beginning with"); found && errors.As(err, &reply) {
+		return failure(text)
+	}
+	return err
 }
 
 func kindOf(err error) string {
@@ -95,16 +125,24 @@ func kindOf(err error) string {
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return "refused"
+	case errors.Is(err, errValue):
+		return "value"
+	case errors.Is(err, errReply):
+		return "other"
 	}
 	var reply redis.Error
 	var caught failure
-	if errors.As(err, &reply) || errors.As(err, &caught) {
-		for _, k := range replyKinds {
-			if strings.Contains(err.Error(), k.word) {
-				return k.kind
-			}
-		}
-		return "other"
+	isCaught := errors.As(err, &caught)
+	if !isCaught && !errors.As(err, &reply) {
+		return "connection"
 	}
-	return "connection"
+	if isCaught && foreignValue.MatchString(err.Error()) {
+		return "value"
+	}
+	for _, k := range replyKinds {
+		if strings.Contains(err.Error(), k.word) {
+			return k.kind
+		}
+	}
+	return "other"
 }

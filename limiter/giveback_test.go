@@ -16,14 +16,18 @@ func guards(t *testing.T) map[string]*Guard {
 	t.Helper()
 	server := redistest.Start(t)
 	down := openRedis(t, server, time.Second)
-	down.routes.whole.breaker.failure(false, &UndecidedError{Kind: "refused", Err: errors.New("down")})
-	down.routes.whole.breaker.reopens.Store(time.Now().Add(time.Hour).UnixNano())
+	keepOpen(down)
 	return map[string]*Guard{
 		"redis":    NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second}),
 		"memory":   NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
 		"fallback": NewGuard(down, NewMemory(SystemClock), GuardOptions{}),
 		"part":     NewGuard(down, NewMemory(SystemClock), GuardOptions{LocalShare: 0.5}),
 	}
+}
+
+// keepOpen opens the breaker of a store, which no probe closes.
+func keepOpen(r *Redis) {
+	r.routes.whole.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
 // TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an

@@ -22,14 +22,29 @@ func (g *Guard) Look(ctx context.Context, check *Check) (Source, error) {
 	case err == nil:
 		return SourceRedis, nil
 	case errors.Is(err, ErrUndecided):
-		own := *check
-		if g.isPartial() {
-			g.reduce(&own)
-		}
-		g.local.Look(&own)
-		check.Result = own.Result
+		g.LookWithout(check)
 	}
 	return SourceFallback, err
+}
+
+// LookWithout does what [Guard.Look] does where the shared store cannot be asked, and does not ask it.
+func (g *Guard) LookWithout(check *Check) Source {
+	own := *check
+	if g.isPartial() {
+		g.reduce(&own)
+	}
+	g.local.Look(&own)
+	check.Result = own.Result
+	return SourceFallback
+}
+
+// Probe reports why the shared store does not decide requests of such checks now, nil where it does: a
+// look only reads, and may be answered where a decision is not. It charges nothing of the checks.
+func (g *Guard) Probe(ctx context.Context, checks []Check) error {
+	if g.shared == nil || len(checks) == 0 {
+		return nil
+	}
+	return g.shared.Probe(ctx, checks)
 }
 
 // Knows tells whether this process has anything of a share by itself: by what it decided, or by what

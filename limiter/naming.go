@@ -31,6 +31,10 @@ type naming struct {
 // always followed by two hexadecimal digits there.
 const hiddenMark = "%~"
 
+// probeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key does,
+// for the same reason; see also the marks in the module's key.go.
+const probeKey = "%!"
+
 func (n Naming) start() *naming {
 	head := n.Prefix + ":{"
 	if n.Prefix == "" {

@@ -28,6 +28,7 @@ type Redis struct {
 	uses       *references
 	closing    atomic.Bool // the owner has closed it
 	closeError error       // of the client, once nothing uses it
+	probeKeys  sync.Map    // string by uint16: a reserved key in each slot that was probed
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -44,6 +45,10 @@ type RedisOptions struct {
 
 	// OnRecovery is called when all of Redis decides again, with how long it did not.
 	OnRecovery func(after time.Duration)
+
+	// OnLost is called for every refund and every charge afterwards that Redis did not do, with the
+	// reason. It must not block. Nil: nobody listens.
+	OnLost func(err error)
 
 	// OnBatch is called after every batch, with how many requests it held and how long they took.
 	OnBatch func(size int, took time.Duration)
@@ -65,6 +70,7 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r.uses = newReferences(r.shut)
 	r.routes.uses = r.uses
 	r.routes.send, r.routes.timeout = r.sendTimed, options.Timeout
+	r.routes.recover, r.routes.lost = r.recover, options.OnLost
 	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.routes.start(client)
 	r.slotted.Store(r.routes.cluster != nil)
@@ -73,19 +79,18 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 
 // shut closes the client, which nothing uses any more.
 func (r *Redis) shut() {
-	r.closed.Store(true)
+	r.Release()
 	r.closeError = r.client.Close()
+}
+
+// Release ends the store and leaves its client open.
+func (r *Redis) Release() {
+	r.closed.Store(true)
+	r.routes.end()
 }
 
 // Client returns the client, for administration.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
-
-// Ping asks Redis for a sign of life, within the timeout.
-func (r *Redis) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	return undecided(Ping(ctx, r.client))
-}
 
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: nothing is sent again but what is known not to have run.
@@ -108,7 +113,7 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	}
 	c := newCall(op, checks)
 	c.slot = slot
-	if err := s.decide(ctx, c, r.timeout); err != nil {
+	if err := s.decide(ctx, c, checks, r.timeout); err != nil {
 		return err
 	}
 	c.take(checks)

@@ -26,6 +26,10 @@ type routes struct {
 	timeout time.Duration
 	send    func(ctx context.Context, s *server, calls []*call) bool
 	uses    *references
+	recover func(s *server) // runs while a server's breaker is open
+	lost    func(err error)
+	life    context.Context //nolint:containedctx // ends with the store; those of the servers end with it
+	end     context.CancelFunc
 
 	mu      sync.Mutex
 	masters map[*redis.Client]*server
@@ -39,6 +43,7 @@ func (r *routes) start(client redis.UniversalClient) {
 		r.slots = make([]atomic.Pointer[server], clusterSlots)
 		r.masters = map[*redis.Client]*server{}
 	}
+	r.life, r.end = context.WithCancel(context.Background())
 	r.whole = r.newServer(client)
 }
 
@@ -54,10 +59,12 @@ func slotKeys() string {
 }
 
 func (r *routes) newServer(client redis.UniversalClient) *server {
-	s := &server{client: client, failed: r.reload}
+	s := &server{client: client, failed: r.reload, lost: r.lost}
+	s.life, s.end = context.WithCancel(r.life)
 	s.batcher.uses, s.batcher.timeout = r.uses, r.timeout
 	s.batcher.send = func(ctx context.Context, calls []*call) bool { return r.send(ctx, s, calls) }
-	s.breaker = breaker{now: time.Now, onOpen: r.outages.begin, onClose: r.outages.end}
+	s.opened = func() { go r.recover(s) }
+	s.breaker = breaker{now: now, onOpen: r.outages.begin, onClose: r.outages.end}
 	return s
 }
 
@@ -79,7 +86,7 @@ func (r *routes) reload() {
 // and whether the whole fails matters no more.
 func (r *routes) know() {
 	if r.masterOf(0) != nil && !r.known.Swap(true) {
-		r.whole.breaker.retire()
+		r.whole.retire()
 	}
 }
 
@@ -143,7 +150,7 @@ func (r *routes) retireUnlessAsked(s *server) {
 		}
 	}
 	delete(r.masters, client)
-	s.breaker.retire()
+	s.retire()
 }
 
 // failing tells whether a server is kept from requests, and for how long at the least.

@@ -92,7 +92,7 @@ func TestRoutes_lead_to_each_master_once_the_masters_are_known(t *testing.T) {
 	if s := a.routes.to(0); s != a.routes.whole {
 		t.Fatal("before, a slot is not that of the whole")
 	}
-	a.routes.whole.breaker.failure(false, refused)
+	a.routes.whole.breaker.failure(refused)
 	a.routes.whole.failed()
 	redistest.WaitFor(t, "a failure has the masters asked for", func() error {
 		if !a.routes.known.Load() || a.routes.loading.Load() {
@@ -107,7 +107,7 @@ func TestRoutes_lead_to_each_master_once_the_masters_are_known(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].client)
 		}
 	}
-	a.routes.whole.breaker.failure(false, refused) // of a request that was under way
+	a.routes.whole.breaker.failure(refused) // of a request that was under way
 	if failing, _ := a.routes.failing(); failing || len(a.ended) != 1 {
 		t.Errorf("failing %v, told %+v, though nobody asks the whole any more", failing, a.told)
 	}
@@ -119,7 +119,7 @@ func TestRoutes_keep_one_server_for_a_master_that_loses_a_slot(t *testing.T) {
 	first := a.routes.to(0)
 	a.servers(1, 20)
 	a.handOut(t, owned(0, 0, masterB), owned(1, 8191, masterA), owned(8192, 16383, masterB))
-	first.breaker.failure(false, refused)
+	first.breaker.failure(refused)
 	if s := a.routes.to(0); s == first {
 		t.Error("the slot that has moved is still asked of its old master")
 	}
@@ -133,19 +133,15 @@ func TestRoutes_keep_one_server_for_a_master_that_loses_a_slot(t *testing.T) {
 
 func TestRoutes_count_outages_of_masters_that_were_replaced(t *testing.T) {
 	for name, late := range map[string]func(*server){
-		"a probe is under way":   func(s *server) { s.report(true, time.Now(), errTimeout) },
-		"a request is under way": func(s *server) { s.report(false, time.Now(), refused) },
+		"a probe is under way":   func(s *server) { s.breaker.close() },
+		"a request is under way": func(s *server) { s.report(opTake, 0, nil, now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAtlas(t, owned(0, 16383, masterA))
 			a.routes.know()
 			a.servers(0, 2)
 			gone := a.routes.to(0)
-			gone.breaker.failure(false, refused)
-			gone.breaker.reopens.Store(0)
-			if _, probe := gone.breaker.allow(); !probe {
-				t.Fatal("no probe")
-			}
+			gone.breaker.failure(refused)
 			a.handOut(t, owned(0, 16383, masterB)) // a replica has been promoted
 			a.routes.to(0)
 			late(gone)
@@ -155,7 +151,7 @@ func TestRoutes_count_outages_of_masters_that_were_replaced(t *testing.T) {
 			if failing, _ := a.routes.failing(); failing || len(a.began) != 1 || len(a.ended) != 1 {
 				t.Errorf("after the first outage: failing %v, told %+v", failing, a.told)
 			}
-			a.routes.to(0).breaker.failure(false, refused)
+			a.routes.to(0).breaker.failure(refused)
 			if failing, _ := a.routes.failing(); !failing || len(a.began) != 2 || len(a.ended) != 1 {
 				t.Errorf("in the second outage: failing %v, told %+v", failing, a.told)
 			}
@@ -167,16 +163,16 @@ func TestRoutes_know_the_server_of_a_master_that_comes_back(t *testing.T) {
 	a := newAtlas(t, owned(0, 16383, masterA))
 	a.routes.know()
 	first := a.servers(0, 9)[0]
-	first.breaker.failure(false, refused)
+	first.breaker.failure(refused)
 	a.handOut(t, owned(0, 16383, masterB))
 	a.routes.to(0)
 	a.handOut(t, owned(0, 16383, masterA))
-	a.routes.to(0).breaker.failure(false, refused)
+	a.routes.to(0).breaker.failure(refused)
 	of := a.servers(0, 9)
 	if len(of) != 1 || of[0] == first {
 		t.Fatalf("the slots have %d servers", len(of))
 	}
-	of[0].breaker.failure(false, refused)
+	of[0].breaker.failure(refused)
 	if failing, _ := a.routes.failing(); !failing {
 		t.Error("it fails, and that is not known")
 	}
@@ -191,7 +187,7 @@ func TestAcross_charges_where_the_slot_is_now(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := part.server
-	looked.breaker.failure(false, refused)
+	looked.breaker.failure(refused)
 	a.handOut(t, owned(0, 16383, masterB))
 	if err := a.ask(part, opReserve); err != nil || part.server == looked {
 		t.Errorf("error %v, asked the old master: %v", err, part.server == looked)

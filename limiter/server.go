@@ -15,20 +15,24 @@ type server struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
-	failed  func() // called after every failure
+	failed  func()                  // called after every failure
+	opened  func()                  // called after the breaker has opened
+	lost    func(err error)         // called for every refund and charge that Redis did not do
+	cause   atomic.Pointer[attempt] // what failed when the breaker opened, and why it fails now
+	life    context.Context         //nolint:containedctx // ends with the server; its probes run in it
+	end     context.CancelFunc
 }
 
-// decide has a call decided. After nil its results are valid and it is the caller's to recycle;
-// after an error it is gone.
-func (s *server) decide(ctx context.Context, c *call, timeout time.Duration) error {
-	allowed, probe := s.breaker.allow()
-	if !allowed {
+// decide has a call of some checks decided. After nil its results are valid and it is the caller's to
+// recycle; after an error it is gone.
+func (s *server) decide(ctx context.Context, c *call, checks []Check, timeout time.Duration) error {
+	if s.breaker.open() {
 		c.recycle()
 		return ErrOutage
 	}
-	sent := time.Now()
+	op, slot, sent := c.op, c.slot, now()
 	err := s.settle(ctx, c, s.batcher.do(ctx, c, timeout))
-	s.report(probe, sent, err)
+	s.report(op, slot, checks, sent, err)
 	return err
 }
 
@@ -39,8 +43,43 @@ func (s *server) giveBack(slot uint16, checks []Check) {
 	for i := range checks {
 		c.receipts = append(c.receipts, checks[i].receipt)
 	}
-	c.forget(nil)
-	_ = s.batcher.enqueue(c) // where the queue is full the units drain by themselves
+	s.enqueue(c, nil)
+}
+
+// enqueue puts a call in line that no request waits for, and reports whether it is on its way. What
+// becomes of it is reported as of any other. The function is called after nil; it must not block nor keep
+// the call.
+func (s *server) enqueue(c *call, answered func(*call)) bool {
+	if s.breaker.open() {
+		s.lose(c.op, ErrOutage)
+		c.recycle()
+		return false
+	}
+	op, slot, checks, sent := c.op, c.slot, c.checks, now()
+	c.forget(func() {
+		s.report(op, slot, checks, sent, c.err)
+		switch {
+		case c.err != nil:
+			s.lose(op, c.err)
+		case c.isPostponed():
+			s.lose(op, errOverload) // the queue had no room to try it again
+		case answered != nil:
+			answered(c)
+		}
+	})
+	err := s.batcher.enqueue(c)
+	if err != nil {
+		s.report(op, slot, nil, sent, err) // the checks are gone with the call
+		s.lose(op, err)
+	}
+	return err == nil
+}
+
+// lose reports a refund or a charge that Redis did not do. A look that has no answer is no loss.
+func (s *server) lose(op operation, err error) {
+	if s.lost != nil && (op == opGiveBack || op == opCharge) {
+		s.lost(err)
+	}
 }
 
 // settle ends a call that the batcher is through with: unless it was decided it is gone.
@@ -56,39 +95,23 @@ func (s *server) settle(ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// report tells the breaker what became of a call. One whose caller went away says nothing of Redis, nor
-// does one that failed alone.
-func (s *server) report(probe bool, sent time.Time, err error) {
+// report passes the outcome of an operation to the breaker. A request whose client went away says nothing
+// of Redis, nor does one that failed alone.
+func (s *server) report(op operation, slot uint16, checks []Check, sent moment, err error) {
 	switch {
 	case err == nil:
-		s.breaker.success(probe, sent)
-	case errors.Is(err, ErrUndecided) && !failedAlone(err):
-		s.breaker.failure(probe, err)
-		s.failed()
-	default:
-		s.breaker.neither(probe)
-	}
-}
-
-// outages counts the servers that fail now, and tells when the first begins and the last ends.
-type outages struct {
-	failing    atomic.Int32
-	since      atomic.Int64 // unix nanoseconds
-	onOutage   func(err error)
-	onRecovery func(after time.Duration)
-}
-
-func (o *outages) begin(err error) {
-	if o.failing.Add(1) == 1 {
-		o.since.Store(time.Now().UnixNano())
-		if o.onOutage != nil {
-			o.onOutage(err)
+		s.breaker.success(sent)
+	case errors.Is(err, ErrUndecided) && !FailedAlone(err):
+		if s.breaker.failure(err) {
+			s.cause.Store(attemptOf(op, slot, checks, err))
+			s.opened()
 		}
+		s.failed()
 	}
 }
 
-func (o *outages) end() {
-	if o.failing.Add(-1) == 0 && o.onRecovery != nil {
-		o.onRecovery(time.Since(time.Unix(0, o.since.Load())))
-	}
+// retire ends a server that is not used any more, and its probes.
+func (s *server) retire() {
+	s.breaker.retire()
+	s.end()
 }

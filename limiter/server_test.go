@@ -11,15 +11,15 @@ import (
 func TestServer_a_key_of_a_wrong_type_fails_for_its_client_alone(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 5*time.Second)
-	now := time.Now()
-	r.routes.whole.breaker.now = func() time.Time { return now }
+	at := now()
+	r.routes.whole.breaker.now = func() moment { return at }
 	p := dayPolicy(t, "mixed", "fixed_window", 100)
 	if err := server.Client(t).RPush(context.Background(), r.NameOf(p, "bad"), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 * failuresInARow {
-		now = now.Add(failuresSpan)
-		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "other" {
+		at = at.add(failuresSpan)
+		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "value" {
 			t.Fatalf("the client with the bad key: %v", err)
 		}
 	}

@@ -60,7 +60,11 @@ func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (m
 	}
 	var values [3]int64
 	for i := range len(text) / 8 {
-		values[i] = int64(double(text, i))
+		n := double(text, i)
+		if !(n >= 0 && n <= precision) {
+			return nil, nil //nolint:nilnil // as above
+		}
+		values[i] = int64(n)
 	}
 	s := share{numbers: numbers{values[0], values[1], values[2]}}
 	return p.algorithm.kernel.describe(s, p.now(), &p.terms), nil

@@ -14,16 +14,17 @@ func (r *Redis) GiveBack(checks []Check) {
 // could be asked.
 func (r *Redis) charge(check *Check) bool { return r.tell(opCharge, check, nil) }
 
-// look asks what a check would get, without charging it. The function is told of the answer, where
-// there is one; it must not block nor keep the check.
+// look asks what a check would get, without charging it. The function is called with the answer, if there
+// is one; it must not block nor keep the check.
 func (r *Redis) look(check *Check, answered func(*Check)) { r.tell(opLook, check, answered) }
 
-// tell puts an operation on a check in line, unless Redis fails or the queue is full.
+// tell puts an operation on a check in line, and reports whether it is on its way.
 func (r *Redis) tell(op operation, check *Check, answered func(*Check)) bool {
 	w := r.writer()
 	s, slot := r.serverOf(w, check)
 	r.writers.Put(w)
-	if r.closed.Load() || s.breaker.open() {
+	if r.closed.Load() {
+		s.lose(op, errClosed)
 		return false
 	}
 	c := newCall(op, []Check{*check})
@@ -31,10 +32,9 @@ func (r *Redis) tell(op operation, check *Check, answered func(*Check)) bool {
 	if op == opGiveBack {
 		c.receipts = append(c.receipts, check.receipt)
 	}
-	c.forget(func() {
-		if answered != nil && c.err == nil {
+	return s.enqueue(c, func(c *call) {
+		if answered != nil {
 			answered(&c.checks[0])
 		}
 	})
-	return s.batcher.enqueue(c) == nil
 }

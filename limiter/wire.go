@@ -193,7 +193,10 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 	}
 }
 
-var errReply = errors.New("unexpected answer of the script")
+var (
+	errReply = errors.New("unexpected answer of the script")
+	errValue = errors.New("the script answered with numbers that are none")
+)
 
 // read hands the answer of the script to the calls: each gets its results or its own error.
 func (m *message) read(reply any) error {
@@ -244,7 +247,7 @@ func (c *call) readAnswers(text string) error {
 		capacity := float64(c.checks[i].Policy.terms.capacity)
 		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
 			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) {
-			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errReply, wait, remaining, reset, delay))
+			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 		}
 		c.checks[i].Result = Result{
 			Remaining:  int64(remaining),

@@ -20,7 +20,7 @@ local function drained_bucket(policy, key)
   local now = policy.now
   local state = call('GET', key)
   if state then
-    local d, t = unpack_state('<dd', state)
+    local d, t = stored_numbers(state, '<dd', 16)
     if t - now <= policy.full then
       local te = max(now, t)
       return drained(min(d, policy.max_debt), t, te, policy.limit), te

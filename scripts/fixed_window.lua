@@ -9,7 +9,7 @@
 local function rolled_window(policy, key)
   local state = call('GET', key)
   if state then
-    local w, c = unpack_state('<dd', state)
+    local w, c = stored_numbers(state, '<dd', 16)
     if w >= policy.index and w <= policy.index + 1 then
       return w, c, true
     end

@@ -4,6 +4,8 @@
 --          cd       division rounded up, exact while a + b <= 2^53
 --          MAX_CHARGE  the most units that can be charged at once
 --          indebted    units after a charge, which saturates at `most`
+--          foreign  raises the error of a stored value that is none of this module's
+--          stored_numbers  the doubles of a stored string of a size: whole and from 0 to 2^53
 --          ttl      milliseconds until a share that resets in `reset` ticks may be forgotten
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
@@ -13,10 +15,29 @@ local function cd(a, b)
   return floor((a + b - 1) / b)
 end
 
-local MAX_CHARGE = 2 ^ 52
+local MAX_CHARGE, MAX_STORED = 2 ^ 52, 2 ^ 53
 
 local function indebted(units, weight, most)
   return min(units + weight, max(units, most))
+end
+
+-- The error spoils the request of that key alone; limiter/errors.go knows the word.
+local function foreign()
+  error('FOREIGNVALUE the stored value is none of this module', 0)
+end
+
+-- x % 1 is 0 for whole numbers alone: not for NaN or an infinity. After two numbers c is the place
+-- where reading ended, which passes.
+local function stored_numbers(state, format, size)
+  if #state ~= size then
+    foreign()
+  end
+  local a, b, c = unpack_state(format, state)
+  if a % 1 + b % 1 + c % 1 == 0 and a >= 0 and b >= 0 and c >= 0
+    and a <= MAX_STORED and b <= MAX_STORED and c <= MAX_STORED then
+    return a, b, c
+  end
+  foreign()
 end
 
 local function ttl(policy, reset)

@@ -12,7 +12,7 @@ local function rolled_counter(policy, key)
   local index = policy.index
   local state = call('GET', key)
   if state then
-    local w, c, p = unpack_state('<ddd', state)
+    local w, c, p = stored_numbers(state, '<ddd', 24)
     if w == index or w == index + 1 then
       return w, c, p, true
     elseif w == index - 1 then

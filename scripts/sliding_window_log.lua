@@ -9,7 +9,7 @@
 -- decide returns wait, remaining, reset (ticks), delay, and what a take stores.
 -- Example: 2 per 60 s, entries at 0 s and 10 s: weight 1 at 20 s -> wait 40 s, reset 50 s.
 
-local LOG_ENTRY, LOG_TICKS, LOG_UNITS = '>I6I5', 2 ^ 48, 2 ^ 40
+local LOG_ENTRY, LOG_BYTES, LOG_TICKS, LOG_UNITS = '>I6I5', 11, 2 ^ 48, 2 ^ 40
 
 -- Entries that the refunds of one run rewrite at most, which takes about half a millisecond. They
 -- also fit Lua's stack, which holds some thousands.
@@ -17,6 +17,9 @@ local LOG_REWRITTEN = 1000
 local log_rewritable = LOG_REWRITTEN   -- how many are left in this run; below 0 after the last
 
 local function log_unpack(now, entry)
+  if #entry ~= LOG_BYTES then
+    foreign()
+  end
   local tick, total = unpack_state(LOG_ENTRY, entry)
   return now - ((now - tick + LOG_TICKS / 2) % LOG_TICKS - LOG_TICKS / 2), total
 end
@@ -130,6 +133,9 @@ kernels[#kernels + 1] = {
       return 0, max(0, limit - used), reset, 0, te, total + weight, keep_from
     end
     local wait = log_blocker(now, key, dead, total, limit - weight) + window - now
+    if wait <= 0 or wait > 2 * window then
+      foreign()   -- the entry is not live
+    end
     return wait, max(0, limit - used), newest + window - now, 0
   end,
 

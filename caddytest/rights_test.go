@@ -1,0 +1,173 @@
+package caddytest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// setRight gives the user "limiter" a right, or takes it.
+func setRight(t *testing.T, s *redistest.Server, rights ...string) {
+	t.Helper()
+	rule := []any{"acl", "setuser", "limiter"}
+	for _, right := range rights {
+		rule = append(rule, right)
+	}
+	if err := s.Client(t).Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRights_that_are_lost_are_an_outage takes a right that only the script needs, in mid-traffic and before
+// any, and gives it back.
+func TestRights_that_are_lost_are_an_outage(t *testing.T) {
+	for mode, want := range map[string]string{"local": "allowed fallback", "open": "failed_open redis", "closed": "failed_closed redis"} {
+		for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log"} {
+			t.Run(mode+" without "+right, func(t *testing.T) {
+				server := redistest.Start(t)
+				restrict(t, []*redistest.Server{server}, strings.Fields(commands))
+				n := start(t, config("redis_ratelimit {\ntimeout 5s\nredis redis://limiter:secret@"+server.Addr+"\nfail_mode "+mode+"\n}",
+					"redis_ratelimit same 1000000 24h {\nalgorithm "+algorithm+"\n}"+tell))
+				waitForRedis(t, n, "/")
+				setRight(t, server, "-"+right)
+				checkTold(t, n, "closed", want) // by commands alone, before any request
+				for range 5 {
+					if a := n.get(t, "/"); a.body != want {
+						t.Errorf("got %v, want %s", a, want)
+					}
+				}
+				n.checkMetric(t, "breaker_open", 1)
+				if n.metric(t, `store_errors_total{kind="auth"}`) != 1 || n.metric(t, `store_errors_total{kind="breaker"}`) != 4 {
+					t.Error("the errors are not counted by kind")
+				}
+				checkTold(t, n, "open", want)
+				setRight(t, server, "+"+right)
+				n.checkMetric(t, "breaker_open", 0) // nobody asks
+				checkOutageLog(t, n)
+				if a := n.get(t, "/"); a.body != "allowed redis" {
+					t.Errorf("got %v", a)
+				}
+				n.ratelimit(t, "policies").want(t, 0, "decides in", "breaker closed")
+			})
+		}
+	}
+}
+
+// checkTold checks that policies and explain report what requests get.
+func checkTold(t *testing.T, n *node, breaker, want string) {
+	t.Helper()
+	n.ratelimit(t, "policies").want(t, 0, "does not decide (", "breaker "+breaker)
+	e := n.ratelimit(t, "explain", "--url", n.URL+"/", "--json")
+	decision, source, _ := strings.Cut(want, " ")
+	if !strings.Contains(e.stdout, `"decision":"`+decision+`"`) || strings.Contains(e.stdout, `"source":"redis"`) ||
+		source == "fallback" && !strings.Contains(e.stdout, `"source":"fallback"`) || !strings.Contains(e.stdout, `"error":"`) {
+		t.Errorf("explain says %v, requests get %s", e, want)
+	}
+}
+
+// TestRights_of_a_renamed_command are nobody's: the log says so, and check what to do.
+func TestRights_of_a_renamed_command(t *testing.T) {
+	server := redistest.Start(t, "--rename-command", "SET", "")
+	option := "redis redis://" + server.Addr + "\nfail_mode open"
+	n := start(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+tell))
+	redistest.WaitFor(t, "the log tells of an outage", func() error {
+		if a := n.get(t, "/"); a.body != "failed_open redis" {
+			t.Fatalf("got %v", a)
+		}
+		if len(n.log.outages()) != 1 {
+			return fmt.Errorf("%v", n.log.lines(ours))
+		}
+		return nil
+	})
+	if line := n.log.outages()[0].text; !strings.Contains(line, `"kind":"command"`) {
+		t.Errorf("the log says %s", line)
+	}
+	findings, code := check(t, option, "redis_ratelimit same 10 1m")
+	if code == 0 {
+		t.Error("check finds nothing")
+	}
+	wantFinding(t, findings, "commands", "failed", "unknown to this Redis: set")
+	wantFinding(t, findings, "script", "failed", "see the check of commands")
+}
+
+// TestRefunds_that_are_lost_are_counted_and_logged has Redis die before the response.
+func TestRefunds_that_are_lost_are_counted_and_logged(t *testing.T) {
+	server := redistest.Start(t)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusOK)
+	}))
+	t.Cleanup(upstream.Close)
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
+		"route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+strings.TrimPrefix(upstream.URL, "http://")+
+			"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+tell))
+	waitForRedis(t, n, "/")
+	const requests = 3
+	done := make(chan error)
+	for range requests {
+		go func() {
+			_, err := n.try(http.MethodGet, n.URL+"/slow?k=secretkey", "")
+			done <- err
+		}()
+		select {
+		case <-arrived:
+		case <-time.After(20 * time.Second):
+			t.Fatal("no request arrives")
+		}
+	}
+	server.Kill()
+	close(answer)
+	for range requests {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	redistest.WaitFor(t, "lost refunds are counted", func() error {
+		lost := 0.0
+		for _, kind := range []string{"refused", "connection", "timeout", "breaker"} {
+			lost += n.metric(t, `refund_errors_total{kind="`+kind+`"}`)
+		}
+		if lost != requests {
+			return fmt.Errorf("%v are", lost)
+		}
+		return nil
+	})
+	lines := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.Message, "refunds") })
+	if len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].text, "secretkey") {
+		t.Errorf("the log says %v", lines)
+	}
+	server.Run(t)
+	n.checkMetric(t, "breaker_open", 0)
+	checkOutageLog(t, n)
+}
+
+// TestForeign_value_is_the_trouble_of_its_client_alone, and that of the log once a minute.
+func TestForeign_value_is_the_trouble_of_its_client_alone(t *testing.T) {
+	server := redistest.Start(t)
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 100 24h"+tell))
+	waitForRedis(t, n, "/?k=good")
+	if err := server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "somebody else's", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if a := n.get(t, "/?k=secretkey"); a.body != "allowed fallback" {
+			t.Errorf("got %v", a)
+		}
+	}
+	if a := n.get(t, "/?k=good"); a.body != "allowed redis" {
+		t.Errorf("got %v", a)
+	}
+	n.checkMetric(t, `store_errors_total{kind="value"}`, 5)
+	n.checkMetric(t, "breaker_open", 0)
+	lines := n.log.lines(func(l logLine) bool { return ours(l) && l.Level == "warn" })
+	if len(lines) != 1 || !strings.Contains(lines[0].text, `"kind":"value"`) || strings.Contains(lines[0].text, "secretkey") {
+		t.Errorf("the log says %v", lines)
+	}
+}

@@ -1,0 +1,147 @@
+package limiter
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// everyOperation lists what a batch may do with a share.
+var everyOperation = []operation{opTake, opLook, opReserve, opGiveBack, opCharge}
+
+// operate has Redis do one operation on a share, past the queue, and returns its error.
+func operate(r *Redis, op operation, p *Policy, key string) error {
+	c := newCall(op, []Check{{Policy: p, Key: key, Weight: 1}})
+	if op == opGiveBack {
+		c.receipts = append(c.receipts, receipt{1, 1})
+	}
+	r.send(context.Background(), r.routes.whole, c.alone[:])
+	return c.err
+}
+
+// doubles writes numbers as a share's string.
+func doubles(numbers ...float64) string {
+	var text []byte
+	for _, n := range numbers {
+		text = binary.LittleEndian.AppendUint64(text, math.Float64bits(n))
+	}
+	return string(text)
+}
+
+// foreignStrings lists values that are no share of count numbers: of every length, and of numbers that no
+// share has.
+func foreignStrings(random *rand.ChaCha8, count int) []string {
+	var all []string
+	for length := range 65 {
+		value := make([]byte, length)
+		_, _ = random.Read(value) // never fails
+		all = append(all, string(value), strings.Repeat("a", length))
+	}
+	for i := range count {
+		for _, n := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0.5, 1e-300, 1e300, 1 << 54} {
+			numbers := make([]float64, count)
+			numbers[i] = n
+			all = append(all, doubles(numbers...))
+		}
+	}
+	return all
+}
+
+// isShare reports whether a string is of so many whole numbers from 0 to 2^53.
+func isShare(value string, count int) bool {
+	if len(value) != 8*count {
+		return false
+	}
+	for i := range count {
+		if n := double(value, i); !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestForeign_strings_fail_for_their_key_alone(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	random := rand.NewChaCha8([32]byte{1})
+	for algorithm, count := range map[string]int{"fixed_window": 2, "sliding_window_counter": 3, "gcra": 2, "sliding_window_log": 0} {
+		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
+		for _, value := range foreignStrings(random, max(count, 2)) {
+			for _, op := range everyOperation {
+				if err := client.Set(t.Context(), r.NameOf(p, "bad"), value, 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+				err := operate(r, op, p, "bad")
+				if shared := count > 0 && isShare(value, count); shared != (err == nil) || !shared && (Kind(err) != "value" || !FailedAlone(err)) {
+					t.Errorf("%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, Kind(err))
+				}
+			}
+		}
+	}
+}
+
+func TestForeign_entries_of_a_log_fail_for_their_key_alone(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	random := rand.NewChaCha8([32]byte{2})
+	p := dayPolicy(t, "foreign-log", "sliding_window_log", 10)
+	for round := range 200 {
+		var entries []any
+		for range 1 + round%20 {
+			entry := make([]byte, 11)
+			_, _ = random.Read(entry) // never fails
+			entries = append(entries, string(entry))
+		}
+		wrong := round%2 == 1 // an entry of another length is at an end, where it is seen
+		newest := newLogEntry(time.Now().UnixMicro(), int64(round)*7919)
+		entries = append(entries, string(newest[:]))
+		if wrong {
+			entries = append(entries, strings.Repeat("x", round%64/12*12))
+		}
+		for _, op := range everyOperation {
+			name := r.NameOf(p, "bad")
+			client.Del(t.Context(), name)
+			if err := client.RPush(t.Context(), name, entries...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			err := operate(r, op, p, "bad")
+			if (err != nil || wrong) && (Kind(err) != "value" || !FailedAlone(err)) {
+				t.Errorf("round %d, operation %d: %v of kind %s", round, op, err, Kind(err))
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("round %d, operation %d took %v", round, op, took)
+			}
+		}
+	}
+}
+
+// TestForeign_value_opens_no_breaker has a client whose share is NaN ask again and again.
+func TestForeign_value_opens_no_breaker(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 10*time.Second)
+	p := dayPolicy(t, "nan", "gcra", 10)
+	ctx := t.Context()
+	if err := server.Client(t).Set(ctx, r.NameOf(p, "bad"), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * failuresInARow {
+		if _, err := r.Decide(ctx, []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "value" {
+			t.Errorf("request %d: %v of kind %s", i, err, Kind(err))
+		}
+		time.Sleep(failuresSpan / 2)
+	}
+	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
+	if stored, err := r.Stored(ctx, p, "bad"); err != nil || len(stored) != 1 || stored[0].Value != nil {
+		t.Errorf("what is stored is shown as a share: %+v, %v", stored, fmt.Sprint(err))
+	}
+}

@@ -1,0 +1,269 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// listener keeps what a store reports.
+type listener struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *listener) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *listener) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, " ")
+}
+
+// openLimited is a store whose user the test gives and takes rights, and what it reports: every outage,
+// recovery and loss.
+func openLimited(t *testing.T) (r *Redis, reported *listener, setRights func(rights ...string)) {
+	t.Helper()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	setRights = func(rights ...string) {
+		t.Helper()
+		command := []any{"acl", "setuser", "limited", "on", ">secret", "~*"}
+		for _, right := range rights {
+			command = append(command, right)
+		}
+		if err := admin.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setRights("+@all")
+	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported = &listener{}
+	r = NewRedis(client, RedisOptions{
+		Timeout: 10 * time.Second, Naming: Naming{Prefix: "rl"},
+		OnOutage:   func(err error) { reported.add("outage:" + Kind(err)) },
+		OnRecovery: func(time.Duration) { reported.add("recovery") },
+		OnLost:     func(err error) { reported.add("lost:" + Kind(err)) },
+	})
+	t.Cleanup(func() { _ = r.Close() })
+	return r, reported, setRights
+}
+
+// waitReported waits until a store has reported this and nothing else.
+func waitReported(t *testing.T, reported *listener, want string) {
+	t.Helper()
+	redistest.WaitFor(t, "the store reports "+want, func() error {
+		if got := reported.String(); got != want {
+			return fmt.Errorf("it reports %q", got)
+		}
+		return nil
+	})
+}
+
+// waitProbes waits until a server has been probed that often and still fails.
+func waitProbes(t *testing.T, s *server, probes int) {
+	t.Helper()
+	for last := s.breaker.probes.Load(); probes > 0; probes-- {
+		redistest.WaitFor(t, "the server is probed", func() error {
+			if at := s.breaker.probes.Load(); at != last {
+				last = at
+				return nil
+			}
+			return errors.New("not yet")
+		})
+	}
+	if !s.breaker.open() {
+		t.Error("the probe has closed the breaker")
+	}
+}
+
+func TestProbe_finds_a_right_that_is_missing_in_the_script(t *testing.T) {
+	for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log", "pexpire": "sliding_window_log", "get": "fixed_window"} {
+		t.Run(right, func(t *testing.T) {
+			r, reported, setRights := openLimited(t)
+			p := dayPolicy(t, "limited", algorithm, 100)
+			other := dayPolicy(t, "other", "gcra", 100)
+			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+			setRights("-" + right)
+			check := Check{Policy: p, Key: "k", Weight: 1}
+			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
+				t.Errorf("a probe before any decision: %v", err)
+			}
+			if err := r.ProbeAll(t.Context(), []*Policy{other, p}); Kind(err) != "auth" {
+				t.Errorf("a probe of all policies: %v", err)
+			}
+			if _, err := r.Decide(t.Context(), []Check{check}); Kind(err) != "auth" {
+				t.Errorf("a decision: %v of kind %s", err, Kind(err))
+			}
+			if _, err := r.Decide(t.Context(), []Check{check}); !errors.Is(err, ErrOutage) {
+				t.Errorf("the next decision: %v", err)
+			}
+			waitProbes(t, r.routes.whole, 2)
+			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
+				t.Errorf("a probe while the breaker is open: %v", err)
+			}
+			setRights("+" + right)
+			waitReported(t, reported, "outage:auth recovery")
+			decide(t, r, check)
+		})
+	}
+}
+
+// TestProbe_repeats_the_refund_that_failed has a refund from a long log need rights that no take needs.
+func TestProbe_repeats_the_refund_that_failed(t *testing.T) {
+	r, reported, setRights := openLimited(t)
+	p := dayPolicy(t, "limited", "sliding_window_log", 100)
+	if err := p.GiveBack(); err != nil {
+		t.Fatal(err)
+	}
+	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
+	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	setRights("-lset", "-lrange")
+	r.GiveBack(first)
+	waitReported(t, reported, "outage:auth lost:auth")
+	waitProbes(t, r.routes.whole, 2)
+	r.GiveBack(first)
+	if r.charge(&first[0]) {
+		t.Error("a charge is sent while the breaker is open")
+	}
+	setRights("+lset", "+lrange")
+	waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker recovery")
+}
+
+func TestProbe_closes_the_breaker_of_an_idle_store(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, time.Second)
+	p := dayPolicy(t, "idle", "gcra", 100)
+	server.Kill()
+	if err := errorOf(r, p, "k"); err == nil {
+		t.Fatal("a dead Redis decides")
+	}
+	server.Run(t)
+	redistest.WaitFor(t, "the breaker closes without a request", func() error {
+		if failing, _ := r.routes.failing(); failing {
+			return errors.New("it is open")
+		}
+		return nil
+	})
+	client, ctx := server.Client(t), t.Context()
+	name := r.NameOf(p, probeKey)
+	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
+		t.Errorf("the probe has left %v", keys)
+	}
+	if ttl := client.PTTL(ctx, name).Val(); ttl > 3*time.Second || ttl == -1 {
+		t.Errorf("its key lives for %v", ttl)
+	}
+}
+
+func TestProbe_closes_the_breaker_of_an_idle_master(t *testing.T) {
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "idle", "sliding_window_log", 100)
+	key := ""
+	for i := 0; key == ""; i++ {
+		if k := fmt.Sprint("client-", i); r.naming.start().slotOf(k) > 2*clusterSlots/3+1 {
+			key = k
+		}
+	}
+	decide(t, r, Check{Policy: p, Key: key, Weight: 1})
+	decide(t, r, Check{Policy: p, Key: key, Weight: 1})
+	masters[2].Kill()
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		_ = errorOf(r, p, key)
+		if failing, _ := r.routes.failing(); !failing {
+			return errors.New("closed")
+		}
+		return nil
+	})
+	masters[2].Run(t)
+	redistest.WaitFor(t, "the breaker closes without a request", func() error {
+		if failing, _ := r.routes.failing(); failing {
+			return fmt.Errorf("open: %w", r.routes.to(r.naming.start().slotOf(key)).cause.Load().err)
+		}
+		return nil
+	})
+}
+
+func TestProbe_keys_lie_in_every_slot_and_are_no_clients(t *testing.T) {
+	for _, naming := range []Naming{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		r := &Redis{naming: naming}
+		n := naming.start()
+		for slot := uint16(0); slot < clusterSlots; slot += 997 {
+			if key := r.probeKeyIn(slot); n.slotOf(key) != slot || !strings.HasPrefix(key, probeKey) {
+				t.Errorf("slot %d: %q lies in %d", slot, key, n.slotOf(key))
+			}
+		}
+	}
+}
+
+// probing counts the goroutines that probe.
+func probing() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "(*Redis).recover(")
+}
+
+func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
+	none := func() error {
+		if n := probing(); n > 0 {
+			return fmt.Errorf("%d goroutines probe", n)
+		}
+		return nil
+	}
+	redistest.WaitFor(t, "those of other tests end", none)
+	a := newAtlas(t, owned(0, 16383, masterA))
+	a.routes.know()
+	s := a.routes.to(0)
+	s.report(opTake, 0, nil, now(), refused)
+	if n := probing(); n != 1 || !s.breaker.open() {
+		t.Errorf("%d goroutines probe", n)
+	}
+	a.handOut(t, owned(0, 16383, masterB))
+	a.routes.to(0) // retires it
+	redistest.WaitFor(t, "the probes of a retired server end", none)
+	a.routes.to(0).report(opTake, 0, nil, now(), refused)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.WaitFor(t, "the probes of a closed store end", none)
+}
+
+// TestProbe_finds_that_an_idle_master_was_replaced has no request ask for the slot again.
+func TestProbe_finds_that_an_idle_master_was_replaced(t *testing.T) {
+	a := newAtlas(t, owned(0, 16383, masterA))
+	a.routes.know()
+	gone := a.routes.to(0)
+	gone.report(opTake, 0, nil, now(), refused)
+	a.handOut(t, owned(0, 16383, masterB))
+	redistest.WaitFor(t, "the outage ends", func() error {
+		if failing, _ := a.routes.failing(); failing {
+			return errors.New("it fails")
+		}
+		return nil
+	})
+}
+
+// TestUnawaited_full_queue_counts has no room for a refund.
+func TestUnawaited_full_queue_counts(t *testing.T) {
+	r := openRedis(t, redistest.Start(t), time.Second)
+	reported := &listener{}
+	s := r.routes.whole
+	s.lost = func(err error) { reported.add(Kind(err)) }
+	s.batcher.waiting = make([]*call, maxQueue)
+	r.GiveBack([]Check{{Policy: dayPolicy(t, "full", "gcra", 10), Key: "k", Weight: 1}})
+	if reported.String() != "overload" || s.breaker.failures.Load() != 1 {
+		t.Errorf("reported %q, %d failures", reported, s.breaker.failures.Load())
+	}
+	s.batcher.waiting = nil
+}
