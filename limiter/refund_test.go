@@ -104,7 +104,7 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 			server := redistest.Start(t)
 			client := server.Client(t)
 			ctx := context.Background()
-			r := openRedis(t, server, 250*time.Millisecond)
+			r := openRedis(t, server, 2*time.Second)
 			g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
 			p, other := dayPolicy(t, "log", "sliding_window_log", 100_000), dayPolicy(t, "other", "gcra", 1_000_000)
 			if err := p.GiveBack(); err != nil {
@@ -153,7 +153,7 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 			long := runs[len(runs)*95/100] // on a busy machine a few take longer
 			t.Logf("took %v, %d other requests, the slowest %v; runs of the script: median %v, 95 %% below %v, longest %v",
 				took, asked, slowest, runs[len(runs)/2], long, runs[len(runs)-1])
-			if undecided > 0 || long > 25*time.Millisecond {
+			if undecided > 0 || long > 60*time.Millisecond {
 				t.Errorf("%d of %d requests of others were not decided; one in 20 runs took %v and longer", undecided, asked, long)
 			}
 		})
