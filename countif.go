@@ -64,8 +64,9 @@ func (p *passage) settle(status int, header http.Header) {
 }
 
 // settleUnanswered decides which reserved charges stay where the handlers end without a response.
-// What the client could bring about stays: leaving, or breaking what is behind the handlers.
-func (p *passage) settleUnanswered(err error) {
+// What the client could bring about stays: leaving, or breaking what is behind the handlers. A refusal by
+// this module is no such break, whatever its status.
+func (p *passage) settleUnanswered(err error, header http.Header) {
 	if len(p.reserved) == 0 {
 		return
 	}
@@ -76,10 +77,10 @@ func (p *passage) settleUnanswered(err error) {
 			status = coded.StatusCode
 		}
 	}
-	if status >= statusClientGone {
+	if status >= statusClientGone && !errors.As(err, new(refusal)) {
 		p.reserved = nil
 	}
-	p.settle(status, p.Header())
+	p.settle(status, header)
 }
 
 // checkRepeated refuses a policy that stands several times in a handler, where one of them depends on

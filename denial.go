@@ -30,7 +30,20 @@ func (h *Handler) deny(w http.ResponseWriter, p *passage, checks []limiter.Check
 		w.WriteHeader(h.Status)
 		return nil
 	}
-	return fail(w, p.request, caddyhttp.HandlerError{StatusCode: h.Status, Err: errDenied})
+	return fail(w, p.request, refused(h.Status, errDenied))
+}
+
+// refusal marks the errors by which this module refuses requests. Handlers further out judge one as the
+// response that it becomes, because a refusal may also be written. Which of both it is depends on error
+// routes, and they may be there for other statuses.
+type refusal struct{ error }
+
+// Unwrap returns the reason.
+func (r refusal) Unwrap() error { return r.error }
+
+// refused is the error of a request that this module refuses.
+func refused(status int, reason error) caddyhttp.HandlerError {
+	return caddyhttp.HandlerError{StatusCode: status, Err: refusal{reason}}
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. Where these are what met the

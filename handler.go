@@ -66,6 +66,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	h.reserve(p, checks, source)
 	h.owe(p, checks, source)
 	if err := h.wait(r, checks); err != nil {
+		p.settleUnanswered(err, w.Header())
 		d.setHeaders(w.Header())
 		return fail(w, r, err)
 	}
@@ -105,9 +106,9 @@ func (h *Handler) wait(r *http.Request, checks []limiter.Check) error {
 	fits, err := hold(r.Context(), longestDelay(checks))
 	switch {
 	case err != nil:
-		return caddyhttp.HandlerError{StatusCode: statusClientGone, Err: err}
+		return refused(statusClientGone, err)
 	case !fits:
-		return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errCrowded}
+		return refused(http.StatusServiceUnavailable, errCrowded)
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key 
 	case emptyKeySkip:
 		return "", ruleLeftOut, nil
 	case emptyKeyReject:
-		return "", ruleLeftOut, caddyhttp.HandlerError{StatusCode: http.StatusBadRequest, Err: errEmptyKey}
+		return "", ruleLeftOut, refused(http.StatusBadRequest, errEmptyKey)
 	}
 	return rule.key.ofAddress(r), ruleCounts, nil
 }
@@ -220,7 +221,9 @@ func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Ha
 		if errors.Is(err, context.DeadlineExceeded) {
 			status = http.StatusGatewayTimeout
 		}
-		return fail(w, r, caddyhttp.HandlerError{StatusCode: status, Err: err})
+		err = refused(status, err)
+		p.settleUnanswered(err, w.Header())
+		return fail(w, r, err)
 	}
 	if h.FailMode == limiter.FailOpen {
 		d.fail(outcomeFailedOpen)
@@ -233,9 +236,10 @@ func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Ha
 	d.log(r)
 	_, probe := h.app.guard.Failing()
 	h.refuse(w.Header(), probe)
+	p.settle(http.StatusServiceUnavailable, w.Header())
 	d.setHeaders(w.Header())
 	if h.ProblemDetails {
 		return reducedCapacity(http.StatusServiceUnavailable).write(w)
 	}
-	return fail(w, r, caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errUnavailable})
+	return fail(w, r, refused(http.StatusServiceUnavailable, errUnavailable))
 }

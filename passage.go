@@ -51,7 +51,7 @@ func (p *passage) serve(w http.ResponseWriter, next caddyhttp.Handler) error {
 	defer p.end() // whatever becomes of the handlers
 	err := next.ServeHTTP(p, p.request)
 	if !p.done {
-		p.settleUnanswered(err)
+		p.settleUnanswered(err, p.Header())
 		p.show()
 	}
 	return err
