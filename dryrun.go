@@ -15,18 +15,26 @@ import (
 // dryRun decides checks that only pretend to limit: each by itself, so that none is in the way of
 // another, and at the same time as those that are enforced, so that nobody waits for them longer.
 type dryRun struct {
-	began   time.Time
-	checks  []limiter.Check
-	sources []limiter.Source
-	running sync.WaitGroup
+	refusing []dryRefusal
+	began    time.Time
+	checks   []limiter.Check
+	sources  []limiter.Source
+	running  sync.WaitGroup
+}
+
+// dryRefusal is a dry-run rule that would refuse a request without a decision, and why: its key is empty,
+// or its matchers fail.
+type dryRefusal struct {
+	rule *rule
+	err  error
 }
 
 // start begins to decide the checks.
-func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Check) *dryRun {
-	if len(checks) == 0 {
+func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Check, refusing []dryRefusal) *dryRun {
+	if len(checks)+len(refusing) == 0 {
 		return nil
 	}
-	d := &dryRun{began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
+	d := &dryRun{refusing: refusing, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
 	waited := joined.waited // before the enforced checks, which are decided meanwhile
 	for i := range checks {
 		d.running.Go(func() {
@@ -46,6 +54,9 @@ func (h *Handler) end(d *dryRun, p *passage) {
 	}
 	d.running.Wait()
 	joined := p.decision
+	for i := range d.refusing {
+		h.noteRefusal(joined, &d.refusing[i])
+	}
 	if slices.Contains(d.sources, limiter.SourceFallback) && h.waitedSince(d.began) {
 		joined.waited = true
 	}
@@ -68,6 +79,16 @@ func (h *Handler) end(d *dryRun, p *passage) {
 	}
 	if joined.outcome == "" {
 		joined.outcome = outcomeAllowed
+	}
+}
+
+// noteRefusal counts a refusal that is only pretended. It needs no store but this process.
+func (h *Handler) noteRefusal(joined *decision, refusal *dryRefusal) {
+	policy := refusal.rule.policy.Name()
+	joined.wouldDeny(policy)
+	refusal.rule.counters.count(outcomeDryDenied, limiter.SourceMemory)
+	if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
+		c.Write(zap.String("policy", policy), zap.Error(refusal.err))
 	}
 }
 

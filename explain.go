@@ -50,7 +50,7 @@ func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error)
 		e.report.Decision = string(outcomeExempt)
 		return true, nil
 	}
-	checks, dry, err := h.checks(nil, r, repl)
+	checks, dry, refusing, err := h.checks(nil, r, repl)
 	rejected := errors.Is(err, errEmptyKey)
 	if err != nil && !rejected {
 		return false, err
@@ -65,7 +65,7 @@ func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error)
 		e.report.Decision = explainedRejected
 	case !goesOn:
 		e.report.Decision = string(outcomeDenied)
-	case len(checks) > 0 || e.report.Decision == explainedNone && len(dry) > 0:
+	case len(checks) > 0 || e.report.Decision == explainedNone && len(dry)+len(refusing) > 0:
 		e.report.Decision = string(outcomeAllowed)
 	}
 	return goesOn, nil

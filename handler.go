@@ -34,11 +34,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		d.log(r)
 		return p.serve(w, next)
 	}
-	checks, dry, err := h.checks(p.checks[:0], r, repl)
+	checks, dry, refusing, err := h.checks(p.checks[:0], r, repl)
 	if err != nil {
 		return fail(w, r, err)
 	}
-	if len(checks)+len(dry) == 0 {
+	if len(checks)+len(dry)+len(refusing) == 0 {
 		return next.ServeHTTP(w, r)
 	}
 	if h.settles && h.app.guard.Retain() {
@@ -46,7 +46,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		defer p.release()
 	}
 	d := p.join(repl)
-	dryRun := h.start(d, r, dry)
+	dryRun := h.start(d, r, dry, refusing)
 	if len(checks) == 0 {
 		h.end(dryRun, p)
 		d.log(r)
@@ -114,14 +114,17 @@ func (h *Handler) wait(r *http.Request, checks []limiter.Check) error {
 }
 
 // checks lists what the request takes from whom. Policies that yield the same share twice take the
-// sum of their weights from it at once. Those of dry-run policies are listed apart.
-func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) (enforced, dry []limiter.Check, err error) {
+// sum of their weights from it at once. Those of dry-run policies are listed apart, and so are those of them
+// that would refuse the request without a decision.
+func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Replacer) (enforced, dry []limiter.Check, refusing []dryRefusal, err error) {
 	for i := range h.rules {
 		rule := &h.rules[i]
 		check, met, err := h.checkOf(rule, r, repl)
 		switch {
+		case err != nil && rule.dryRun:
+			refusing = append(refusing, dryRefusal{rule, err})
 		case err != nil:
-			return nil, nil, err
+			return nil, nil, nil, err
 		case met != ruleCounts:
 		case rule.dryRun:
 			dry = rule.addTo(dry, check)
@@ -129,10 +132,11 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 			checks = rule.addTo(checks, check)
 		}
 	}
-	return checks, dry, nil
+	return checks, dry, refusing, nil
 }
 
-// checkOf is what a request takes by one rule. The error says that the request is refused.
+// checkOf is what a request takes by one rule. The error says that the request is refused, or would be
+// if the rule were no dry run.
 func (h *Handler) checkOf(rule *rule, r *http.Request, repl *caddy.Replacer) (check limiter.Check, met encounter, err error) {
 	key, met, err := h.keyOf(rule, r, repl)
 	if err != nil || met != ruleCounts {
@@ -151,7 +155,7 @@ const (
 	ruleLeftOut              // the key is empty, and on_empty_key is skip
 )
 
-// keyOf is whose share a rule takes from for a request. The error says that the request is refused.
+// keyOf is whose share a rule takes from for a request. The error is that of checkOf.
 func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key string, met encounter, err error) {
 	applies, err := rule.applies(r)
 	switch {

@@ -1,0 +1,145 @@
+package caddytest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// tellDryRun answers with the dry-run policies that would have denied.
+const tellDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}\"\n"
+
+// refusingDryRuns are handlers whose policy p refuses every request without a decision, if it were
+// enforced.
+var refusingDryRuns = map[string]string{
+	"empty key":         "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\n}",
+	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch {\nexpression `int({query.n}) > 1`\n}\n}\n}",
+	"handler":           "redis_ratelimit {\non_empty_key reject\ndry_run\nname p\nkey {header.X-Key}\nlimit 9\nwindow 24h\n}",
+	"beside one":        "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\npolicy other {\nkey same\nlimit 9\nwindow 24h\ndry_run\n}\n}",
+	"with count and so": "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\ncount_if status 401\ncharge response_bytes\n}\n}",
+}
+
+func TestDry_run_refuses_nothing(t *testing.T) {
+	n := start(t, config("", "respond old"))
+	for name, limit := range refusingDryRuns {
+		t.Run(name, func(t *testing.T) {
+			policy := "p_" + strings.ReplaceAll(name, " ", "_")
+			limit = strings.NewReplacer("policy p ", "policy "+policy+" ", "name p\n", "name "+policy+"\n").Replace(limit)
+			n.reload(t, portsOf(n, config("", limit+tellDryRun)))
+			said := len(n.log.lines(func(l logLine) bool { return l.Message == "request would be denied" }))
+			for _, client := range []string{"one", "two"} {
+				a := n.get(t, "/?n="+client)
+				if a.status != http.StatusOK || a.body != "ok allowed "+policy || hasShare(a) {
+					t.Errorf("got %v", a)
+				}
+			}
+			n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="`+policy+`",source="memory"}`, 2)
+			lines := n.log.lines(func(l logLine) bool { return l.Message == "request would be denied" })[said:]
+			if len(lines) != 2 || lines[0].Level != "debug" || !strings.Contains(lines[0].text, `"policy":"`+policy+`"`) {
+				t.Errorf("the log has %v", lines)
+			}
+			e := n.explain(t, "/?n=none", "")
+			at := slices.IndexFunc(e.Policies, func(p explainedPolicy) bool { return p.Policy == policy })
+			if e.Decision != "allowed" || at < 0 || e.Policies[at].Decision != "rejected" || !e.Policies[at].DryRun {
+				t.Errorf("explained as %+v", e)
+			}
+		})
+	}
+}
+
+// TestDry_run_leaves_the_others_alone has an enforced policy beside one that only pretends to refuse.
+func TestDry_run_leaves_the_others_alone(t *testing.T) {
+	onBothStores(t, func(t *testing.T, option, source string) {
+		n := start(t, config(option, `redis_ratelimit {
+			on_empty_key reject
+			policy pretended {
+				key {header.X-Key}
+				limit 9
+				window 24h
+				dry_run
+			}
+			policy enforced {
+				key same
+				limit 2
+				window 24h
+			}
+		}`+tell))
+		for left := int64(1); left >= 0; left-- {
+			a := n.get(t, "/")
+			checkAdmitted(t, a, source)
+			checkShare(t, a, 2, left)
+		}
+		a := n.get(t, "/")
+		checkRefusal(t, a, http.StatusTooManyRequests)
+		checkShare(t, a, 2, 0)
+		n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 3)
+	})
+}
+
+// TestDry_run_without_Redis_refuses_nothing has policies that all only pretend, and a Redis that is away. The
+// second request would be held for a day.
+func TestDry_run_without_Redis_refuses_nothing(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}", `redis_ratelimit {
+		policy plain {
+			key same
+			limit 1
+			window 24h
+			dry_run
+		}
+		policy queue {
+			key same
+			limit 1
+			window 24h
+			algorithm leaky_bucket
+			burst 2
+			max_delay 30h
+			dry_run
+		}
+	}`+tellDryRun))
+	for i, want := range []string{"ok allowed ", "ok allowed plain", "ok allowed plain,queue"} {
+		if a := n.get(t, "/"); a.status != http.StatusOK || a.body != want || hasShare(a) {
+			t.Errorf("request %d: got %v, want %s", i, a, want)
+		}
+	}
+}
+
+// TestDry_run_settles_by_the_refusal has a request refused beside a dry run that counts by the response.
+func TestDry_run_settles_by_the_refusal(t *testing.T) {
+	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\n}"
+	for name, test := range map[string]struct{ global, more string }{
+		"denied": {"", ""}, "closed": {away, "fail_mode closed"}, "closed, written": {away, "fail_mode closed\nproblem_details"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, config(test.global, `redis_ratelimit {
+				policy enforced {
+					key same
+					limit 1
+					window 24h
+				}
+				policy pretended {
+					key same
+					limit 5
+					window 24h
+					count_if status 401
+					dry_run
+				}
+				`+test.more+`
+			}
+			respond ok
+			handle_errors 404 {
+				respond lost
+			}`))
+			for range 8 {
+				n.get(t, "/")
+			}
+			if a := n.get(t, "/"); a.status == http.StatusOK {
+				t.Errorf("got %v; want it refused", a)
+			}
+			n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
+			n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="fallback"}`, 0)
+		})
+	}
+}
