@@ -49,6 +49,8 @@ type rehearsal struct {
 	entry   *accesslog.Entry
 	walk    walk
 	verdict replay.Verdict
+	taken   []taken // what depends on the response
+	refused int     // the status that a policy refuses the request with; 0: none does
 }
 
 // newRehearsal sets a configuration up. Where a policy is named it alone decides.

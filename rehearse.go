@@ -28,7 +28,10 @@ func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
 			return v
 		}
 		r.walk = walk{request: request, meet: r.walk.meet, groups: r.walk.groups[:0]}
-		if _, err := r.walk.run(s.routes); err != nil && v.Outcome == replay.Unlimited {
+		r.taken, r.refused = r.taken[:0], 0
+		_, err := r.walk.run(s.routes)
+		r.settle()
+		if err != nil && v.Outcome == replay.Unlimited {
 			v.Outcome = replay.Unplayable
 		}
 		if v.Outcome != replay.Unlimited {
@@ -56,40 +59,53 @@ func (r *rehearsal) meet(h *Handler, request *http.Request) (goesOn bool, err er
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	m := &meeting{handler: h, request: request, repl: repl}
 	var space [2]limiter.Check
-	checks, dry := space[:0], []limiter.Check(nil)
-	for i := range h.rules {
-		rule := &h.rules[i]
-		check, met, err := h.checkOf(rule, request, repl)
+	before := v.Outcome
+	checks, dry, err := r.checks(m, space[:0])
+	switch {
+	case errors.Is(err, errEmptyKey):
+		v.Outcome, r.refused = replay.Rejected, http.StatusBadRequest
+		return false, nil
+	case err != nil:
+		v.Outcome = before
+		return false, err
+	}
+	for i := range dry {
+		r.decide(m, dry[i:i+1], true)
+	}
+	if len(checks) == 0 {
+		return true, nil
+	}
+	if !r.decide(m, checks, false) {
+		v.Outcome, r.refused = replay.Denied, h.Status
+		return false, nil
+	}
+	v.Outcome = replay.Allowed
+	return true, nil
+}
+
+// checks lists what the request takes from whom, as [Handler.checks] does, and notes the policies that it
+// is left out of.
+func (r *rehearsal) checks(m *meeting, checks []limiter.Check) (enforced, dry []limiter.Check, err error) {
+	for i := range m.handler.rules {
+		rule := &m.handler.rules[i]
+		check, met, err := m.handler.checkOf(rule, m.request, m.repl)
+		if met == ruleLeftOut {
+			r.note(rule.policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: rule.dryRun})
+		}
+		if rule.dryRun && (err != nil || met == ruleCounts) && r.verdict.Outcome == replay.Unlimited {
+			r.verdict.Outcome = replay.Allowed // unless an enforced policy says something else
+		}
 		switch {
-		case errors.Is(err, errEmptyKey):
-			r.note(rule.policy, replay.Decision{EmptyKey: true, LeftOut: true})
-			v.Outcome = replay.Rejected
-			return false, nil
-		case err != nil:
-			return false, err
-		case met == ruleLeftOut:
-			r.note(rule.policy, replay.Decision{EmptyKey: true, LeftOut: true})
-		case met == ruleNotMatched:
+		case err != nil && !rule.dryRun:
+			return nil, nil, err
+		case err != nil || met != ruleCounts:
 		case rule.dryRun:
 			dry = addCheck(dry, check)
 		default:
 			checks = addCheck(checks, check)
 		}
 	}
-	for i := range dry {
-		r.decide(m, dry[i:i+1], true)
-	}
-	switch {
-	case len(checks) > 0:
-		if !r.decide(m, checks, false) {
-			v.Outcome = replay.Denied
-			return false, nil
-		}
-		v.Outcome = replay.Allowed
-	case len(dry) > 0 && v.Outcome == replay.Unlimited:
-		v.Outcome = replay.Allowed
-	}
-	return true, nil
+	return checks, dry, nil
 }
 
 // decide has the store decide checks and tells whether the request passes.
@@ -108,11 +124,8 @@ func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes
 		if rule.key.isRedacted(m.request, m.repl) {
 			r.gaps.redactedKeys[r.indices[c.Policy.Name()]]++
 		}
-		if passes && d.Returned {
-			r.guard.GiveBack([]limiter.Check{*c}, limiter.SourceMemory)
-		}
-		if passes {
-			r.charge(m, rule, c, header)
+		if passes && (c.Reserve || rule.charge.from != "") {
+			r.taken = append(r.taken, taken{meeting: *m, rule: rule, check: *c, header: header, returned: d.Returned})
 		}
 		r.note(c.Policy, d)
 	}

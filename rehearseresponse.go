@@ -25,20 +25,44 @@ func (r *rehearsal) returns(rule *rule, c *limiter.Check, header http.Header) bo
 		!rule.countIf.Match(status, header)
 }
 
-// charge charges a check that passed for its response.
-func (r *rehearsal) charge(m *meeting, rule *rule, c *limiter.Check, header http.Header) {
-	if rule.charge.from == "" {
-		return
+// taken is a check that passed, and that depends on the response.
+type taken struct {
+	meeting
+	rule     *rule
+	check    limiter.Check
+	header   http.Header // of the response in the log
+	returned bool        // that response has its units given back
+}
+
+// settle gives units back and charges for the response, once it is known whether the request passes all
+// policies. If one refuses it, the refusal is the response, and nothing is charged for it.
+func (r *rehearsal) settle() {
+	for i := range r.taken {
+		t := &r.taken[i]
+		returned := t.returned
+		if r.refused != 0 {
+			returned = t.check.Reserve && !t.rule.countIf.Match(r.refused, http.Header{})
+		}
+		if returned {
+			r.guard.GiveBack([]limiter.Check{t.check}, limiter.SourceMemory)
+		}
+		if r.refused == 0 && t.rule.charge.from != "" {
+			r.charge(t)
+		}
 	}
-	if name, ok := rule.charge.header(); ok {
-		m.repl.Set(rule.charge.from, strings.Join(header[name], ","))
+}
+
+// charge charges a check that passed for its response.
+func (r *rehearsal) charge(t *taken) {
+	if name, ok := t.rule.charge.header(); ok {
+		t.repl.Set(t.rule.charge.from, strings.Join(t.header[name], ","))
 	}
 	size := r.entry.Size
 	if r.entry.Method == http.MethodHead {
 		size = 0
 	}
-	owed := debt{check: *c, handler: m.handler, rule: rule, source: limiter.SourceMemory}
-	owed.check.Weight = owed.amount(m.repl, size)
+	owed := debt{check: t.check, handler: t.handler, rule: t.rule, source: limiter.SourceMemory}
+	owed.check.Weight = owed.amount(t.repl, size)
 	r.guard.Charge([]limiter.Check{owed.check}, limiter.SourceMemory)
 }
 
