@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -61,6 +62,8 @@ type App struct {
 	remote   *sharedRedis
 	released bool // the stores
 	logger   *zap.Logger
+
+	missingAddress *sync.Once // warns of requests without a client's address
 }
 
 // Memory bounds the in-process store.
@@ -105,7 +108,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger = ctx, ctx.Logger()
+	a.ctx, a.logger, a.missingAddress = ctx, ctx.Logger(), new(sync.Once)
 	a.claimed = claimedPolicies{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -164,7 +164,11 @@ func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key 
 	case !applies:
 		return "", ruleNotMatched, nil
 	}
-	if key = rule.key.of(r, repl); key != "" {
+	key = rule.key.of(r, repl)
+	if !hasPeerAddress(r) {
+		h.warnOfMissingAddress(rule, r, key == "")
+	}
+	if key != "" {
 		return key, ruleCounts, nil
 	}
 	switch h.OnEmptyKey {

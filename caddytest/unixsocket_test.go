@@ -1,0 +1,78 @@
+package caddytest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// behindSocket starts a site that is reached by a unix socket alone.
+func behindSocket(t *testing.T, servers, limit string) *node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	n := start(t, whole("servers unix/{$SOCKET} {\n"+servers+"\n}", "http:// {\nbind unix/{$SOCKET}\n"+limit+tell+"\n}\n"), "SOCKET="+socket)
+	n.client.Transport = &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if strings.HasSuffix(n.Admin, address) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	return n
+}
+
+// TestUnix_socket_tells_of_missing_addresses has two clients behind a proxy that speaks to Caddy by a unix
+// socket.
+func TestUnix_socket_tells_of_missing_addresses(t *testing.T) {
+	const trusted = "trusted_proxies_unix"
+	for name, test := range map[string]struct {
+		servers, limit string
+		header         string
+		left           []int64 // of one client, another one, and the first again
+		remedy         string  // in the warning; empty: there is none
+	}{
+		"untrusted":      {"", "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, trusted},
+		"trusted":        {trusted, "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 8, 7}, ""},
+		"other header":   {trusted, "redis_ratelimit {client_ip} 9 24h", "X-Real-Ip", []int64{8, 7, 6}, "client_ip_headers"},
+		"remote host":    {trusted, "redis_ratelimit {remote_host} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, "{client_ip}"},
+		"in place of it": {"", "redis_ratelimit {header.X-Key} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, trusted},
+		"key without it": {"", "redis_ratelimit {header.X-Forwarded-For} 9 24h", "X-Forwarded-For", []int64{8, 8, 7}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := behindSocket(t, test.servers, test.limit)
+			for i, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+				checkShare(t, n.get(t, "/", test.header+": "+client), 9, test.left[i])
+			}
+			warnings := n.log.lines(func(l logLine) bool {
+				return l.Level == "warn" && ours(l) && strings.Contains(l.Message, "unix socket")
+			})
+			switch {
+			case test.remedy == "" && len(warnings) > 0, test.remedy != "" && len(warnings) != 1:
+				t.Errorf("the log warns %v", warnings)
+			case test.remedy != "" && (!strings.Contains(warnings[0].Message, test.remedy) || strings.Contains(warnings[0].text, "192.0.2.")):
+				t.Errorf("the log warns %v; want %s in it", warnings[0], test.remedy)
+			}
+		})
+	}
+}
+
+// TestUnix_socket_with_skip_is_told_of: nobody is limited then.
+func TestUnix_socket_with_skip_is_told_of(t *testing.T) {
+	n := behindSocket(t, "", "redis_ratelimit {client_ip} 1 24h {\non_empty_key skip\n}")
+	for range 3 {
+		if a := n.get(t, "/"); a.status != http.StatusOK || hasShare(a) {
+			t.Errorf("got %v", a)
+		}
+	}
+	if warnings := n.log.lines(func(l logLine) bool { return l.Level == "warn" && strings.Contains(l.Message, "on_empty_key skip") }); len(warnings) != 1 {
+		t.Errorf("the log warns %v", warnings)
+	}
+}
