@@ -66,7 +66,7 @@ func TestHandler_merges_repeated_policies_of_many(t *testing.T) {
 	text := strings.ReplaceAll(manyPolicies(40, ""), `,"count_if":{"status_code":[401]}`, "")
 	h := newHandler(t, strings.Replace(text, `"name":"many30"`, `"name":"many20"`, 1))
 	r, repl := requestWithVars()
-	checks, _, err := h.checks(nil, r, repl)
+	checks, _, _, err := h.checks(nil, r, repl)
 	if err != nil || len(checks) != 39 || checks[20].Weight != 2 || h.ruleOf(checks[20].Policy) != &h.rules[20] {
 		t.Errorf("%d checks, %+v, %v; want 39, of which one takes 2", len(checks), checks[20], err)
 	}

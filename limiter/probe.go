@@ -4,8 +4,6 @@ import (
 	"context"
 	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // This file holds the probes: decisions on a reserved key, which show whether Redis decides. A PING would
@@ -188,36 +186,4 @@ func (r *Redis) probeUnlessOpen(ctx context.Context, s *server, a *attempt) erro
 		return cause.err
 	}
 	return r.probe(ctx, s, a)
-}
-
-// slotAt returns a slot that the server's master has: the given one, or another where that has moved. A
-// master that has none is asked no more, and its server retired.
-func (r *routes) slotAt(s *server, slot uint16) (at uint16, found bool) {
-	if r.cluster == nil || s == r.whole || r.to(slot) == s {
-		return slot, true
-	}
-	client, _ := s.client.(*redis.Client)
-	for at := range uint16(clusterSlots) {
-		if r.masterOf(at) == client {
-			return at, true
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.retireUnlessAsked(s)
-	return slot, false
-}
-
-// servers returns those that decide now.
-func (r *routes) servers() []*server {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.masters) == 0 {
-		return []*server{r.whole}
-	}
-	var all []*server
-	for _, s := range r.masters {
-		all = append(all, s)
-	}
-	return all
 }

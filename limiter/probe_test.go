@@ -226,9 +226,12 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 	a.routes.know()
 	s := a.routes.to(0)
 	s.report(opTake, 0, nil, now(), refused)
-	if n := probing(); n != 1 || !s.breaker.open() {
-		t.Errorf("%d goroutines probe", n)
-	}
+	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
+		if n := probing(); n != 1 || !s.breaker.open() {
+			return fmt.Errorf("%d goroutines probe", n)
+		}
+		return nil
+	})
 	a.handOut(t, owned(0, 16383, masterB))
 	a.routes.to(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
