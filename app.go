@@ -221,9 +221,11 @@ func (a *App) Cleanup() error {
 	a.released = true
 	var errs []error
 	if a.remote != nil {
+		a.guard.Prune()
 		errs = append(errs, a.remote.release())
 	}
 	if a.memory != nil {
+		a.memory.names.release(a.claimed)
 		errs = append(errs, releaseMemory())
 	}
 	return errors.Join(errs...)
@@ -232,8 +234,9 @@ func (a *App) Cleanup() error {
 // policy returns the policy of that name in this configuration.
 func (a *App) policy(s limiter.Settings, id identity) (claimedPolicy, error) {
 	claimed, err := a.claimed.claim(s, id)
-	if err == nil && claimed.counters.top == nil {
-		claimed.counters.top = a.memory.top(s.Name)
+	if err == nil && claimed.counters == nil {
+		claimed.counters = a.memory.names.use(s.Name)
+		a.claimed[s.Name] = claimed
 	}
 	return claimed, err
 }

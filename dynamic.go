@@ -136,7 +136,7 @@ var complaints monotonic.Gate
 // complain counts a value that cannot be used, and logs one a minute. What clients send stays out
 // of the log.
 func (h *Handler) complain(rule *rule, option string, err error) {
-	metrics.badValues.WithLabelValues(rule.policy.Name(), option).Inc()
+	rule.counters.countInvalid(option)
 	if !complaints.Pass(time.Now(), time.Minute) {
 		return
 	}

@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -113,25 +112,6 @@ var (
 	outcomes = []outcome{outcomeAllowed, outcomeDenied, outcomeFailedOpen, outcomeFailedClosed, outcomeDryAllowed, outcomeDryDenied}
 	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
 )
-
-// decisionCounters are a policy's series of decisions_total. They are looked up when they are first
-// needed, so that nobody sees series of what cannot happen, and not again.
-type decisionCounters struct {
-	policy string
-	top    *topKeys
-	cells  [6][4]atomic.Pointer[prometheus.Counter]
-}
-
-func (d *decisionCounters) count(o outcome, s limiter.Source) {
-	cell := &d.cells[index(outcomes, o)][index(sources, s)]
-	counter := cell.Load()
-	if counter == nil {
-		made := metrics.decisions.WithLabelValues(d.policy, string(o), string(s))
-		counter = &made
-		cell.Store(counter)
-	}
-	(*counter).Inc()
-}
 
 // index is the place of a value that is among others.
 func index[T comparable](values []T, value T) int {

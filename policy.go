@@ -223,10 +223,7 @@ func (c claimedPolicies) claim(s limiter.Settings, id identity) (claimedPolicy, 
 		if err != nil {
 			return known, fmt.Errorf("policy %q: %w", s.Name, err)
 		}
-		known = claimedPolicy{
-			policy: policy, identity: id,
-			counters: &decisionCounters{policy: s.Name}, variants: &variants{base: policy},
-		}
+		known = claimedPolicy{policy: policy, identity: id, variants: &variants{base: policy}}
 		c[s.Name] = known
 	}
 	if !known.policy.Settings().Equal(s) || known.identity != id {

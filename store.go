@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,28 +24,22 @@ type sharedMemory struct {
 	store     *limiter.Memory
 	guard     *limiter.Guard
 	announced atomic.Bool // that the limits live here
-
-	mu   sync.Mutex
-	tops map[string]*topKeys // by the policy's name
+	names     *policyNames
 }
 
-// top finds the most denied keys of a policy, of this configuration and those before.
-func (s *sharedMemory) top(policy string) *topKeys {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tops[policy] == nil {
-		s.tops[policy] = newTopKeys(time.Now)
-	}
-	return s.tops[policy]
+// Destruct ends what was kept for policies. No configuration uses it any more.
+func (s *sharedMemory) Destruct() error {
+	s.names.end()
+	return nil
 }
-
-// Destruct implements [caddy.Destructor].
-func (*sharedMemory) Destruct() error { return nil }
 
 func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory(limiter.SystemClock)
-		return &sharedMemory{store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{}), tops: map[string]*topKeys{}}, nil
+		return &sharedMemory{
+			store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{}),
+			names: newPolicyNames(store.Prune, time.Now),
+		}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -53,6 +53,15 @@ func (t *topKeys) turn(now time.Time) {
 	t.half = spaceSaving{}
 }
 
+// empty reports whether no key was denied lately.
+func (t *topKeys) empty() bool {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn(now)
+	return len(t.half.kept)+len(t.past.kept) == 0
+}
+
 // list returns the keys denied most, the first first, and how far back they were counted.
 func (t *topKeys) list() (keys []counted, since time.Duration) {
 	now := t.now()

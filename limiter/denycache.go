@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"hash/maphash"
+	"maps"
 	"sync"
 	"time"
 )
@@ -172,6 +173,22 @@ func (c *denyCache) forgetAll(policy string) {
 				delete(s.denials, k)
 			}
 		}
+		s.mu.Unlock()
+	}
+}
+
+// Prune drops the denials that are over, which hold on to their policies.
+func (g *Guard) Prune() {
+	if g.denied != nil {
+		g.denied.prune(time.Now())
+	}
+}
+
+func (c *denyCache) prune(now time.Time) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		maps.DeleteFunc(s.denials, func(_ denyKey, d denial) bool { return !now.Before(d.forgotten) })
 		s.mu.Unlock()
 	}
 }
