@@ -32,7 +32,7 @@ func TestRemembered_denials_are_not_much_longer_than_they_were(t *testing.T) {
 // TestRemembered_answers_after_a_step_back has the node's clock set back by three hours: the newest answer
 // counts, and not the fuller one of before for as long.
 func TestRemembered_answers_after_a_step_back(t *testing.T) {
-	now := int64(epoch)
+	now := epoch
 	m := NewMemory(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: "fixed_window", Limit: 5, Window: 24 * time.Hour})
 	m.remember(&Check{Policy: p, Key: "k", Result: Result{Remaining: 0, ResetAfter: time.Hour}})

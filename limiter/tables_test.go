@@ -13,7 +13,7 @@ import (
 func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			now := int64(epoch)
+			now := epoch
 			m := NewMemory(func() int64 { return now })
 			lasting := mustPolicy(t, Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
 			decide(t, m, Check{Policy: lasting, Key: "k", Weight: 4})
@@ -44,7 +44,7 @@ func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
 
 // TestMemory_Prune_full has a table whose shares had no room of their own: it ends when they do.
 func TestMemory_Prune_full(t *testing.T) {
-	now := int64(epoch)
+	now := epoch
 	m := NewMemory(func() int64 { return now })
 	m.Limit(1, nil)
 	p := mustPolicy(t, Settings{Name: "full", Algorithm: "fixed_window", Limit: 1, Window: time.Second})
