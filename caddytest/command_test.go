@@ -269,3 +269,27 @@ func TestCommands_watch_until_they_are_interrupted(t *testing.T) {
 		t.Errorf("it ends with %v; want 0 when interrupted", err)
 	}
 }
+
+// TestCommands_FullDisk prints the results of commands to a disk without room.
+func TestCommands_FullDisk(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 3 24h"+tell))
+	for _, args := range [][]string{
+		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},
+		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip("there is no /dev/full")
+		}
+		var stderr bytes.Buffer
+		cmd := exec.Command(binary(t), append(append([]string{"redis-ratelimit"}, args...), "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environment(t), t.TempDir(), full, &stderr
+		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // ended already: fine
+		err = cmd.Run()
+		overdue.Stop()
+		_ = full.Close() // nothing was written
+		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
+		}
+	}
+}

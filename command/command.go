@@ -182,6 +182,9 @@ func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		i := &invocation{cmd: cmd, screen: newScreen(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
 		err := run(i)
+		if failure := i.screen.failure(); err == nil && failure != nil {
+			err = exitf(exitNotAsked, "the result cannot be shown: %s", failure)
+		}
 		if err == nil {
 			return nil
 		}

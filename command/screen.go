@@ -1,9 +1,11 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -14,10 +16,27 @@ type screen struct {
 	out           io.Writer
 	width, height int // of the terminal; 0: there is none
 	colored       bool
+	failed        *writeErrors // of out; nil: they are of no interest
+}
+
+// writeErrors is a writer that keeps its first error.
+type writeErrors struct {
+	out   io.Writer
+	first error
+}
+
+// Write implements [io.Writer].
+func (w *writeErrors) Write(text []byte) (int, error) {
+	n, err := w.out.Write(text)
+	if w.first == nil {
+		w.first = err
+	}
+	return n, err
 }
 
 func newScreen(out io.Writer) screen {
-	s := screen{out: out}
+	failed := &writeErrors{out: out}
+	s := screen{out: failed, failed: failed}
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return s
@@ -32,9 +51,17 @@ func newScreen(out io.Writer) screen {
 
 func (s screen) isTerminal() bool { return s.width > 0 }
 
-// print writes a text without waiting for whether somebody reads it: a closed pipe is no failure of the
-// command's.
+// print writes a text. What fails is kept for the command's end.
 func (s screen) print(text string) { _, _ = io.WriteString(s.out, text) }
+
+// failure is the error by which something could not be written, such as a full disk. A closed pipe is
+// none: its reader has what it wants.
+func (s screen) failure() error {
+	if s.failed == nil || errors.Is(s.failed.first, syscall.EPIPE) {
+		return nil
+	}
+	return s.failed.first
+}
 
 // printWords writes a line of words, on a terminal over as many lines as it takes.
 func (s screen) printWords(text string) {

@@ -106,6 +106,9 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 			i.complain("Error: " + err.Error())
 		}
 		drawn = i.redraw(text.String(), drawn, first)
+		if i.screen.failure() != nil {
+			return nil // the command reports it
+		}
 		select {
 		case <-ctx.Done():
 			return nil
