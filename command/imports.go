@@ -32,8 +32,10 @@ func configFiles(file, adapter string) []string {
 			}
 		}
 	}
-	for i := 0; i < len(files); i++ {
-		for _, path := range importsOf(files[i]) {
+	for next := 0; next < len(files); { // files grows meanwhile
+		imported := importsOf(files[next])
+		next++
+		for _, path := range imported {
 			add(path)
 		}
 	}

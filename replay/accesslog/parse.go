@@ -25,9 +25,7 @@ func newParser(o *Options) parser {
 
 // parse reads a line into an empty entry. A reason tells that the line is malformed, and why.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
-	if strings.HasPrefix(text, byteOrderMark) {
-		text = text[len(byteOrderMark):]
-	}
+	text = strings.TrimPrefix(text, byteOrderMark)
 	if text != "" && text[0] == '"' {
 		text = unwrapped(text)
 	}
