@@ -1,0 +1,100 @@
+package caddytest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// This file compares what docs/install.md names in one place with what it names in another.
+
+var (
+	installCompose   = regexp.MustCompile("\n```yaml\n((?s:.*?)\n)```\n")
+	installFile      = regexp.MustCompile(`\{file\.(/[^}]+)\}`)
+	installCaddy     = regexp.MustCompile(`(?:xcaddy build v|FROM caddy:|\x60v)(2\.\d+\.\d+)`)
+	installGo        = regexp.MustCompile(`needs Go (\S+)\. `)
+	installWith      = regexp.MustCompile(`--with (github\.com/\S+)`)
+	moduleDirectives = regexp.MustCompile(`(?m)^(?:(module|go) (\S+)|\t(github\.com/caddyserver/caddy/v2) v(\S+))$`)
+)
+
+// installPage is docs/install.md.
+type installPage struct {
+	text       string
+	caddyfiles []string // the one of the compose file, then the one of systemd
+	compose    compose
+}
+
+func readInstallPage(t *testing.T) installPage {
+	t.Helper()
+	text, err := os.ReadFile("../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := installPage{text: string(text)}
+	for _, block := range wholeCaddyfile.FindAllStringSubmatch(page.text, -1) {
+		page.caddyfiles = append(page.caddyfiles, block[1])
+	}
+	blocks := installCompose.FindAllStringSubmatch(page.text, -1)
+	if len(page.caddyfiles) != 2 || len(blocks) != 1 {
+		t.Fatalf("docs/install.md has %d Caddyfiles and %d compose files, want 2 and 1", len(page.caddyfiles), len(blocks))
+	}
+	if err := yaml.Unmarshal([]byte(blocks[0][1]), &page.compose); err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+func TestInstall_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+	files := stand(t)
+	for i, body := range readInstallPage(t).caddyfiles {
+		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
+			checkCaddyfile(t, installFile.ReplaceAllString(body, "{file."+files.secret+"}"), variables(body))
+		})
+	}
+}
+
+// TestInstall_versions_are_those_of_go_mod keeps the page's Caddy, Go and module path up to date.
+func TestInstall_versions_are_those_of_go_mod(t *testing.T) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, match := range moduleDirectives.FindAllStringSubmatch(string(text), -1) {
+		want[match[1]+match[3]] = match[2] + match[4]
+	}
+	page := readInstallPage(t)
+	for what, pattern := range map[string]*regexp.Regexp{
+		"github.com/caddyserver/caddy/v2": installCaddy, "go": installGo, "module": installWith,
+	} {
+		found := pattern.FindAllStringSubmatch(page.text, -1)
+		if len(found) == 0 {
+			t.Errorf("docs/install.md names no %s", what)
+		}
+		for _, match := range found {
+			if match[1] != want[what] {
+				t.Errorf("docs/install.md has %q, go.mod has %s %s", match[0], what, want[what])
+			}
+		}
+	}
+}
+
+func TestInstall_lists_the_modules_of_the_build(t *testing.T) {
+	output, err := command(t, nil, "list-modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for line := range strings.Lines(output) {
+		if strings.Contains(line, "redis_ratelimit") {
+			want += line
+		}
+	}
+	if page := readInstallPage(t); want == "" || !strings.Contains(page.text, "list-modules | grep redis_ratelimit\n"+want+"$ ") {
+		t.Errorf("docs/install.md does not list\n%s", want)
+	}
+}
