@@ -1,0 +1,51 @@
+package caddytest
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestRecipes_long_windows_begin_where_the_page_says compares the ends of windows with docs/recipes.md: a
+// week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
+func TestRecipes_long_windows_begin_where_the_page_says(t *testing.T) {
+	n := start(t, `{
+	admin {$ADMIN}
+	auto_https off
+}
+
+:{$PORT} {
+	redis_ratelimit /7d {
+		name week
+		limit 5
+		window 7d
+		algorithm fixed_window
+	}
+	redis_ratelimit /30d {
+		name month
+		limit 5
+		window 30d
+		algorithm fixed_window
+	}
+	redis_ratelimit /365d {
+		name year
+		limit 5
+		window 365d
+		algorithm fixed_window
+	}
+	respond "Hello."
+}
+`)
+	for path, days := range map[string]int64{"/7d": 7, "/30d": 30, "/365d": 365} {
+		a := n.get(t, path)
+		ends, err := strconv.ParseInt(a.header.Get("X-Ratelimit-Reset"), 10, 64)
+		if err != nil {
+			t.Fatalf("%s: got %v; want X-RateLimit-Reset", path, a)
+		}
+		// The header is rounded up to whole seconds, from a time that has passed since the decision.
+		end := time.Unix(ends, 0).UTC().Truncate(time.Minute)
+		if past := end.Unix() % (days * 86400); past != 0 || (days == 7 && end.Weekday() != time.Thursday) {
+			t.Errorf("%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
+		}
+	}
+}
