@@ -11,7 +11,7 @@ GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
 # Modules of their own, so that their dependencies stay out of the root one.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod))
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod tools/chart/go.mod))
 
 # Pure Go throughout; only the race detector asks for a C compiler.
 export CGO_ENABLED = 0
