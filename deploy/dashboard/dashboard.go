@@ -36,10 +36,9 @@ type FieldConfig struct {
 	Defaults Field `json:"defaults"`
 }
 
-// Field is how values are shown. Max is nil where the highest value decides.
+// Field is how values are shown.
 type Field struct {
 	Unit     string    `json:"unit"`
-	Max      *float64  `json:"max"`
 	Mappings []Mapping `json:"mappings"`
 	Custom   Custom    `json:"custom"`
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"time"
 
+	"gonum.org/v1/plot/plotter"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/samples"
 )
@@ -20,13 +22,10 @@ var drawn = []string{
 // rateInterval is what Grafana makes of readings a second apart.
 const rateInterval = "4s"
 
-// point is a value at a second of the play.
-type point struct{ at, value float64 }
-
-// line is a series with the name that the legend gives it.
+// line is a series under its name in the legend. X is the second of the play.
 type line struct {
 	name   string
-	points []point
+	points plotter.XYs
 }
 
 // panel is a panel of the dashboard and what it shows.
@@ -53,7 +52,7 @@ func ask(d *dashboard.Dashboard, kept *samples.Samples, begin time.Time) ([]pane
 			for _, series := range matrix {
 				l := line{name: legend(target.Legend, series.Metric.Get)}
 				for _, f := range series.Floats {
-					l.points = append(l.points, point{float64(f.T-begin.UnixMilli()) / 1000, f.F})
+					l.points = append(l.points, plotter.XY{X: float64(f.T-begin.UnixMilli()) / 1000, Y: f.F})
 				}
 				p.lines = append(p.lines, l)
 			}

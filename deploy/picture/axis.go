@@ -4,65 +4,52 @@ import (
 	"math"
 	"strconv"
 
+	"gonum.org/v1/plot"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 )
 
-// axis is the values of a panel's height: from 0 to most, with a mark at every step.
-type axis struct{ most, step float64 }
+// axis is how a panel's values are shown.
+type axis struct{ dashboard.Field }
 
-// axisFor is the axis on which all values have room, unless the dashboard says where it ends.
-func axisFor(field dashboard.Field, highest float64) axis {
-	if field.Max != nil && len(field.Mappings) > 0 {
-		return axis{*field.Max * 1.15, *field.Max}
-	}
+// ticks returns marks in round steps, from zero to the first that no value exceeds.
+func (a axis) ticks(highest float64) plot.ConstantTicks {
 	if highest <= 0 {
 		highest = 1
 	}
-	if field.Unit == "percentunit" {
-		highest = min(highest, 1)
-	}
 	step := math.Pow(10, math.Floor(math.Log10(highest/2)))
 	for _, times := range []float64{1, 2, 5, 10} {
-		if highest/(step*times) <= 4 {
+		if highest <= 4*step*times {
 			step *= times
 			break
 		}
 	}
-	return axis{math.Ceil(highest/step-1e-9) * step, step}
+	var marks plot.ConstantTicks
+	for i := range int(math.Ceil(highest/step-1e-9)) + 1 {
+		value := float64(i) * step
+		marks = append(marks, plot.Tick{Value: value, Label: a.format(value)})
+	}
+	return marks
 }
 
-// format writes a value in the panel's unit, in Grafana's words for it.
-func format(field dashboard.Field, value float64) string {
-	for _, m := range field.Mappings {
-		if word, ok := m.Options[strconv.FormatFloat(value, 'f', -1, 64)]; ok {
-			return word.Text
-		}
-	}
-	switch field.Unit {
-	case "percentunit":
+// format writes a value as Grafana does. Where some values have words, the others have no label.
+func (a axis) format(value float64) string {
+	switch {
+	case len(a.Mappings) > 0:
+		return a.Mappings[0].Options[number(value)].Text
+	case a.Unit == "percentunit":
 		return number(value*100) + " %"
-	case "s":
-		if value == 0 {
-			return "0"
-		}
-		if value < 1e-3 {
-			return number(value*1e6) + " µs"
-		}
+	case a.Unit == "s" && value > 0 && value < 1e-3:
+		return number(value*1e6) + " µs"
+	case a.Unit == "s":
 		return number(value*1e3) + " ms"
-	case "reqps":
-		return thousands(value) + "/s"
-	}
-	return thousands(value)
-}
-
-func thousands(value float64) string {
-	if value >= 1000 {
-		return number(value/1000) + "k"
+	case a.Unit == "reqps":
+		return number(value) + "/s"
 	}
 	return number(value)
 }
 
-// number writes three digits at most, which hides what adding up has left behind.
+// number writes at most two digits after the point, which hides errors of rounding.
 func number(value float64) string {
 	return strconv.FormatFloat(math.Round(value*100)/100, 'f', -1, 64)
 }

@@ -2,128 +2,102 @@ package main
 
 import (
 	"fmt"
+	"image/color"
 	"io"
+	"slices"
 	"strings"
-	"text/template"
 	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/tools/chart"
 )
 
-// The picture's measures, in pixels.
-const (
-	width      = 900
-	top        = 62 // beneath the picture's title
-	gap        = 12
-	panelWidth = (width - 3*gap) / 2
-	plotLeft   = 58 // where a panel's plot begins, after the axis
-	plotTop    = 36 // beneath the panel's title
-	plotWidth  = panelWidth - plotLeft - 16
-	plotHeight = 140
-	legendTop  = plotTop + plotHeight + 24
-	legendLine = 18
-	letter     = 6.0 // the width of a letter of the legend, on the safe side
-	colors     = 9   // how many the style has
-)
-
-// mark is a line of the grid, or a word, at a place of the plot.
-type mark struct {
-	At   float64
-	Text string
-}
-
-// shape is a series: its line, and what is filled beneath it.
-type shape struct {
-	Color      int
-	Line, Area string
-}
-
-// entry is a line of the legend.
-type entry struct {
-	Color int
-	X, Y  float64
-	Text  string
-}
-
-// box is a panel with its place.
-type box struct {
-	X, Y, Height   float64
-	Title          string
-	Values, Times  []mark
-	Shapes         []shape
-	Legend         []entry
-	Flood, FloodW  float64
-	Outage, OutedW float64
-}
-
-// draw writes the panels as an SVG of two columns that needs nothing but itself.
+// draw writes the panels as an SVG of two columns.
 func draw(w io.Writer, panels []panel) error {
-	y := float64(top)
-	var boxes []box
-	for i := 0; i < len(panels); i += 2 {
-		pair := panels[i:min(i+2, len(panels))]
-		highest := 0.0
-		for j, p := range pair {
-			b := boxOf(p)
-			b.X, b.Y = float64(gap+j*(panelWidth+gap)), y
-			highest = max(highest, b.Height)
-			boxes = append(boxes, b)
-		}
-		for j := range pair {
-			boxes[i+j].Height = highest
-		}
-		y += highest + gap
+	p := chart.Picture{
+		Title:       "Caddy rate limits: the main panels, on a real Caddy and Redis",
+		Description: "Panels over time: " + strings.Join(drawn, ", ") + ". A flood is denied, mostly by the deny cache; then Redis is gone for some seconds, the breaker opens and the fallback decides.",
+		Width:       900, Height: 1120, Columns: 2,
+		Legend: chart.Legend{
+			{Name: clock(floodBegins) + "–" + clock(floodEnds) + " a flood of a few clients", Sample: band(floodBegins, floodEnds, 0, chart.Amber)},
+			{Name: clock(outageBegins) + "–" + clock(outageEnds) + " Redis is killed", Sample: band(outageBegins, outageEnds, 0, chart.Red)},
+		},
 	}
-	return page.Execute(w, map[string]any{
-		"Width": width, "Height": y, "PanelWidth": panelWidth,
-		"Left": plotLeft, "Top": plotTop, "PlotWidth": plotWidth, "PlotHeight": float64(plotHeight), "Bottom": plotTop + plotHeight,
-		"Boxes": boxes, "Flood": span(floodBegins, floodEnds), "Outage": span(outageBegins, outageEnds),
-	})
+	for _, panel := range panels {
+		p.Panels = append(p.Panels, panel.chart())
+	}
+	return p.Write(w)
 }
 
-func boxOf(p panel) box {
-	b := box{Title: p.Title, Flood: across(floodBegins), FloodW: across(floodEnds) - across(floodBegins), Outage: across(outageBegins), OutedW: across(outageEnds) - across(outageBegins)}
-	stacked := p.FieldConfig.Defaults.Custom.Stacking.Mode == "normal"
-	curves, highest := curvesOf(p, stacked)
-	scale := axisFor(p.FieldConfig.Defaults, highest)
-	for value := 0.0; value <= scale.most*1.0001; value += scale.step {
-		b.Values = append(b.Values, mark{scale.up(value), format(p.FieldConfig.Defaults, value)})
-	}
-	for at := time.Duration(0); at < length; at += 20 * time.Second {
-		b.Times = append(b.Times, mark{across(at), clock(at)})
-	}
-	for i, c := range curves {
-		s := shape{Color: i % colors, Line: c.path(scale, p.FieldConfig.Defaults.Custom.Interpolation == "stepAfter")}
-		if stacked {
-			s.Area = c.area(scale)
-		}
-		b.Shapes = append(b.Shapes, s)
-	}
-	x, y := float64(gap), float64(legendTop)+legendLine
+// chart draws the panel's lines, each from zero, or in a stack from the line below.
+func (p panel) chart() *chart.Panel {
+	field, result := p.FieldConfig.Defaults, chart.NewPanel(p.Title)
+	result.Add(&plotter.Grid{Horizontal: chart.Hairline})
+	var shapes []plot.Plotter
+	stack := map[float64]float64{} // its height at each time
 	for i, l := range p.lines {
-		room := 20 + letter*float64(len(l.name)) + 14
-		if x > gap && x+room > panelWidth {
-			x, y = gap, y+legendLine
+		paint := chart.Series[i%len(chart.Series)]
+		result.Legend = append(result.Legend, chart.Entry{Name: l.name, Sample: chart.Line(paint)})
+		for _, run := range l.runs() {
+			if field.Custom.Stacking.Mode == "normal" {
+				shapes = append(shapes, chart.Area(paint, 0.28, lift(run, stack)...))
+			}
+			curve := chart.Line(paint, run...)
+			if field.Custom.Interpolation == "stepAfter" {
+				curve.StepStyle = plotter.PostStep
+			}
+			shapes = append(shapes, curve)
 		}
-		b.Legend = append(b.Legend, entry{i % colors, x, y, l.name})
-		x += room
 	}
-	b.Height = y + gap
-	return b
+	slices.Reverse(shapes) // a line that adds nothing to a stack lies below the one that it would hide
+	result.Add(shapes...)
+	values := axis{field}.ticks(result.Y.Max)
+	most := values[len(values)-1].Value
+	result.X.Min, result.X.Max, result.X.Tick.Marker = 0, length.Seconds(), times()
+	result.Y.Min, result.Y.Max, result.Y.Tick.Marker = 0, most, values
+	result.Add(band(floodBegins, floodEnds, most, chart.Amber), band(outageBegins, outageEnds, most, chart.Red))
+	return result
 }
 
-// across is how far from the plot's left side a time is.
-func across(at time.Duration) float64 { return plotWidth * at.Seconds() / length.Seconds() }
+// runs are the parts of the line between which readings are missing.
+func (l line) runs() (runs []plotter.XYs) {
+	begin := 0
+	for i := range l.points {
+		if end := i + 1; end == len(l.points) || l.points[end].X-l.points[i].X > 1.5 {
+			runs = append(runs, l.points[begin:end])
+			begin = end
+		}
+	}
+	return runs
+}
 
-// up is how far from the plot's upper side a value is.
-func (a axis) up(value float64) float64 { return plotHeight * (1 - min(value, a.most)/a.most) }
+// lift puts points onto a stack. It returns the outline of what they add to it.
+func lift(points plotter.XYs, stack map[float64]float64) (outline plotter.XYs) {
+	for i, p := range points {
+		outline = append(outline, plotter.XY{X: p.X, Y: stack[p.X]})
+		stack[p.X] += p.Y
+		points[i].Y = stack[p.X]
+	}
+	slices.Reverse(outline)
+	return append(outline, points...)
+}
+
+// band covers a plot from one time to another, up to its highest value.
+func band(from, to time.Duration, most float64, paint color.NRGBA) *plotter.Polygon {
+	left, right := from.Seconds(), to.Seconds()
+	return chart.Area(paint, 0.12, plotter.XYs{{X: left}, {X: left, Y: most}, {X: right, Y: most}, {X: right}}...)
+}
+
+// times returns a mark for every 20 seconds of the play.
+func times() (marks plot.ConstantTicks) {
+	for at := time.Duration(0); at < length; at += 20 * time.Second {
+		marks = append(marks, plot.Tick{Value: at.Seconds(), Label: clock(at)})
+	}
+	return marks
+}
 
 func clock(at time.Duration) string {
 	return fmt.Sprintf("%d:%02d", int(at.Minutes()), int(at.Seconds())%60)
 }
-
-func span(from, to time.Duration) string { return clock(from) + "–" + clock(to) }
-
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"html": template.HTMLEscapeString,
-	"px":   func(value float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") },
-	"add":  func(a, b float64) float64 { return a + b },
-}).Parse(pageText))
