@@ -5,8 +5,8 @@ read_globals = {
   -- Go joins the fragments into one script, so the top-level locals of clock.lua and prelude.lua
   -- reach the later fragments, while luacheck sees each file alone and takes them for globals.
   "now_us", "grace",
-  "call", "pack", "unpack_state", "floor", "max", "min", "cd", "ttl",
-  "MAX_CHARGE", "indebted", "foreign", "stored_numbers",
+  "call", "pack", "unpack_state", "floor", "max", "min", "ceil_div", "ttl",
+  "MAX_CHARGE", "add_debt", "foreign", "stored_numbers",
 }
 -- Every algorithm adds itself to this table.
 globals = {"kernels"}

@@ -120,25 +120,25 @@ func readQuestion(r *http.Request, question any) error {
 	return badInput("the body is not the JSON that is expected: %v", err)
 }
 
-// claimedNamed is the policy of a name.
-func (a *App) claimedNamed(name string) (claimedPolicy, error) {
-	claimed, found := a.claimed[name]
+// registeredNamed is the policy of a name.
+func (a *App) registeredNamed(name string) (registeredPolicy, error) {
+	claimed, found := a.registered[name]
 	if !found {
 		return claimed, unknownPolicyError{name}
 	}
 	return claimed, nil
 }
 
-// readShare reads which share a question is about. Without a key it is the whole policy.
-func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, err error) {
-	var question adminapi.ShareRequest
+// readQuota reads which share a question is about. Without a key it is the whole policy.
+func (a *App) readQuota(r *http.Request) (claimed registeredPolicy, key *string, err error) {
+	var question adminapi.QuotaRequest
 	if err := readQuestion(r, &question); err != nil {
 		return claimed, nil, err
 	}
 	if question.Policy == "" {
 		return claimed, nil, badInput("policy: name one")
 	}
-	if claimed, err = a.claimedNamed(question.Policy); err != nil || !question.Key.Given {
+	if claimed, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
 		return claimed, nil, err
 	}
 	parsed, err := adminapi.ParseKeyText(question.Key.Text)
@@ -149,8 +149,8 @@ func (a *App) readShare(r *http.Request) (claimed claimedPolicy, key *string, er
 }
 
 // hint helps who gives a client's whole address where the policy counts by its prefix.
-func (c *claimedPolicy) hint(key string) string {
-	if prefix := c.identity.shorten(key); prefix != key {
+func (r *registeredPolicy) hint(key string) string {
+	if prefix := r.identity.shorten(key); prefix != key {
 		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
 	}
 	return ""

@@ -14,7 +14,7 @@ import (
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
-	for _, claimed := range a.claimed {
+	for _, claimed := range a.registered {
 		s, id := claimed.policy.Settings(), claimed.identity
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
@@ -47,7 +47,7 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 	}
 	began := time.Now()
 	var policies []*limiter.Policy
-	for _, claimed := range a.claimed {
+	for _, claimed := range a.registered {
 		policies = append(policies, claimed.policy)
 	}
 	if err := a.remote.store.ProbeAll(r.Context(), policies); err != nil {
@@ -60,7 +60,7 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 
 // serveState tells how a share stands.
 func (a *App) serveState(r *http.Request) (any, bool, error) {
-	claimed, key, err := a.readShare(r)
+	claimed, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
@@ -69,9 +69,9 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
 	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
-	source, err := a.guard.Look(r.Context(), &check)
-	if err == nil || a.guard.Knows(claimed.policy, *key) {
-		report.Source, report.ShareReport = string(source), new(shareOf(check.Policy, check.Result))
+	source, err := a.guard.Peek(r.Context(), &check)
+	if err == nil || a.guard.HasLocalState(claimed.policy, *key) {
+		report.Source, report.QuotaReport = string(source), new(quotaReport(check.Policy, check.Result))
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {
 		err = cmp.Or(err, a.addStored(r, &report, claimed.policy, *key))
@@ -84,7 +84,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 
 // addStored adds the keys that stand behind a share in Redis.
 func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key string) error {
-	stored, err := a.remote.store.Stored(r.Context(), p, key)
+	stored, err := a.remote.store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
 		ttl := secondsOf(s.TTL)
 		if s.TTL < 0 {
@@ -97,12 +97,12 @@ func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limite
 
 // serveReset forgets a share, or all of a policy.
 func (a *App) serveReset(r *http.Request) (any, bool, error) {
-	claimed, key, err := a.readShare(r)
+	claimed, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
 	var report adminapi.ResetReport
-	var found limiter.Forgotten
+	var found limiter.ResetCount
 	if key != nil {
 		report.Hint = claimed.hint(*key)
 		found, err = a.guard.Reset(r.Context(), claimed.policy, *key)
@@ -137,13 +137,13 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		}
 		n = parsed
 	}
-	claimed := a.claimed
+	claimed := a.registered
 	if name := query.Get("policy"); query.Has("policy") {
-		one, err := a.claimedNamed(name)
+		one, err := a.registeredNamed(name)
 		if err != nil {
 			return nil, false, err
 		}
-		claimed = claimedPolicies{name: one}
+		claimed = registeredPolicies{name: one}
 	}
 	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
 	for name, policy := range claimed {

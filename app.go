@@ -55,13 +55,13 @@ type App struct {
 	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
 	LocalShare *float64 `json:"local_share,omitempty"`
 
-	ctx      caddy.Context
-	guard    *limiter.Guard
-	claimed  claimedPolicies
-	memory   *sharedMemory
-	remote   *sharedRedis
-	released bool // the stores
-	logger   *zap.Logger
+	ctx        caddy.Context
+	guard      *limiter.Failover
+	registered registeredPolicies
+	memory     *sharedMemory
+	remote     *sharedRedis
+	released   bool // the stores
+	logger     *zap.Logger
 
 	missingAddress *sync.Once // warns of requests without a client's address
 }
@@ -109,7 +109,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.missingAddress = ctx, ctx.Logger(), new(sync.Once)
-	a.claimed = claimedPolicies{}
+	a.registered = registeredPolicies{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -225,18 +225,18 @@ func (a *App) Cleanup() error {
 		errs = append(errs, a.remote.release())
 	}
 	if a.memory != nil {
-		a.memory.names.release(a.claimed)
+		a.memory.names.release(a.registered)
 		errs = append(errs, releaseMemory())
 	}
 	return errors.Join(errs...)
 }
 
 // policy returns the policy of that name in this configuration.
-func (a *App) policy(s limiter.Settings, id identity) (claimedPolicy, error) {
-	claimed, err := a.claimed.claim(s, id)
+func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
+	claimed, err := a.registered.register(s, id)
 	if err == nil && claimed.counters == nil {
 		claimed.counters = a.memory.names.use(s.Name)
-		a.claimed[s.Name] = claimed
+		a.registered[s.Name] = claimed
 	}
 	return claimed, err
 }

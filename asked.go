@@ -10,15 +10,15 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// asked is what the matchers of a configuration ask of requests, and a log or a question may not tell.
-type asked struct {
+// matcherInputs is what the matchers of a configuration ask of requests, and a log or a question may not tell.
+type matcherInputs struct {
 	hosts   []string // of which some have limits
 	anyHost bool     // there are limits for requests of any host
 	headers []string // whose values decide
 }
 
 // onlyHost is the one host that all limits are for, empty where there is no such.
-func (a *asked) onlyHost() string {
+func (a *matcherInputs) onlyHost() string {
 	if a.anyHost || len(a.hosts) != 1 || strings.ContainsAny(a.hosts[0], "*{") {
 		return ""
 	}
@@ -26,7 +26,7 @@ func (a *asked) onlyHost() string {
 }
 
 // addRoutes looks through routes. They may be inside of others that are for certain hosts.
-func (a *asked) addRoutes(routes []reducedRoute, forHosts bool) {
+func (a *matcherInputs) addRoutes(routes []reducedRoute, forHosts bool) {
 	for i := range routes {
 		route := &routes[i]
 		inside := a.addSets(route.matchers, hasLimiter(routes[i:i+1])) || forHosts
@@ -40,7 +40,7 @@ func (a *asked) addRoutes(routes []reducedRoute, forHosts bool) {
 	}
 }
 
-func (a *asked) addRules(rules []rule, forHosts bool) {
+func (a *matcherInputs) addRules(rules []rule, forHosts bool) {
 	for i := range rules {
 		if !a.addSets(rules[i].match, true) && !forHosts {
 			a.anyHost = true
@@ -50,7 +50,7 @@ func (a *asked) addRules(rules []rule, forHosts bool) {
 
 // addSets looks through matchers, of which those of limits name hosts. It tells whether all sets are for
 // certain hosts.
-func (a *asked) addSets(sets caddyhttp.MatcherSets, limited bool) (forHosts bool) {
+func (a *matcherInputs) addSets(sets caddyhttp.MatcherSets, limited bool) (forHosts bool) {
 	forHosts = len(sets) > 0
 	for _, set := range sets {
 		named := false
@@ -72,7 +72,7 @@ func (a *asked) addSets(sets caddyhttp.MatcherSets, limited bool) (forHosts bool
 var headerPlaceholder = regexp.MustCompile(`http\.request\.header\.([\w-]+)`)
 
 // addHeaders adds those whose values a matcher asks for.
-func (a *asked) addHeaders(matcher any) {
+func (a *matcherInputs) addHeaders(matcher any) {
 	switch m := matcher.(type) {
 	case *caddyhttp.MatchHeader:
 		for _, name := range slices.Sorted(maps.Keys(*m)) {
@@ -93,7 +93,7 @@ func (a *asked) addHeaders(matcher any) {
 	}
 }
 
-func (a *asked) addHeader(name string) {
+func (a *matcherInputs) addHeader(name string) {
 	a.headers = appendNew(a.headers, textproto.CanonicalMIMEHeaderKey(name))
 }
 

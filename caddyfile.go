@@ -62,7 +62,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if err := p.parse(); err != nil {
 		return nil, err
 	}
-	if err := p.claim(h.State); err != nil {
+	if err := p.register(h.State); err != nil {
 		return nil, err
 	}
 	return p.handler, nil
@@ -228,19 +228,19 @@ func (p *handlerParser) completed() *Handler {
 	return &whole
 }
 
-// claimedState is where the directives of one Caddyfile keep the policies that they have named.
-const claimedState = appName + ".policies"
+// registeredState is where the directives of one Caddyfile keep the policies that they have named.
+const registeredState = appName + ".policies"
 
-// claim refuses a name that has other settings elsewhere in the Caddyfile, while the line is known.
-func (p *handlerParser) claim(state map[string]any) error {
-	claimed, ok := state[claimedState].(claimedPolicies)
+// register refuses a name that has other settings elsewhere in the Caddyfile, while the line is known.
+func (p *handlerParser) register(state map[string]any) error {
+	claimed, ok := state[registeredState].(registeredPolicies)
 	if !ok {
-		claimed = claimedPolicies{}
-		state[claimedState] = claimed
+		claimed = registeredPolicies{}
+		state[registeredState] = claimed
 	}
 	whole := p.completed()
 	for i, policy := range whole.Policies {
-		if _, err := claimed.claim(policy.settings(), policy.identity(whole.prefixes())); err != nil {
+		if _, err := claimed.register(policy.settings(), policy.identity(whole.prefixes())); err != nil {
 			return p.policies[i].wrap(err)
 		}
 	}

@@ -14,31 +14,31 @@ import (
 // chargeResponseBytes is the value of charge that stands for the length of the response's body.
 const chargeResponseBytes = "response_bytes"
 
-// debt is what an allowed request will owe once its response tells how much that is. Whoever waits
+// deferredCharge is what an allowed request will owe once its response tells how much that is. Whoever waits
 // for the response, or breaks it off, pays; later requests do if there is not enough left.
-type debt struct {
+type deferredCharge struct {
 	check   limiter.Check
 	handler *Handler
 	rule    *rule
 	source  limiter.Source
 }
 
-// owe notes what the checks of an allowed request will owe.
-func (h *Handler) owe(p *passage, checks []limiter.Check, source limiter.Source) {
+// deferCharge notes what the checks of an allowed request will owe.
+func (h *Handler) deferCharge(p *responseWriter, checks []limiter.Check, source limiter.Source) {
 	if !h.charges {
 		return
 	}
 	for i := range checks {
 		rule := h.ruleOf(checks[i].Policy)
 		if rule.charge.from != "" && checks[i].Result.Passes() {
-			p.debts = append(p.debts, debt{check: checks[i], handler: h, rule: rule, source: source})
+			p.deferred = append(p.deferred, deferredCharge{check: checks[i], handler: h, rule: rule, source: source})
 		}
 	}
 }
 
-// pay charges what the request owes, unless a handler further in denied it: a denied request pays
+// applyCharges charges what the request owes, unless a handler further in denied it: a denied request pays
 // nowhere.
-func (p *passage) pay() {
+func (p *responseWriter) applyCharges() {
 	if p.decision.outcome == outcomeDenied || p.decision.outcome == outcomeFailedClosed {
 		return
 	}
@@ -47,8 +47,8 @@ func (p *passage) pay() {
 	if isHead(p.request) {
 		responseBytes = 0
 	}
-	for i := range p.debts {
-		debt := &p.debts[i]
+	for i := range p.deferred {
+		debt := &p.deferred[i]
 		debt.check.Weight = debt.amount(repl, responseBytes)
 		debt.handler.app.guard.Charge([]limiter.Check{debt.check}, debt.source)
 	}
@@ -62,7 +62,7 @@ func isHead(r *http.Request) bool {
 }
 
 // amount is how many units are owed. Nobody earns units by naming a number below zero.
-func (d *debt) amount(repl *caddy.Replacer, responseBytes int64) int64 {
+func (d *deferredCharge) amount(repl *caddy.Replacer, responseBytes int64) int64 {
 	if d.rule.charge.from == chargeResponseBytes {
 		return responseBytes
 	}
@@ -71,7 +71,7 @@ func (d *debt) amount(repl *caddy.Replacer, responseBytes int64) int64 {
 	case !ok:
 		return d.rule.charge.fallback
 	case n < 0 || n > limiter.MaxCharge:
-		d.handler.complain(d.rule, "charge", fmt.Errorf("{%s} is below 0 or above 2^52", d.rule.charge.from))
+		d.handler.warnInvalid(d.rule, "charge", fmt.Errorf("{%s} is below 0 or above 2^52", d.rule.charge.from))
 		return d.rule.charge.fallback
 	}
 	return n

@@ -14,8 +14,8 @@ import (
 func init() {
 	caddycmd.RegisterCommand(command.New(command.Host{
 		Redis: configuredRedis,
-		Rehearse: func(config []byte, policy string) (command.Rehearsal, error) {
-			r, err := newRehearsal(config, policy)
+		Simulate: func(config []byte, policy string) (command.Simulation, error) {
+			r, err := newSimulation(config, policy)
 			if err != nil {
 				return nil, err
 			}

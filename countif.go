@@ -15,13 +15,13 @@ import (
 // count that is made afterwards.
 type reservation struct {
 	check  limiter.Check
-	guard  *limiter.Guard
+	guard  *limiter.Failover
 	source limiter.Source
 	rule   *rule
 }
 
 // reserve notes the charges of a decision that depend on the response.
-func (h *Handler) reserve(p *passage, checks []limiter.Check, source limiter.Source) {
+func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
 		if checks[i].Reserve && checks[i].Result.Passes() {
 			p.reserved = append(p.reserved, reservation{check: checks[i], guard: h.app.guard, source: source, rule: h.ruleOf(checks[i].Policy)})
@@ -44,7 +44,7 @@ func (h *Handler) ruleOf(p *limiter.Policy) *rule {
 
 // settle decides, by the response that goes out, which reserved charges stay. All do where the
 // client has gone: it must not get them back by leaving.
-func (p *passage) settle(status int, header http.Header) {
+func (p *responseWriter) settle(status int, header http.Header) {
 	reserved := p.reserved
 	p.reserved = nil
 	if len(reserved) == 0 || p.request.Context().Err() != nil {
@@ -55,7 +55,7 @@ func (p *passage) settle(status int, header http.Header) {
 		if r.rule.countIf.Match(status, header) {
 			continue
 		}
-		r.guard.GiveBack([]limiter.Check{r.check}, r.source)
+		r.guard.Refund([]limiter.Check{r.check}, r.source)
 		if !r.rule.dryRun {
 			p.decision.restore(&r.check)
 		}
@@ -66,7 +66,7 @@ func (p *passage) settle(status int, header http.Header) {
 // settleUnanswered decides which reserved charges stay where the handlers end without a response.
 // What the client could bring about stays: leaving, or breaking what is behind the handlers. A refusal by
 // this module is no such break, whatever its status.
-func (p *passage) settleUnanswered(err error, header http.Header) {
+func (p *responseWriter) settleUnanswered(err error, header http.Header) {
 	if len(p.reserved) == 0 {
 		return
 	}

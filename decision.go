@@ -32,17 +32,17 @@ const (
 // decision is what all handlers that a request met have decided about it. It lives as long as the
 // request.
 type decision struct {
-	outcome outcome
-	source  limiter.Source
-	shares  []share           // that were decided, in the order that they were met in
-	binding *share            // the one of them that binds; nil: none was decided
-	shown   *share            // the one that binds of those that X-RateLimit headers may show
-	dryRun  []string          // the dry-run policies that would have denied
-	values  [3]string         // of the headers
-	serving bool              // a handler sees to the response and sets the headers
-	waited  bool              // Redis was waited for in vain, which is not done twice
-	space   [6]share          // where shares are, for as long as there is room
-	places  map[shareName]int // of shares beyond the first few
+	outcome  outcome
+	source   limiter.Source
+	statuses []quotaStatus     // that were decided, in the order that they were met in
+	binding  *quotaStatus      // the one of them that binds; nil: none was decided
+	shown    *quotaStatus      // the one that binds of those that X-RateLimit headers may show
+	dryRun   []string          // the dry-run policies that would have denied
+	values   [3]string         // of the headers
+	serving  bool              // a handler sees to the response and sets the headers
+	timedOut bool              // Redis was waited for in vain, which is not done twice
+	space    [6]quotaStatus    // where shares are, for as long as there is room
+	places   map[shareName]int // of shares beyond the first few
 }
 
 // decisionVar is the request variable that handlers of one request find the decision in.
@@ -71,12 +71,12 @@ func (d *decision) add(checks []limiter.Check, source limiter.Source, f formats)
 	if !limiter.Allowed(checks) {
 		d.outcome = outcomeDenied
 	}
-	if d.shares == nil {
-		d.shares = d.space[:0]
+	if d.statuses == nil {
+		d.statuses = d.space[:0]
 	}
 	now := time.Now()
 	for i := range checks {
-		d.learn(&checks[i], f, now)
+		d.record(&checks[i], f, now)
 	}
 	d.bind()
 }

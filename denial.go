@@ -14,19 +14,19 @@ import (
 // deny answers a denied request: by Caddy's error routes, or, where nobody has any, with what Caddy
 // would answer without them. Returning an error has Caddy describe the whole request for its error
 // log first, even if that is off: a quarter of a flood's throughput.
-func (h *Handler) deny(w http.ResponseWriter, p *passage, checks []limiter.Check) error {
+func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limiter.Check) error {
 	denier := &checks[limiter.Binding(checks)]
 	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
 		c.Write(h.describe(denier)...)
 	}
-	h.herald.denied(denier, p.decision.source, h.LogKeys)
+	h.events.denied(denier, p.decision.source, h.LogKeys)
 	h.refuse(w.Header(), denier.Result.RetryAfter)
 	p.settle(h.Status, w.Header())
 	p.decision.setHeaders(w.Header())
 	if h.ProblemDetails {
 		return quotaExceeded(h.Status, violated(checks)).write(w)
 	}
-	if h.unheard && !hasErrorRoutes(p.request) {
+	if h.onlyServerHandlesErrors && !hasErrorRoutes(p.request) {
 		w.WriteHeader(h.Status)
 		return nil
 	}
@@ -76,10 +76,10 @@ func hasErrorRoutes(r *http.Request) bool {
 	return !ok || server == nil || len(server.NamedRoutes) > 0 || (server.Errors != nil && len(server.Errors.Routes) > 0)
 }
 
-// onlyServerHears tells whether an error that the module returns reaches nobody before the server:
+// onlyServerHandlesErrors tells whether an error that the module returns reaches nobody before the server:
 // around it there are only subroutes without error routes of their own. Who invokes it as a named
 // route it cannot tell.
-func onlyServerHears(ctx caddy.Context) bool {
+func onlyServerHandlesErrors(ctx caddy.Context) bool {
 	served := false
 	for _, module := range ctx.Modules() {
 		switch module := module.(type) {

@@ -35,10 +35,10 @@ func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Chec
 		return nil
 	}
 	d := &dryRun{refusing: refusing, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
-	waited := joined.waited // before the enforced checks, which are decided meanwhile
+	waited := joined.timedOut // before the enforced checks, which are decided meanwhile
 	for i := range checks {
 		d.running.Go(func() {
-			source, err := h.ask(r, checks[i:i+1:i+1], limiter.FailLocal, waited)
+			source, err := h.decideOrFallback(r, checks[i:i+1:i+1], limiter.FailLocal, waited)
 			if err == nil {
 				d.sources[i] = source // where the client has left there is nothing to tell
 			}
@@ -48,7 +48,7 @@ func (h *Handler) start(joined *decision, r *http.Request, checks []limiter.Chec
 }
 
 // end waits for the checks, counts them and notes those that would have denied.
-func (h *Handler) end(d *dryRun, p *passage) {
+func (h *Handler) end(d *dryRun, p *responseWriter) {
 	if d == nil {
 		return
 	}
@@ -57,8 +57,8 @@ func (h *Handler) end(d *dryRun, p *passage) {
 	for i := range d.refusing {
 		h.noteRefusal(joined, &d.refusing[i])
 	}
-	if slices.Contains(d.sources, limiter.SourceFallback) && h.waitedSince(d.began) {
-		joined.waited = true
+	if slices.Contains(d.sources, limiter.SourceFallback) && h.timedOutSince(d.began) {
+		joined.timedOut = true
 	}
 	for i := range d.checks {
 		check := &d.checks[i]
@@ -74,7 +74,7 @@ func (h *Handler) end(d *dryRun, p *passage) {
 			}
 		}
 		h.reserve(p, d.checks[i:i+1], d.sources[i])
-		h.owe(p, d.checks[i:i+1], d.sources[i])
+		h.deferCharge(p, d.checks[i:i+1], d.sources[i])
 		h.count(d.checks[i:i+1], would, d.sources[i])
 	}
 	if joined.outcome == "" {

@@ -42,7 +42,7 @@ func (v *variants) of(limit, burst int64) (*limiter.Policy, error) {
 	if p != nil {
 		return p, nil
 	}
-	p, err := v.base.With(limit, burst)
+	p, err := v.base.WithLimit(limit, burst)
 	if err != nil {
 		return nil, err
 	}
@@ -78,21 +78,21 @@ func (h *Handler) numbers(rule *rule, repl *caddy.Replacer) (*limiter.Policy, in
 	}
 	policy, err := d.variants.of(limit, burst)
 	if err != nil {
-		policy = h.possible(rule, limit, burst)
+		policy = h.closestValid(rule, limit, burst)
 	}
 	return policy, weight
 }
 
-// possible is the policy with one of a limit and a burst that are not possible together: a bad value of
+// closestValid is the policy with one of a limit and a burst that are not possible together: a bad value of
 // one takes nothing from the other.
-func (h *Handler) possible(rule *rule, limit, burst int64) *limiter.Policy {
+func (h *Handler) closestValid(rule *rule, limit, burst int64) *limiter.Policy {
 	settings := rule.policy.Settings()
 	policy, err := rule.dynamic.variants.of(limit, settings.Burst)
 	if err == nil {
-		h.complain(rule, "burst", errImpossible)
+		h.warnInvalid(rule, "burst", errImpossible)
 		return policy
 	}
-	h.complain(rule, "limit", errImpossible)
+	h.warnInvalid(rule, "limit", errImpossible)
 	if policy, err = rule.dynamic.variants.of(settings.Limit, burst); err == nil {
 		return policy
 	}
@@ -106,7 +106,7 @@ var errImpossible = errors.New("the number is not possible with the policy's win
 func (h *Handler) quota(rule *rule, option, name string, repl *caddy.Replacer) (int64, bool) {
 	n, ok := h.number(rule, option, name, repl)
 	if ok && n < 1 {
-		h.complain(rule, option, fmt.Errorf("{%s} is below 1", name))
+		h.warnInvalid(rule, option, fmt.Errorf("{%s} is below 1", name))
 		return 0, false
 	}
 	return n, ok
@@ -124,7 +124,7 @@ func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) 
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		h.complain(rule, option, fmt.Errorf("{%s} is no whole number", name))
+		h.warnInvalid(rule, option, fmt.Errorf("{%s} is no whole number", name))
 		return 0, false
 	}
 	return n, true
@@ -133,9 +133,9 @@ func (h *Handler) number(rule *rule, option, name string, repl *caddy.Replacer) 
 // complaints lets one log line about values pass a minute.
 var complaints monotonic.Gate
 
-// complain counts a value that cannot be used, and logs one a minute. What clients send stays out
+// warnInvalid counts a value that cannot be used, and logs one a minute. What clients send stays out
 // of the log.
-func (h *Handler) complain(rule *rule, option string, err error) {
+func (h *Handler) warnInvalid(rule *rule, option string, err error) {
 	rule.counters.countInvalid(option)
 	if !complaints.Pass(time.Now(), time.Minute) {
 		return

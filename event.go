@@ -21,15 +21,15 @@ const eventDenied = appName + ".denied"
 // denials come miss some; no request waits for them.
 const maxEmitting = 32
 
-// herald emits the events of a handler.
-type herald struct {
+// eventEmitter emits the events of a handler.
+type eventEmitter struct {
 	events   *caddyevents.App
 	ctx      caddy.Context
 	emitting chan struct{}
 }
 
-// newHerald returns the herald of a handler.
-func newHerald(ctx caddy.Context) (*herald, error) {
+// newEventEmitter returns the herald of a handler.
+func newEventEmitter(ctx caddy.Context) (*eventEmitter, error) {
 	module, err := ctx.App("events")
 	if err != nil {
 		return nil, fmt.Errorf("getting the events app: %w", err)
@@ -38,12 +38,12 @@ func newHerald(ctx caddy.Context) (*herald, error) {
 	if !ok {
 		return nil, fmt.Errorf("the events app is a %T", module)
 	}
-	return &herald{events: events, ctx: ctx, emitting: make(chan struct{}, maxEmitting)}, nil
+	return &eventEmitter{events: events, ctx: ctx, emitting: make(chan struct{}, maxEmitting)}, nil
 }
 
 // denied tells of a denial, unless its key was told of within the second.
-func (h *herald) denied(c *limiter.Check, source limiter.Source, withKey bool) {
-	if !h.events.ShouldEmit(eventDenied) || !lastEvents.due(c, time.Now()) {
+func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey bool) {
+	if !e.events.ShouldEmit(eventDenied) || !lastEvents.due(c, time.Now()) {
 		return
 	}
 	data := map[string]any{
@@ -54,13 +54,13 @@ func (h *herald) denied(c *limiter.Check, source limiter.Source, withKey bool) {
 		data["key"] = c.Key
 	}
 	select {
-	case h.emitting <- struct{}{}:
+	case e.emitting <- struct{}{}:
 	default:
 		return
 	}
 	go func() {
-		defer func() { <-h.emitting }()
-		h.events.Emit(h.ctx, eventDenied, data)
+		defer func() { <-e.emitting }()
+		e.events.Emit(e.ctx, eventDenied, data)
 	}()
 }
 

@@ -91,7 +91,7 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 			t.Fatalf("got %v", response)
 		}
 	}
-	if got := len(h.herald.emitting); got != maxEmitting {
+	if got := len(h.events.emitting); got != maxEmitting {
 		t.Errorf("%d events are on their way, want %d", got, maxEmitting)
 	}
 	for range maxEmitting {
@@ -123,7 +123,7 @@ func BenchmarkEvent(b *testing.B) {
 	b.Run("nobody_listens", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			h.herald.denied(&check, limiter.SourceMemory, false)
+			h.events.denied(&check, limiter.SourceMemory, false)
 		}
 	})
 }

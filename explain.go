@@ -35,16 +35,16 @@ func explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	}
 	server := servers[name]
 	e := &explanation{report: &adminapi.ExplainReport{Server: name, Decision: explainedNone, Policies: []adminapi.ExplainedPolicy{}}}
-	walk := &walk{request: prepare(r, server, clientIP), meet: e.meet}
-	if _, err := walk.run(newCourse(server.Routes, server.NamedRoutes).routes); err != nil {
+	walk := &routeTracer{request: prepare(r, server, clientIP), onLimiter: e.onLimiter}
+	if _, err := walk.run(newRoutePlan(server.Routes, server.NamedRoutes).routes); err != nil {
 		return nil, badInput("the request cannot be matched: %v", err)
 	}
-	e.report.Skipped = walk.leftOut
+	e.report.Skipped = walk.skipped
 	return e.report, nil
 }
 
-// meet adds what a handler would decide, and tells whether the request would go on.
-func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error) {
+// onLimiter adds what a handler would decide, and tells whether the request would go on.
+func (e *explanation) onLimiter(h *Handler, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if h.isExempt(r) {
 		e.report.Decision = string(outcomeExempt)
@@ -55,7 +55,7 @@ func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error)
 	if err != nil && !rejected {
 		return false, err
 	}
-	looks := e.look(r.Context(), h, checks, dry)
+	looks := e.peek(r.Context(), h, checks, dry)
 	for i := range h.rules {
 		e.report.Policies = append(e.report.Policies, h.explainRule(&h.rules[i], r, repl, looks))
 	}
@@ -73,7 +73,7 @@ func (e *explanation) meet(h *Handler, r *http.Request) (goesOn bool, err error)
 
 // settle notes what a handler would have charged and why Redis could not be asked, and tells whether
 // the request would go on.
-func (e *explanation) settle(looks []look) (goesOn bool) {
+func (e *explanation) settle(looks []peek) (goesOn bool) {
 	goesOn = true
 	for i := range looks {
 		l := &looks[i]
@@ -91,7 +91,7 @@ func (e *explanation) settle(looks []look) (goesOn bool) {
 }
 
 // explainRule tells what one rule would decide, by the look that it is part of.
-func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, looks []look) adminapi.ExplainedPolicy {
+func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer, looks []peek) adminapi.ExplainedPolicy {
 	explained := adminapi.ExplainedPolicy{Policy: rule.policy.Name(), DryRun: rule.dryRun}
 	key, met, err := h.keyOf(rule, r, repl)
 	switch {
@@ -101,7 +101,7 @@ func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer,
 	case met == ruleNotMatched:
 		explained.Decision = explainedNotMatched
 		return explained
-	case met == ruleLeftOut:
+	case met == ruleSkipped:
 		explained.Decision = explainedSkipped
 		return explained
 	}
@@ -113,7 +113,7 @@ func (h *Handler) explainRule(rule *rule, r *http.Request, repl *caddy.Replacer,
 		}
 		explained.Decision, explained.Weight = string(l.decision()), l.check.Weight
 		if !l.undecided() {
-			explained.Source, explained.ShareReport = string(l.source), shareOf(l.check.Policy, l.check.Result)
+			explained.Source, explained.QuotaReport = string(l.source), quotaReport(l.check.Policy, l.check.Result)
 		}
 	}
 	return explained
@@ -124,9 +124,9 @@ func unavailableText(err error) string {
 	return strings.TrimPrefix(err.Error(), limiter.ErrUndecided.Error()+": ")
 }
 
-// shareOf is what a look has found.
-func shareOf(p *limiter.Policy, found limiter.Result) adminapi.ShareReport {
-	report := adminapi.ShareReport{
+// quotaReport is what a look has found.
+func quotaReport(p *limiter.Policy, found limiter.Result) adminapi.QuotaReport {
+	report := adminapi.QuotaReport{
 		Limit: p.Capacity(), Remaining: found.Remaining,
 		RetryAfter: secondsOf(found.RetryAfter), ResetAfter: secondsOf(found.ResetAfter),
 	}

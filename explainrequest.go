@@ -44,7 +44,7 @@ func newExplained(ctx context.Context, e *adminapi.ExplainRequest) (*http.Reques
 	r.RequestURI = target.RequestURI()
 	r.RemoteAddr = net.JoinHostPort(client.String(), "0")
 	if target.Scheme == "https" {
-		r.TLS = pretendedTLS(target.Hostname())
+		r.TLS = syntheticTLS(target.Hostname())
 	}
 	return r, nil
 }
@@ -52,7 +52,7 @@ func newExplained(ctx context.Context, e *adminapi.ExplainRequest) (*http.Reques
 // prepare makes a request what Caddy's servers make of it, for a client whose address is known.
 func prepare(r *http.Request, server *caddyhttp.Server, clientIP string) *http.Request {
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, localAddress(server, r.URL)))
-	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), new(nowhereWriter), server)
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), new(discardWriter), server)
 	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, clientIP)
 	return r
 }
@@ -84,7 +84,7 @@ func localAddress(server *caddyhttp.Server, target *url.URL) net.Addr {
 	return local
 }
 
-// pretendedTLS is what matchers see of a request by https.
-func pretendedTLS(host string) *tls.ConnectionState {
+// syntheticTLS is what matchers see of a request by https.
+func syntheticTLS(host string) *tls.ConnectionState {
 	return &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: host}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// serverOf finds the server that takes a request. Where the URL is a mere path it is the only one that
+// nodeOf finds the server that takes a request. Where the URL is a mere path it is the only one that
 // has limits, and the request gets the host of the only site there that has.
 func serverOf(servers map[string]*caddyhttp.Server, r *http.Request) (string, error) {
 	if r.URL.Host != "" {
@@ -22,7 +22,7 @@ func serverOf(servers map[string]*caddyhttp.Server, r *http.Request) (string, er
 	}
 	var limited []string
 	for name, server := range servers {
-		if hasLimiter(newCourse(server.Routes, server.NamedRoutes).routes) {
+		if hasLimiter(newRoutePlan(server.Routes, server.NamedRoutes).routes) {
 			limited = append(limited, name)
 		}
 	}
@@ -111,8 +111,8 @@ func nameHost(r *http.Request, server *caddyhttp.Server) error {
 	if r.Host != "" {
 		return nil
 	}
-	var a asked
-	a.addRoutes(newCourse(server.Routes, server.NamedRoutes).routes, false)
+	var a matcherInputs
+	a.addRoutes(newRoutePlan(server.Routes, server.NamedRoutes).routes, false)
 	switch host := a.onlyHost(); {
 	case host != "":
 		r.Host = host

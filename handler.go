@@ -27,12 +27,12 @@ const statusClientGone = 499
 // handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	p := &passage{request: r}
+	p := &responseWriter{request: r}
 	if h.isExempt(r) {
-		d := p.join(repl)
+		d := p.decisionFor(repl)
 		d.outcome, d.source = outcomeExempt, ""
 		d.log(r)
-		return p.serve(w, next)
+		return p.next(w, next)
 	}
 	checks, dry, refusing, err := h.checks(p.checks[:0], r, repl)
 	if err != nil {
@@ -45,17 +45,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		p.retained = h.app.guard
 		defer p.release()
 	}
-	d := p.join(repl)
+	d := p.decisionFor(repl)
 	dryRun := h.start(d, r, dry, refusing)
 	if len(checks) == 0 {
 		h.end(dryRun, p)
 		d.log(r)
-		return p.serve(w, next)
+		return p.next(w, next)
 	}
 	source, err := h.decide(d, r, checks)
 	h.end(dryRun, p)
 	if err != nil {
-		return h.undecided(w, p, next, checks, err)
+		return h.onStoreError(w, p, next, checks, err)
 	}
 	d.add(checks, source, h.formats)
 	h.count(checks, d.outcome, source)
@@ -64,40 +64,40 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return h.deny(w, p, checks)
 	}
 	h.reserve(p, checks, source)
-	h.owe(p, checks, source)
+	h.deferCharge(p, checks, source)
 	if err := h.wait(r, checks); err != nil {
 		p.settleUnanswered(err, w.Header())
 		d.setHeaders(w.Header())
 		return fail(w, r, err)
 	}
-	return p.serve(w, next)
+	return p.next(w, next)
 }
 
 // decide has the checks that are enforced decided.
 func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
 	start := time.Now()
-	source, err := h.ask(r, checks, h.FailMode, d.waited)
+	source, err := h.decideOrFallback(r, checks, h.FailMode, d.timedOut)
 	switch {
 	case source == limiter.SourceMemory:
 		memorySeconds.Observe(time.Since(start).Seconds())
 	case err != nil || source == limiter.SourceFallback:
-		d.waited = d.waited || h.waitedSince(start)
+		d.timedOut = d.timedOut || h.timedOutSince(start)
 	}
 	return source, err
 }
 
-// ask asks who decides. A request that has waited for Redis in vain does not wait again, so that the
+// decideOrFallback asks who decides. A request that has waited for Redis in vain does not wait again, so that the
 // waits of several handlers do not add up.
-func (h *Handler) ask(r *http.Request, checks []limiter.Check, mode limiter.FailMode, waited bool) (limiter.Source, error) {
+func (h *Handler) decideOrFallback(r *http.Request, checks []limiter.Check, mode limiter.FailMode, waited bool) (limiter.Source, error) {
 	if waited {
-		return h.app.guard.Without(r.Context(), checks, mode, limiter.ErrWaited)
+		return h.app.guard.Fallback(r.Context(), checks, mode, limiter.ErrAlreadyTimedOut)
 	}
 	return h.app.guard.Decide(r.Context(), checks, mode)
 }
 
-// waitedSince tells whether who got no answer since then has waited for one, and was not told at once
+// timedOutSince tells whether who got no answer since then has waited for one, and was not told at once
 // that there would be none.
-func (h *Handler) waitedSince(start time.Time) bool {
+func (h *Handler) timedOutSince(start time.Time) bool {
 	return time.Since(start) >= time.Duration(h.app.Timeout)/2
 }
 
@@ -137,7 +137,7 @@ func (h *Handler) checks(checks []limiter.Check, r *http.Request, repl *caddy.Re
 
 // checkOf is what a request takes by one rule. The error says that the request is refused, or would be
 // if the rule were no dry run.
-func (h *Handler) checkOf(rule *rule, r *http.Request, repl *caddy.Replacer) (check limiter.Check, met encounter, err error) {
+func (h *Handler) checkOf(rule *rule, r *http.Request, repl *caddy.Replacer) (check limiter.Check, met ruleStatus, err error) {
 	key, met, err := h.keyOf(rule, r, repl)
 	if err != nil || met != ruleCounts {
 		return check, met, err
@@ -146,17 +146,17 @@ func (h *Handler) checkOf(rule *rule, r *http.Request, repl *caddy.Replacer) (ch
 	return limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.countIf != nil}, met, nil
 }
 
-// encounter is what a rule has to do with a request.
-type encounter int
+// ruleStatus is what a rule has to do with a request.
+type ruleStatus int
 
 const (
-	ruleCounts     encounter = iota
-	ruleNotMatched           // the request is none of those that the policy counts
-	ruleLeftOut              // the key is empty, and on_empty_key is skip
+	ruleCounts     ruleStatus = iota
+	ruleNotMatched            // the request is none of those that the policy counts
+	ruleSkipped               // the key is empty, and on_empty_key is skip
 )
 
 // keyOf is whose share a rule takes from for a request. The error is that of checkOf.
-func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key string, met encounter, err error) {
+func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key string, met ruleStatus, err error) {
 	applies, err := rule.applies(r)
 	switch {
 	case err != nil:
@@ -173,9 +173,9 @@ func (h *Handler) keyOf(rule *rule, r *http.Request, repl *caddy.Replacer) (key 
 	}
 	switch h.OnEmptyKey {
 	case emptyKeySkip:
-		return "", ruleLeftOut, nil
+		return "", ruleSkipped, nil
 	case emptyKeyReject:
-		return "", ruleLeftOut, refused(http.StatusBadRequest, errEmptyKey)
+		return "", ruleSkipped, refused(http.StatusBadRequest, errEmptyKey)
 	}
 	return rule.key.ofAddress(r), ruleCounts, nil
 }
@@ -221,8 +221,8 @@ func (h *Handler) count(checks []limiter.Check, o outcome, s limiter.Source) {
 	}
 }
 
-// undecided does what the fail mode says with a request that nobody decided.
-func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Handler, checks []limiter.Check, err error) error {
+// onStoreError does what the fail mode says with a request that nobody decided.
+func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next caddyhttp.Handler, checks []limiter.Check, err error) error {
 	r, d := p.request, p.decision
 	if !errors.Is(err, limiter.ErrUndecided) {
 		status := statusClientGone
@@ -237,7 +237,7 @@ func (h *Handler) undecided(w http.ResponseWriter, p *passage, next caddyhttp.Ha
 		d.fail(outcomeFailedOpen)
 		h.count(checks, d.outcome, d.source)
 		d.log(r)
-		return p.serve(w, next)
+		return p.next(w, next)
 	}
 	d.fail(outcomeFailedClosed)
 	h.count(checks, d.outcome, d.source)

@@ -19,7 +19,7 @@ const (
 )
 
 // setIETF shows policies' quotas and, where they are known, shares as structured fields (RFC 9651).
-func setIETF(header http.Header, items []*share) {
+func setIETF(header http.Header, items []*quotaStatus) {
 	policies, shares := make([]string, 0, len(items)), make([]string, 0, len(items))
 	for _, s := range items {
 		policies = append(policies, s.Policy.Text(quotaText))

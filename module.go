@@ -82,13 +82,13 @@ type Handler struct {
 	rules  []rule
 	places map[string]int // of the first rule by each policy's ID, where they are more than few
 	logger *zap.Logger
-	herald *herald
+	events *eventEmitter
 
-	exempt  []netip.Prefix
-	formats formats
-	charges bool // one of the rules does, after the response
-	settles bool // one of the rules refunds or charges after its decision
-	unheard bool // between this handler and the server nobody handles errors
+	exempt                  []netip.Prefix
+	formats                 formats
+	charges                 bool // one of the rules does, after the response
+	settles                 bool // one of the rules refunds or charges after its decision
+	onlyServerHandlesErrors bool // between this handler and the server nobody handles errors
 }
 
 const (
@@ -114,7 +114,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision makes the rules that requests are decided by.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	h.unheard = onlyServerHears(ctx)
+	h.onlyServerHandlesErrors = onlyServerHandlesErrors(ctx)
 	h.setDefaults()
 	if err := h.check(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.FailMode == "" {
 		h.FailMode = app.FailMode
 	}
-	if h.herald, err = newHerald(ctx); err != nil {
+	if h.events, err = newEventEmitter(ctx); err != nil {
 		return err
 	}
 	return h.load(ctx)
@@ -191,7 +191,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule, err error) {
 		return r, err
 	}
 	if p.CountIf != nil {
-		err = claimed.policy.GiveBack()
+		err = claimed.policy.AllowRefunds()
 	}
 	return r, err
 }

@@ -127,7 +127,7 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 		return err
 	}
 	if p.CountIf != nil {
-		if err := policy.GiveBack(); err != nil {
+		if err := policy.AllowRefunds(); err != nil {
 			return err
 		}
 		if err := checkCountIf(p.CountIf); err != nil {
@@ -170,7 +170,7 @@ func (p *Policy) settings() limiter.Settings {
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
 		MaxDelay: (*time.Duration)(p.MaxDelay),
-		Varies:   p.LimitFrom != "" || p.BurstFrom != "",
+		Dynamic:  p.LimitFrom != "" || p.BurstFrom != "",
 	}
 }
 
@@ -204,27 +204,27 @@ func (p *Policy) identity(prefixes prefixes) identity {
 	return identity{prefixes, p.LimitFrom, p.BurstFrom}
 }
 
-// claimedPolicies holds the policies of one configuration by name.
-type claimedPolicies map[string]claimedPolicy
+// registeredPolicies holds the policies of one configuration by name.
+type registeredPolicies map[string]registeredPolicy
 
-type claimedPolicy struct {
+type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
 	counters *decisionCounters
 	variants *variants
 }
 
-// claim returns the one policy of that name. Claiming a name with other settings is an error that
+// register returns the one policy of that name. Claiming a name with other settings is an error that
 // shows both.
-func (c claimedPolicies) claim(s limiter.Settings, id identity) (claimedPolicy, error) {
-	known, found := c[s.Name]
+func (r registeredPolicies) register(s limiter.Settings, id identity) (registeredPolicy, error) {
+	known, found := r[s.Name]
 	if !found {
 		policy, err := limiter.NewPolicy(s)
 		if err != nil {
 			return known, fmt.Errorf("policy %q: %w", s.Name, err)
 		}
-		known = claimedPolicy{policy: policy, identity: id, variants: &variants{base: policy}}
-		c[s.Name] = known
+		known = registeredPolicy{policy: policy, identity: id, variants: &variants{base: policy}}
+		r[s.Name] = known
 	}
 	if !known.policy.Settings().Equal(s) || known.identity != id {
 		return known, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",

@@ -42,7 +42,7 @@ func (n *policyNames) use(policy string) *decisionCounters {
 }
 
 // release ends the use of names by a configuration.
-func (n *policyNames) release(policies claimedPolicies) {
+func (n *policyNames) release(policies registeredPolicies) {
 	n.mu.Lock()
 	for _, p := range policies {
 		if p.counters != nil {

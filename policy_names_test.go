@@ -68,7 +68,7 @@ func TestPolicyNames_with_counts(t *testing.T) {
 	now, living := time.Now(), map[string]bool{}
 	names := newPolicyNames(func() map[string]bool { return living }, func() time.Time { return now })
 	defer names.end()
-	claimed := func() claimedPolicies { return claimedPolicies{"p": {counters: names.use("p")}} }
+	claimed := func() registeredPolicies { return registeredPolicies{"p": {counters: names.use("p")}} }
 	first := claimed()
 	living["p"] = true
 	first["p"].counters.top.denied("k")

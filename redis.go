@@ -68,7 +68,7 @@ func (a *App) resolve() (redisOptions, error) {
 	}
 	options := redisOptions{
 		Client:  client,
-		Naming:  limiter.Naming{Prefix: *a.KeyPrefix, Secret: secret},
+		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
 		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare,
 	}
 	if a.Redis.TLS != nil {

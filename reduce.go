@@ -11,11 +11,11 @@ import (
 	caddymetrics "github.com/caddyserver/caddy/v2/modules/metrics"
 )
 
-// course is a server's routes, reduced to what decides about rate limits: matchers, subroutes, the
+// routePlan is a server's routes, reduced to what decides about rate limits: matchers, subroutes, the
 // handlers that change what later ones see (vars, map, rewrite, headers), those that end a request, and
 // this module's. Everything else is left out. Nothing that a course runs writes to a client, an
 // upstream, a file or a log.
-type course struct {
+type routePlan struct {
 	routes []reducedRoute
 	named  map[string]*caddyhttp.Route // that invoke may run
 }
@@ -34,14 +34,14 @@ type step struct {
 	inside  []reducedRoute              // of a subroute
 	changes caddyhttp.MiddlewareHandler // and then calls the next handler, or ends the request
 	ends    bool                        // the request
-	leftOut string                      // the name of a handler that only a real request can pass
+	skipped string                      // the name of a handler that only a real request can pass
 }
 
-// changing are the handlers that are run because what follows depends on them.
-var changing = []string{"vars", "map", "rewrite", "headers"}
+// mutatingHandlers are the handlers that are run because what follows depends on them.
+var mutatingHandlers = []string{"vars", "map", "rewrite", "headers"}
 
-// passing are the handlers that let every request on as it is, whatever they do besides.
-var passing = []string{
+// passThroughHandlers are the handlers that let every request on as it is, whatever they do besides.
+var passThroughHandlers = []string{
 	"copy_response", "copy_response_headers", "encode", "intercept", "log_append", "push", "request_body",
 	"templates", "tracing",
 }
@@ -52,20 +52,20 @@ const handlerSpace = "http.handlers."
 // earlyHints is the status of a response that does not end a request.
 const earlyHints = "103"
 
-// newCourse reduces routes that are provisioned. The named routes are those that invoke may run.
-func newCourse(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route) *course {
-	c := &course{named: named}
+// newRoutePlan reduces routes that are provisioned. The named routes are those that invoke may run.
+func newRoutePlan(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route) *routePlan {
+	c := &routePlan{named: named}
 	c.routes = c.reduce(routes, nil)
 	return c
 }
 
 // reduce reduces routes, inside of named ones that are being reduced already.
-func (c *course) reduce(routes caddyhttp.RouteList, inside []string) (reduced []reducedRoute) {
+func (r *routePlan) reduce(routes caddyhttp.RouteList, inside []string) (reduced []reducedRoute) {
 	for i := range routes {
 		route := &routes[i]
 		kept := reducedRoute{group: route.Group, terminal: route.Terminal, matchers: route.MatcherSets}
 		for _, handler := range route.Handlers {
-			if s, ok := c.step(handler, inside); ok {
+			if s, ok := r.step(handler, inside); ok {
 				kept.steps = append(kept.steps, s)
 			}
 		}
@@ -75,18 +75,18 @@ func (c *course) reduce(routes caddyhttp.RouteList, inside []string) (reduced []
 }
 
 // step reduces one handler. It is false for one that has nothing to do with rate limits.
-func (c *course) step(handler caddyhttp.MiddlewareHandler, inside []string) (step, bool) {
+func (r *routePlan) step(handler caddyhttp.MiddlewareHandler, inside []string) (step, bool) {
 	switch handler := handler.(type) {
 	case *Handler:
 		return step{limiter: handler}, true
 	case *caddyhttp.Subroute:
-		return step{inside: c.reduce(handler.Routes, inside)}, true
+		return step{inside: r.reduce(handler.Routes, inside)}, true
 	case *caddyhttp.Invoke:
-		route := c.named[handler.Name]
+		route := r.named[handler.Name]
 		if route == nil || slices.Contains(inside, handler.Name) {
 			return step{ends: true}, true // Caddy answers with an error, or would not end
 		}
-		return step{inside: c.reduce(caddyhttp.RouteList{*route}, append(inside, handler.Name))}, true
+		return step{inside: r.reduce(caddyhttp.RouteList{*route}, append(inside, handler.Name))}, true
 	case *caddyhttp.StaticResponse:
 		return step{ends: true}, handler.StatusCode != earlyHints
 	}
@@ -96,14 +96,14 @@ func (c *course) step(handler caddyhttp.MiddlewareHandler, inside []string) (ste
 	}
 	short := strings.TrimPrefix(name, handlerSpace)
 	switch {
-	case slices.Contains(changing, short):
+	case slices.Contains(mutatingHandlers, short):
 		return step{changes: handler}, true
-	case slices.Contains(passing, short):
+	case slices.Contains(passThroughHandlers, short):
 		return step{}, false
 	case alwaysAnswers(handler):
 		return step{ends: true}, true
 	}
-	return step{leftOut: name}, true
+	return step{skipped: name}, true
 }
 
 // alwaysAnswers tells whether a handler answers every request itself, if only with an error.

@@ -35,13 +35,13 @@ type reducedServer struct {
 	repeatable bool // see [stage]
 }
 
-// memories are what remembers a request as it was at first, or for those after it.
-var memories = []string{"request.orig_", "request.uuid", "regexp", "file"}
+// statefulMarkers are what remembers a request as it was at first, or for those after it.
+var statefulMarkers = []string{"request.orig_", "request.uuid", "regexp", "file"}
 
 // remembers tells whether something that is left of a server does.
 func (s *reducedServer) remembers() (bool, error) {
 	text, err := json.Marshal(s)
-	return slices.ContainsFunc(memories, func(word string) bool { return bytes.Contains(text, []byte(word)) }), err
+	return slices.ContainsFunc(statefulMarkers, func(word string) bool { return bytes.Contains(text, []byte(word)) }), err
 }
 
 // names are those of the servers in order; those with TLS first, as most of the traffic is theirs.
@@ -52,7 +52,7 @@ func (c *reducedConfig) names() []string {
 }
 
 // keptHandlers are the handlers that a rehearsal sets up; see [course] for what it does with them.
-var keptHandlers = append([]string{appName, "subroute", "invoke", "static_response", "error"}, changing...)
+var keptHandlers = append([]string{appName, "subroute", "invoke", "static_response", "error"}, mutatingHandlers...)
 
 // wholeConfig is what is read of a configuration.
 type wholeConfig struct {
@@ -162,7 +162,7 @@ func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, errors.New("a handler has no name")
 	}
 	switch {
-	case slices.Contains(passing, known.Handler):
+	case slices.Contains(passThroughHandlers, known.Handler):
 		return nil, nil
 	case !slices.Contains(keptHandlers, known.Handler):
 		r.skipped = append(r.skipped, handlerSpace+known.Handler)
@@ -170,7 +170,7 @@ func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"handler":"error"}`), nil
 		}
 		return nil, nil
-	case slices.Contains(changing, known.Handler):
+	case slices.Contains(mutatingHandlers, known.Handler):
 		r.changes = true
 		return raw, nil
 	case known.Handler != "subroute":

@@ -21,12 +21,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
-// rehearsal is a configuration that decides requests of the past: its routes, reduced to what decides
+// simulation is a configuration that decides requests of the past: its routes, reduced to what decides
 // before anything of them is set up, with an in-process store on a clock that follows the log. It
 // touches no Redis, no network, no certificate, no log and no file of a site.
-type rehearsal struct {
-	stages   []*stage            // the servers that have limits
-	ports    map[string][]*stage // all servers, by the ports that they listen at
+type simulation struct {
+	limited  []*simServer            // the servers that have limits
+	ports    map[string][]*simServer // all servers, by the ports that they listen at
 	schemes  schemePorts
 	policies []replay.PolicyResult // those that decide
 	rules    []*rule               // of each the first
@@ -35,39 +35,39 @@ type rehearsal struct {
 	skipped  []string
 	log      accesslog.Options
 	only     string // the one policy that decides; empty: all
-	guard    *limiter.Guard
+	guard    *limiter.Failover
 	now      int64
 	end      func()
 	tried    *keyTemplate // the key that limits are suggested for, where it is not the policy's own
 
 	host      string // of requests whose log does not tell it
 	hostNamed bool   // by somebody, not found out
-	asked     asked
-	gaps      gaps
+	inputs    matcherInputs
+	missing   missingData
 
 	// Of the request that is played; memory that is used again.
 	entry   *accesslog.Entry
-	walk    walk
+	walk    routeTracer
 	verdict replay.Verdict
 	taken   []taken // what depends on the response
 	refused int     // the status that a policy refuses the request with; 0: none does
 }
 
-// newRehearsal sets a configuration up. Where a policy is named it alone decides.
-func newRehearsal(config []byte, only string) (*rehearsal, error) {
+// newSimulation sets a configuration up. Where a policy is named it alone decides.
+func newSimulation(config []byte, only string) (*simulation, error) {
 	reduced, skipped, err := reduceConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	ctx, end, err := rehearsalContext(reduced.app)
+	ctx, end, err := simulationContext(reduced.app)
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{
-		ports: map[string][]*stage{}, schemes: reduced.schemes, indices: map[string]int{},
+	r := &simulation{
+		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{},
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
-	r.walk.meet = r.meet
+	r.walk.onLimiter = r.onLimiter
 	if err := r.setUp(ctx, reduced); err != nil {
 		end()
 		return nil, err
@@ -75,8 +75,8 @@ func newRehearsal(config []byte, only string) (*rehearsal, error) {
 	return r, nil
 }
 
-// rehearsalContext is a configuration that has nothing but the app.
-func rehearsalContext(app json.RawMessage) (caddy.Context, context.CancelFunc, error) {
+// simulationContext is a configuration that has nothing but the app.
+func simulationContext(app json.RawMessage) (caddy.Context, context.CancelFunc, error) {
 	quiet := &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
 	config := &caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}, Logging: quiet}
 	base, err := caddy.ProvisionContext(config)
@@ -91,7 +91,7 @@ func rehearsalContext(app json.RawMessage) (caddy.Context, context.CancelFunc, e
 }
 
 // setUp makes the stages and has the app decide on the rehearsal's clock.
-func (r *rehearsal) setUp(ctx caddy.Context, reduced *reducedConfig) error {
+func (r *simulation) setUp(ctx caddy.Context, reduced *reducedConfig) error {
 	module, err := ctx.App(appName)
 	if err != nil {
 		return err
@@ -102,23 +102,23 @@ func (r *rehearsal) setUp(ctx caddy.Context, reduced *reducedConfig) error {
 	}
 	memory := limiter.NewMemory(func() int64 { return r.now })
 	memory.Limit(math.MaxInt64, nil)
-	r.guard = limiter.NewGuard(nil, memory, limiter.GuardOptions{})
+	r.guard = limiter.NewFailover(nil, memory, limiter.FailoverOptions{})
 	app.guard = r.guard
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
-		ctx.FileSystems().Register(name, noFiles{&r.gaps})
+		ctx.FileSystems().Register(name, noFiles{&r.missing})
 	}
-	if err := r.addStages(ctx, reduced); err != nil {
+	if err := r.addServers(ctx, reduced); err != nil {
 		return err
 	}
-	r.host = r.asked.onlyHost()
+	r.host = r.inputs.onlyHost()
 	return nil
 }
 
-// addStages sets the servers up.
-func (r *rehearsal) addStages(ctx caddy.Context, reduced *reducedConfig) error {
+// addServers sets the servers up.
+func (r *simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error {
 	limited := false
 	for _, name := range reduced.names() {
-		s, err := newStage(ctx, reduced.servers[name], reduced.schemes)
+		s, err := newSimServer(ctx, reduced.servers[name], reduced.schemes)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", name, err)
 		}
@@ -128,21 +128,21 @@ func (r *rehearsal) addStages(ctx caddy.Context, reduced *reducedConfig) error {
 		limited = limited || hasLimiter(s.routes)
 		r.addPolicies(s.routes)
 		if hasLimiter(s.routes) {
-			r.stages = append(r.stages, s)
-			r.asked.addRoutes(s.routes, false)
+			r.limited = append(r.limited, s)
+			r.inputs.addRoutes(s.routes, false)
 		}
 	}
 	switch {
 	case !limited:
 		return errors.New("the configuration has no redis_ratelimit in any site")
-	case len(r.stages) == 0:
+	case len(r.limited) == 0:
 		return fmt.Errorf("the configuration has no policy %q", r.only)
 	}
 	return nil
 }
 
 // addPolicies lists the policies of routes that decide, and takes the others out.
-func (r *rehearsal) addPolicies(routes []reducedRoute) {
+func (r *simulation) addPolicies(routes []reducedRoute) {
 	for i := range routes {
 		routes[i].steps = slices.DeleteFunc(routes[i].steps, func(s step) bool {
 			r.addPolicies(s.inside)
@@ -152,7 +152,7 @@ func (r *rehearsal) addPolicies(routes []reducedRoute) {
 }
 
 // addHandler is false for a handler without a policy that decides.
-func (r *rehearsal) addHandler(h *Handler) bool {
+func (r *simulation) addHandler(h *Handler) bool {
 	h.logger = zap.NewNop()
 	if r.only != "" {
 		h.rules = slices.DeleteFunc(h.rules, func(rule rule) bool { return rule.policy.Name() != r.only })
@@ -165,7 +165,7 @@ func (r *rehearsal) addHandler(h *Handler) bool {
 }
 
 // addPolicy lists a policy, and what it asks a log for.
-func (r *rehearsal) addPolicy(p *Policy, rule *rule) {
+func (r *simulation) addPolicy(p *Policy, rule *rule) {
 	r.headers = append(r.headers, rule.key.headers()...)
 	r.log.Responses = r.log.Responses || rule.asksResponse()
 	s := rule.policy.Settings()
@@ -183,7 +183,7 @@ func (r *rehearsal) addPolicy(p *Policy, rule *rule) {
 		result.MaxDelay = time.Duration(*p.MaxDelay)
 	}
 	r.policies = append(r.policies, result)
-	r.gaps.redactedKeys = append(r.gaps.redactedKeys, 0)
+	r.missing.redactedKeys = append(r.missing.redactedKeys, 0)
 }
 
 // headers are those of the request that a key is made of; user_id stands for the user.
@@ -200,38 +200,38 @@ func (t *keyTemplate) headers() (names []string) {
 }
 
 // Policy implements [command.Rehearsal].
-func (r *rehearsal) Policy(index int) *limiter.Policy { return r.rules[index].policy }
+func (r *simulation) Policy(index int) *limiter.Policy { return r.rules[index].policy }
 
 // Close implements [command.Rehearsal].
-func (r *rehearsal) Close() { r.end() }
+func (r *simulation) Close() { r.end() }
 
-// TryKey implements [command.Rehearsal].
-func (r *rehearsal) TryKey(text string) error {
+// SuggestKey implements [command.Rehearsal].
+func (r *simulation) SuggestKey(text string) error {
 	segment := caddyfile.Segment{{Text: text}}
 	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
 	key, err := parseKey(segment[0].Text, r.rules[0].key.prefixes)
 	if err != nil {
 		return err
 	}
-	r.tried, r.gaps.triedKey = &key, text
+	r.tried, r.missing.triedKey = &key, text
 	r.headers = append(r.headers, key.headers()...)
 	return nil
 }
 
 // SetHost implements [command.Rehearsal].
-func (r *rehearsal) SetHost(name string) { r.host, r.hostNamed = name, true }
+func (r *simulation) SetHost(name string) { r.host, r.hostNamed = name, true }
 
 // LogOptions implements [command.Rehearsal].
-func (r *rehearsal) LogOptions() accesslog.Options { return r.log }
+func (r *simulation) LogOptions() accesslog.Options { return r.log }
 
 // Policies implements [replay.Engine].
-func (r *rehearsal) Policies() []replay.PolicyResult { return slices.Clone(r.policies) }
+func (r *simulation) Policies() []replay.PolicyResult { return slices.Clone(r.policies) }
 
 // Skipped implements [replay.Engine].
-func (r *rehearsal) Skipped() []string { return r.skipped }
+func (r *simulation) Skipped() []string { return r.skipped }
 
 // KeyHeaders implements [replay.Engine].
-func (r *rehearsal) KeyHeaders() []string { return r.headers }
+func (r *simulation) KeyHeaders() []string { return r.headers }
 
 // Interface guards
-var _ command.Rehearsal = (*rehearsal)(nil)
+var _ command.Simulation = (*simulation)(nil)

@@ -61,15 +61,15 @@ func adapt(t testing.TB, caddyfile string) []byte {
 }
 
 // rehearse sets a Caddyfile up to be played.
-func rehearse(t testing.TB, caddyfile string) *rehearsal {
+func rehearse(t testing.TB, caddyfile string) *simulation {
 	t.Helper()
 	return rehearseOnly(t, caddyfile, "")
 }
 
 // rehearseOnly has one policy alone decide.
-func rehearseOnly(t testing.TB, caddyfile, policy string) *rehearsal {
+func rehearseOnly(t testing.TB, caddyfile, policy string) *simulation {
 	t.Helper()
-	r, err := newRehearsal(adapt(t, caddyfile), policy)
+	r, err := newSimulation(adapt(t, caddyfile), policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +95,8 @@ func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.
 	return result
 }
 
-// visit is a request of the log as the test reads it by itself.
-type visit struct {
+// loggedVisit is a request of the log as the test reads it by itself.
+type loggedVisit struct {
 	client string
 	at     int64 // seconds
 }
@@ -104,7 +104,7 @@ type visit struct {
 var commonLog = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^\]]+)\] ".*" \d+ \S+$`)
 
 // visits reads the log, whose lines are in order.
-func visits(t *testing.T) (list []visit) {
+func visits(t *testing.T) (list []loggedVisit) {
 	t.Helper()
 	lines := bufio.NewScanner(openNASA(t))
 	for lines.Scan() {
@@ -116,15 +116,15 @@ func visits(t *testing.T) (list []visit) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, visit{found[1], at.Unix()})
+		list = append(list, loggedVisit{found[1], at.Unix()})
 	}
 	return list
 }
 
 // byLog decides with a sliding window log, written for obviousness: all that was admitted is kept.
-func byLog(limit int, window int64) func(v visit) bool {
+func byLog(limit int, window int64) func(v loggedVisit) bool {
 	admitted := map[string][]int64{}
-	return func(v visit) bool {
+	return func(v loggedVisit) bool {
 		used := 0
 		for _, at := range admitted[v.client] {
 			if at > v.at-window {
@@ -140,13 +140,13 @@ func byLog(limit int, window int64) func(v visit) bool {
 }
 
 // byCounter decides with a sliding window counter, in fractions.
-func byCounter(limit, window int64) func(v visit) bool {
+func byCounter(limit, window int64) func(v loggedVisit) bool {
 	type place struct {
 		client string
 		window int64
 	}
 	counts := map[place]int64{}
-	return func(v visit) bool {
+	return func(v loggedVisit) bool {
 		here, elapsed := place{v.client, v.at / window}, v.at%window
 		before := counts[place{v.client, here.window - 1}]
 		if counts[here]+before*(window-elapsed)/window >= limit { // the share of the window before, rounded down
@@ -162,7 +162,7 @@ func byCounter(limit, window int64) func(v visit) bool {
 func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 	list := visits(t)
 	for _, limit := range []int{3, 10, 15} {
-		for algorithm, passes := range map[string]func(visit) bool{
+		for algorithm, passes := range map[string]func(loggedVisit) bool{
 			"sliding_window_log":     byLog(limit, 60),
 			"sliding_window_counter": byCounter(int64(limit), 60),
 		} {

@@ -16,8 +16,8 @@ import (
 // redactedText is what Caddy writes in its logs in place of what may be a secret.
 const redactedText = "REDACTED"
 
-// gaps counts requests of which the log does not tell what the configuration asks for.
-type gaps struct {
+// missingData counts requests of which the log does not tell what the configuration asks for.
+type missingData struct {
 	hostless, unmet  int64 // those without a host, and of them those that met no policy
 	unanswered       int64 // those without headers of the response
 	redactedKeys     []int64
@@ -31,23 +31,23 @@ type gaps struct {
 }
 
 // see counts a request that was played.
-func (g *gaps) see(e *accesslog.Entry, v *replay.Verdict, a *asked) {
+func (m *missingData) see(e *accesslog.Entry, v *replay.Verdict, a *matcherInputs) {
 	if e.Host == "" {
-		g.hostless++
+		m.hostless++
 		if v.Outcome == replay.Unlimited {
-			g.unmet++
+			m.unmet++
 		}
 	}
-	if g.responseAsked && !g.responseKnown {
-		g.unanswered++
+	if m.responseAsked && !m.responseKnown {
+		m.unanswered++
 	}
-	g.responseAsked = false
+	m.responseAsked = false
 	for i, name := range a.headers {
-		if i == len(g.redactedMatchers) {
-			g.redactedMatchers = append(g.redactedMatchers, 0)
+		if i == len(m.redactedMatchers) {
+			m.redactedMatchers = append(m.redactedMatchers, 0)
 		}
 		if slices.Contains(e.Header[name], redactedText) {
-			g.redactedMatchers[i]++
+			m.redactedMatchers[i]++
 		}
 	}
 }
@@ -68,8 +68,8 @@ func (t *keyTemplate) isRedacted(r *http.Request, repl *caddy.Replacer) bool {
 }
 
 // Warnings implements [replay.Engine].
-func (r *rehearsal) Warnings() (sentences []string) {
-	g := &r.gaps
+func (r *simulation) Warnings() (sentences []string) {
+	g := &r.missing
 	warn := func(requests int64, format string, values ...any) {
 		if requests > 0 {
 			sentences = append(sentences, fmt.Sprintf(format+": %d", append(values, requests)...))
@@ -79,8 +79,8 @@ func (r *rehearsal) Warnings() (sentences []string) {
 	case r.hostNamed:
 	case r.host != "":
 		warn(g.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", shown(r.host))
-	case len(r.asked.hosts) > 0:
-		warn(g.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", shown(r.asked.hosts[0]))
+	case len(r.inputs.hosts) > 0:
+		warn(g.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", shown(r.inputs.hosts[0]))
 	}
 	for i, requests := range g.redactedKeys {
 		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", r.policies[i].Name, shown(r.policies[i].Key))
@@ -88,7 +88,7 @@ func (r *rehearsal) Warnings() (sentences []string) {
 	warn(g.triedRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", shown(g.triedKey))
 	warn(g.triedEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", shown(g.triedKey))
 	for i, requests := range g.redactedMatchers {
-		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(r.asked.headers[i]))
+		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(r.inputs.headers[i]))
 	}
 	warn(g.unanswered, "requests without headers of the response in the log, although count_if or charge asks for them")
 	if g.files {
@@ -101,7 +101,7 @@ func (r *rehearsal) Warnings() (sentences []string) {
 func shown(text string) string { return accesslog.Printable(text, 80) }
 
 // noFiles is what matchers see of the files of a site: none, as they need not be on this machine.
-type noFiles struct{ gaps *gaps }
+type noFiles struct{ gaps *missingData }
 
 // Open implements [fs.FS].
 func (f noFiles) Open(name string) (fs.File, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
-// stage is one server of the configuration.
-type stage struct {
+// simServer is one server of the configuration.
+type simServer struct {
 	server *caddyhttp.Server
 	routes []reducedRoute
 	tls    bool // at a port that is for nothing else
@@ -24,8 +24,8 @@ type stage struct {
 	prepared   *http.Request
 }
 
-// newStage provisions a server's reduced routes.
-func newStage(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*stage, error) {
+// newSimServer provisions a server's reduced routes.
+func newSimServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*simServer, error) {
 	server := &caddyhttp.Server{Listen: raw.Listen, NamedRoutes: raw.NamedRoutes, Routes: raw.Routes}
 	if err := server.Routes.Provision(ctx); err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func newStage(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*stag
 			return nil, err
 		}
 	}
-	return &stage{
-		server: server, routes: newCourse(server.Routes, server.NamedRoutes).routes,
+	return &simServer{
+		server: server, routes: newRoutePlan(server.Routes, server.NamedRoutes).routes,
 		tls: len(raw.TLS) > 0 || listensAt(server, schemes.https), repeatable: raw.repeatable,
 	}, nil
 }
@@ -67,11 +67,11 @@ func splitHost(text string) (name, port string) {
 	return text[:at], text[at+1:]
 }
 
-// stagesOf are the servers of which one may have got a request. The port that its host names decides;
+// serversOf are the servers of which one may have got a request. The port that its host names decides;
 // without one that of its scheme does. Logs that tell neither, or ports that no server has because
 // something in front of Caddy translates them, leave all servers with limits, of which the first counts
 // where the request meets a policy.
-func (r *rehearsal) stagesOf(e *accesslog.Entry, host string) []*stage {
+func (r *simulation) serversOf(e *accesslog.Entry, host string) []*simServer {
 	_, port := splitHost(host)
 	switch {
 	case port != "":
@@ -83,11 +83,11 @@ func (r *rehearsal) stagesOf(e *accesslog.Entry, host string) []*stage {
 	if known := r.ports[port]; len(known) > 0 {
 		return known
 	}
-	return r.stages
+	return r.limited
 }
 
 // request makes the request of an entry; nil where no server would understand it.
-func (s *stage) request(e *accesslog.Entry, host string) *http.Request {
+func (s *simServer) request(e *accesslog.Entry, host string) *http.Request {
 	target, err := url.ParseRequestURI(e.URI)
 	if err != nil || e.Method == "" {
 		return nil
@@ -104,7 +104,7 @@ func (s *stage) request(e *accesslog.Entry, host string) *http.Request {
 }
 
 // fill makes a prepared request that of an entry.
-func (s *stage) fill(r *http.Request, target *url.URL, e *accesslog.Entry, host string) {
+func (s *simServer) fill(r *http.Request, target *url.URL, e *accesslog.Entry, host string) {
 	r.Method, r.URL, r.RequestURI, r.Host = e.Method, target, e.URI, host
 	r.Header, r.Proto, r.RemoteAddr = e.Header, e.Proto, hostPort(e.Remote, e.Client)
 	if r.Header == nil {
@@ -117,7 +117,7 @@ func (s *stage) fill(r *http.Request, target *url.URL, e *accesslog.Entry, host 
 	r.TLS = nil
 	if s.tls || e.TLS {
 		name, _ := splitHost(host)
-		r.TLS = pretendedTLS(name)
+		r.TLS = syntheticTLS(name)
 	}
 	ctx := r.Context()
 	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {

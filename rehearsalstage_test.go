@@ -19,7 +19,7 @@ func visitOf(host string) *accesslog.Entry {
 }
 
 // met are the names of the policies that a request meets.
-func met(r *rehearsal, e *accesslog.Entry) string {
+func met(r *simulation, e *accesslog.Entry) string {
 	var names []string
 	for _, d := range r.Play(e).Decisions {
 		names = append(names, r.policies[d.Policy].Name)
@@ -28,7 +28,7 @@ func met(r *rehearsal, e *accesslog.Entry) string {
 }
 
 // warns tells whether one of the warnings has all words.
-func warns(r *rehearsal, words ...string) bool {
+func warns(r *simulation, words ...string) bool {
 	return slices.ContainsFunc(r.Warnings(), func(sentence string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(sentence, word) })
 	})
@@ -143,7 +143,7 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := bytes.Replace(adapt(t, ":8080 {\n\troot * "+folder+"\n\t"+way+"\n}\n"), []byte(`"apps":{`), []byte(`"apps":{"caddy.filesystems":{"filesystems":[{"name":"other","file_system":{"backend":"none"}}]},`), 1)
-			r, err := newRehearsal(config, "")
+			r, err := newSimulation(config, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestReplay_warns_of_redacted_values(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := rehearseOnly(t, ":8080 {\n"+test.site+"}\n", test.only)
 			if test.tried != "" {
-				if err := r.TryKey(test.tried); err != nil {
+				if err := r.SuggestKey(test.tried); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -14,20 +14,20 @@ import (
 
 // Play implements [replay.Engine]. Where several servers may have got the request it goes through the
 // first where it meets a policy.
-func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
+func (r *simulation) Play(e *accesslog.Entry) *replay.Verdict {
 	r.now, r.entry = e.Time, e
 	v, host := &r.verdict, e.Host
 	if host == "" {
 		host = r.host
 	}
-	for _, s := range r.stagesOf(e, host) {
+	for _, s := range r.serversOf(e, host) {
 		v.Outcome, v.Decisions = replay.Unlimited, v.Decisions[:0]
 		request := s.request(e, host)
 		if request == nil {
 			v.Outcome = replay.Unplayable
 			return v
 		}
-		r.walk = walk{request: request, meet: r.walk.meet, groups: r.walk.groups[:0]}
+		r.walk = routeTracer{request: request, onLimiter: r.walk.onLimiter, groups: r.walk.groups[:0]}
 		r.taken, r.refused = r.taken[:0], 0
 		_, err := r.walk.run(s.routes)
 		r.settle()
@@ -38,26 +38,26 @@ func (r *rehearsal) Play(e *accesslog.Entry) *replay.Verdict {
 			break
 		}
 	}
-	r.gaps.see(e, v, &r.asked)
+	r.missing.see(e, v, &r.inputs)
 	return v
 }
 
-// meeting is a request at a handler.
-type meeting struct {
+// visit is a request at a handler.
+type visit struct {
 	handler *Handler
 	request *http.Request
 	repl    *caddy.Replacer
 }
 
-// meet has a handler decide a request, as it would have with the response that the log tells of.
-func (r *rehearsal) meet(h *Handler, request *http.Request) (goesOn bool, err error) {
+// onLimiter has a handler decide a request, as it would have with the response that the log tells of.
+func (r *simulation) onLimiter(h *Handler, request *http.Request) (goesOn bool, err error) {
 	v := &r.verdict
 	if h.isExempt(request) {
 		v.Outcome = replay.Exempt
 		return true, nil
 	}
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	m := &meeting{handler: h, request: request, repl: repl}
+	m := &visit{handler: h, request: request, repl: repl}
 	var space [2]limiter.Check
 	before := v.Outcome
 	checks, dry, err := r.checks(m, space[:0])
@@ -85,11 +85,11 @@ func (r *rehearsal) meet(h *Handler, request *http.Request) (goesOn bool, err er
 
 // checks lists what the request takes from whom, as [Handler.checks] does, and notes the policies that it
 // is left out of.
-func (r *rehearsal) checks(m *meeting, checks []limiter.Check) (enforced, dry []limiter.Check, err error) {
+func (r *simulation) checks(m *visit, checks []limiter.Check) (enforced, dry []limiter.Check, err error) {
 	for i := range m.handler.rules {
 		rule := &m.handler.rules[i]
 		check, met, err := m.handler.checkOf(rule, m.request, m.repl)
-		if met == ruleLeftOut {
+		if met == ruleSkipped {
 			r.note(rule.policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: rule.dryRun})
 		}
 		if rule.dryRun && (err != nil || met == ruleCounts) && r.verdict.Outcome == replay.Unlimited {
@@ -109,7 +109,7 @@ func (r *rehearsal) checks(m *meeting, checks []limiter.Check) (enforced, dry []
 }
 
 // decide has the store decide checks and tells whether the request passes.
-func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes bool) {
+func (r *simulation) decide(m *visit, checks []limiter.Check, dry bool) (passes bool) {
 	_, _ = r.guard.Decide(m.request.Context(), checks, limiter.FailLocal) // the in-process store never fails
 	passes = limiter.Allowed(checks)
 	for i := range checks {
@@ -118,14 +118,14 @@ func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes
 		header := r.responseHeader(rule)
 		d := replay.Decision{
 			Key: c.Key, Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
-			EmptyKey: strings.HasPrefix(c.Key, addressMark), DryRun: dry, TriedKey: r.triedKey(m),
+			EmptyKey: strings.HasPrefix(c.Key, addressMark), DryRun: dry, SuggestKey: r.triedKey(m),
 			Returned: r.returns(rule, c, header),
 		}
 		if rule.key.isRedacted(m.request, m.repl) {
-			r.gaps.redactedKeys[r.indices[c.Policy.Name()]]++
+			r.missing.redactedKeys[r.indices[c.Policy.Name()]]++
 		}
 		if passes && (c.Reserve || rule.charge.from != "") {
-			r.taken = append(r.taken, taken{meeting: *m, rule: rule, check: *c, header: header, returned: d.Returned})
+			r.taken = append(r.taken, taken{visit: *m, rule: rule, check: *c, header: header, returned: d.Returned})
 		}
 		r.note(c.Policy, d)
 	}
@@ -133,23 +133,23 @@ func (r *rehearsal) decide(m *meeting, checks []limiter.Check, dry bool) (passes
 }
 
 // triedKey is the request's key of those that limits are suggested for.
-func (r *rehearsal) triedKey(m *meeting) string {
+func (r *simulation) triedKey(m *visit) string {
 	if r.tried == nil {
 		return ""
 	}
 	if r.tried.isRedacted(m.request, m.repl) {
-		r.gaps.triedRedacted++
+		r.missing.triedRedacted++
 	}
 	key := r.tried.of(m.request, m.repl)
 	if key == "" {
-		r.gaps.triedEmpty++
+		r.missing.triedEmpty++
 		key = r.tried.ofAddress(m.request)
 	}
 	return key
 }
 
 // note adds what a policy decided.
-func (r *rehearsal) note(p *limiter.Policy, d replay.Decision) {
+func (r *simulation) note(p *limiter.Policy, d replay.Decision) {
 	d.Policy = r.indices[p.Name()]
 	r.verdict.Decisions = append(r.verdict.Decisions, d)
 }

@@ -114,13 +114,13 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 
 func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
 	r := rehearse(t, ":8080 {\n\tredis_ratelimit {client_ip} 3 1h {\n\t\tipv4_prefix 24\n\t\tipv6_prefix 48\n\t}\n}\n")
-	if err := r.TryKey("{client_ip}"); err != nil {
+	if err := r.SuggestKey("{client_ip}"); err != nil {
 		t.Fatal(err)
 	}
 	for client, want := range map[string]string{"2001:db8:0:7::1": "2001:db8::/48", "192.0.2.7": "192.0.2.0/24"} {
 		e := visitOf("h")
 		e.Client = client
-		if d := r.Play(e).Decisions[0]; d.TriedKey != want || d.Key != want {
+		if d := r.Play(e).Decisions[0]; d.SuggestKey != want || d.Key != want {
 			t.Errorf("%s: %+v, want %s", client, d, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
 func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
 	const site = ":8080 {\n\tredis_ratelimit {\n\t\tpolicy a {\n\t\t\tkey {header.Authorization}\n\t\t\tlimit 1\n\t\t\twindow 1h\n\t\t}\n\t\tpolicy b {\n\t\t\tkey {header.X-Key}\n\t\t\tlimit 300\n\t\t\twindow 1h\n\t\t}\n\t}\n}\n"
 	r := rehearseOnly(t, site, "b")
-	if err := r.TryKey("{header.Cookie}{http.auth.user.id}"); err != nil {
+	if err := r.SuggestKey("{header.Cookie}{http.auth.user.id}"); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "Cookie", "user_id"}) {

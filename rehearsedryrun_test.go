@@ -52,7 +52,7 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 					r.Play(e)
 				}
 				look := limiter.Check{Policy: r.rules[r.indices["p"]].policy, Key: "same"}
-				if _, err := r.guard.Look(t.Context(), &look); err != nil || 1000-look.Result.Remaining != want {
+				if _, err := r.guard.Peek(t.Context(), &look); err != nil || 1000-look.Result.Remaining != want {
 					t.Errorf("%d units are used, want %d; %v", 1000-look.Result.Remaining, want, err)
 				}
 			})

@@ -9,17 +9,17 @@ import (
 )
 
 // responseHeader is what the log tells of the response's header, nil where a rule does not ask for it.
-func (r *rehearsal) responseHeader(rule *rule) http.Header {
+func (r *simulation) responseHeader(rule *rule) http.Header {
 	if !rule.asksResponse() {
 		return nil
 	}
 	header := r.entry.ResponseHeader()
-	r.gaps.responseAsked, r.gaps.responseKnown = true, len(header) > 0
+	r.missing.responseAsked, r.missing.responseKnown = true, len(header) > 0
 	return header
 }
 
 // returns tells whether the response has the units of a check given back. Errors of the server count.
-func (r *rehearsal) returns(rule *rule, c *limiter.Check, header http.Header) bool {
+func (r *simulation) returns(rule *rule, c *limiter.Check, header http.Header) bool {
 	status := r.entry.Status
 	return c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
 		!rule.countIf.Match(status, header)
@@ -27,7 +27,7 @@ func (r *rehearsal) returns(rule *rule, c *limiter.Check, header http.Header) bo
 
 // taken is a check that passed, and that depends on the response.
 type taken struct {
-	meeting
+	visit
 	rule     *rule
 	check    limiter.Check
 	header   http.Header // of the response in the log
@@ -36,7 +36,7 @@ type taken struct {
 
 // settle gives units back and charges for the response, once it is known whether the request passes all
 // policies. If one refuses it, the refusal is the response, and nothing is charged for it.
-func (r *rehearsal) settle() {
+func (r *simulation) settle() {
 	for i := range r.taken {
 		t := &r.taken[i]
 		returned := t.returned
@@ -44,7 +44,7 @@ func (r *rehearsal) settle() {
 			returned = t.check.Reserve && !t.rule.countIf.Match(r.refused, http.Header{})
 		}
 		if returned {
-			r.guard.GiveBack([]limiter.Check{t.check}, limiter.SourceMemory)
+			r.guard.Refund([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 		if r.refused == 0 && t.rule.charge.from != "" {
 			r.charge(t)
@@ -53,7 +53,7 @@ func (r *rehearsal) settle() {
 }
 
 // charge charges a check that passed for its response.
-func (r *rehearsal) charge(t *taken) {
+func (r *simulation) charge(t *taken) {
 	if name, ok := t.rule.charge.header(); ok {
 		t.repl.Set(t.rule.charge.from, strings.Join(t.header[name], ","))
 	}
@@ -61,7 +61,7 @@ func (r *rehearsal) charge(t *taken) {
 	if r.entry.Method == http.MethodHead {
 		size = 0
 	}
-	owed := debt{check: t.check, handler: t.handler, rule: t.rule, source: limiter.SourceMemory}
+	owed := deferredCharge{check: t.check, handler: t.handler, rule: t.rule, source: limiter.SourceMemory}
 	owed.check.Weight = owed.amount(t.repl, size)
 	r.guard.Charge([]limiter.Check{owed.check}, limiter.SourceMemory)
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// share is what was last decided about a client's share of a policy.
-type share struct {
+// quotaStatus is what was last decided about a client's share of a policy.
+type quotaStatus struct {
 	*limiter.Check
 	formats formats       // that show it
 	decided time.Duration // when that was: since the Unix epoch by this node's clock
 }
 
 // resetAt is when the share is as good as new: Unix seconds by this node's clock, rounded up.
-func (s *share) resetAt() int64 { return ceilSeconds(s.decided + s.Result.ResetAfter) }
+func (q *quotaStatus) resetAt() int64 { return ceilSeconds(q.decided + q.Result.ResetAfter) }
 
-// giveBack puts units back that the share was charged: nothing is used, or, of a bucket, so much less
+// refund puts units back that the share was charged: nothing is used, or, of a bucket, so much less
 // has to be earned. When the window of other units ends is not changed by that.
-func (s *share) giveBack(units int64) {
-	capacity, result := s.Policy.Capacity(), &s.Result
+func (q *quotaStatus) refund(units int64) {
+	capacity, result := q.Policy.Capacity(), &q.Result
 	result.Remaining = min(capacity, result.Remaining+units)
 	switch {
 	case result.Remaining == capacity:
 		result.ResetAfter = 0
-	case s.Policy.IsBucket():
-		result.ResetAfter = max(0, result.ResetAfter-earning(s.Policy, units))
+	case q.Policy.IsBucket():
+		result.ResetAfter = max(0, result.ResetAfter-earning(q.Policy, units))
 	}
 }
 
@@ -41,13 +41,13 @@ func earning(p *limiter.Policy, units int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// learn takes over what a handler decided about a share. Once a handler shows it, it is shown as it
+// record takes over what a handler decided about a share. Once a handler shows it, it is shown as it
 // stands after those further in.
-func (d *decision) learn(check *limiter.Check, f formats, now time.Time) {
+func (d *decision) record(check *limiter.Check, f formats, now time.Time) {
 	s := d.find(check)
 	if s == nil {
-		d.shares = append(d.shares, share{Check: check})
-		s = &d.shares[len(d.shares)-1]
+		d.statuses = append(d.statuses, quotaStatus{Check: check})
+		s = &d.statuses[len(d.statuses)-1]
 	}
 	if check.Result.Remaining != limiter.Unknown {
 		s.Check, s.decided = check, time.Duration(now.UnixNano())
@@ -57,23 +57,23 @@ func (d *decision) learn(check *limiter.Check, f formats, now time.Time) {
 }
 
 // find returns the share that a check is about, nil where none was decided.
-func (d *decision) find(check *limiter.Check) *share {
-	for i := range d.shares[:min(len(d.shares), fewShares)] {
-		if s := &d.shares[i]; s.Key == check.Key && s.Policy.ID() == check.Policy.ID() {
+func (d *decision) find(check *limiter.Check) *quotaStatus {
+	for i := range d.statuses[:min(len(d.statuses), fewShares)] {
+		if s := &d.statuses[i]; s.Key == check.Key && s.Policy.ID() == check.Policy.ID() {
 			return s
 		}
 	}
-	if len(d.shares) <= fewShares {
+	if len(d.statuses) <= fewShares {
 		return nil
 	}
 	if d.places == nil {
 		d.places = map[shareName]int{}
 	}
-	for i := fewShares + len(d.places); i < len(d.shares); i++ {
-		d.places[nameOf(d.shares[i].Check)] = i
+	for i := fewShares + len(d.places); i < len(d.statuses); i++ {
+		d.places[nameOf(d.statuses[i].Check)] = i
 	}
 	if i, found := d.places[nameOf(check)]; found {
-		return &d.shares[i]
+		return &d.statuses[i]
 	}
 	return nil
 }
@@ -89,8 +89,8 @@ func nameOf(c *limiter.Check) shareName { return shareName{c.Policy.ID(), c.Key}
 // bind finds out which shares bind.
 func (d *decision) bind() {
 	d.binding, d.shown = nil, nil
-	for i := range d.shares {
-		s := &d.shares[i]
+	for i := range d.statuses {
+		s := &d.statuses[i]
 		if s.bindsOver(d.binding) {
 			d.binding = s
 		}
@@ -102,31 +102,31 @@ func (d *decision) bind() {
 
 // bindsOver tells whether a share binds more tightly than one that was met before it, if there is one.
 // One of which nobody knows what remains does not bind.
-func (s *share) bindsOver(earlier *share) bool {
+func (q *quotaStatus) bindsOver(earlier *quotaStatus) bool {
 	switch {
-	case !s.known():
+	case !q.known():
 		return false
 	case earlier == nil || !earlier.known():
 		return true
 	}
-	return limiter.Binding([]limiter.Check{*earlier.Check, *s.Check}) == 1
+	return limiter.Binding([]limiter.Check{*earlier.Check, *q.Check}) == 1
 }
 
 // known tells whether the store said what remains of the share.
-func (s *share) known() bool { return s.Result.Remaining != limiter.Unknown }
+func (q *quotaStatus) known() bool { return q.Result.Remaining != limiter.Unknown }
 
 // restore puts a charge that was given back to what is shown, once bind has been called.
 func (d *decision) restore(check *limiter.Check) {
 	if s := d.find(check); s != nil {
-		s.giveBack(check.Weight)
+		s.refund(check.Weight)
 	}
 }
 
 // items are the shares that RateLimit headers show: of each policy the one that binds.
-func (d *decision) items() (items []*share) {
+func (d *decision) items() (items []*quotaStatus) {
 	var places map[string]int // of the policies' items, where they are more than few
-	for i := range d.shares {
-		s := &d.shares[i]
+	for i := range d.statuses {
+		s := &d.statuses[i]
 		if !s.formats.ietf {
 			continue
 		}
@@ -151,4 +151,6 @@ func (d *decision) items() (items []*share) {
 }
 
 // isOfPolicyOf reports whether two shares are of one policy.
-func (s *share) isOfPolicyOf(other *share) bool { return s.Policy.Name() == other.Policy.Name() }
+func (q *quotaStatus) isOfPolicyOf(other *quotaStatus) bool {
+	return q.Policy.Name() == other.Policy.Name()
+}

@@ -22,7 +22,7 @@ const memoryKey = "memory"
 // sharedMemory is the in-process store of this process, with a guard that has nothing else.
 type sharedMemory struct {
 	store     *limiter.Memory
-	guard     *limiter.Guard
+	guard     *limiter.Failover
 	announced atomic.Bool // that the limits live here
 	names     *policyNames
 }
@@ -37,7 +37,7 @@ func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory(limiter.SystemClock)
 		return &sharedMemory{
-			store: store, guard: limiter.NewGuard(nil, store, limiter.GuardOptions{}),
+			store: store, guard: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
 			names: newPolicyNames(store.Prune, time.Now),
 		}, nil
 	})
@@ -60,7 +60,7 @@ func releaseMemory() error {
 type redisOptions struct {
 	Client limiter.ClientOptions
 	TLS    string // a digest of the files and names that Client.TLS was made of
-	Naming limiter.Naming
+	Naming limiter.KeyFormat
 
 	DenyAge    time.Duration
 	LocalShare float64
@@ -77,7 +77,7 @@ func (o redisOptions) poolKey() string {
 type sharedRedis struct {
 	key     string
 	store   *limiter.Redis
-	guard   *limiter.Guard
+	guard   *limiter.Failover
 	options redisOptions
 }
 
@@ -96,10 +96,10 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		if err != nil {
 			return nil, err
 		}
-		troubles := &redisTroubles{}
+		troubles := &storeReporter{}
 		store := limiter.NewRedis(client, troubles.watch(o))
-		guard := limiter.NewGuard(store, local, limiter.GuardOptions{
-			DenyAge: o.DenyAge, LocalShare: o.LocalShare,
+		guard := limiter.NewFailover(store, local, limiter.FailoverOptions{
+			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		return &sharedRedis{key: key, store: store, guard: guard, options: o}, nil

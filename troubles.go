@@ -10,52 +10,52 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// redisTroubles counts and logs what Redis does not do: an outage once when it begins and once when it
+// storeReporter counts and logs what Redis does not do: an outage once when it begins and once when it
 // ends, lost refunds and charges once in an outage and else once a minute, and what fails for one request
 // alone once a minute. No line has a client's key. The store outlives the loggers of configurations, so
 // that each line goes to the current one.
-type redisTroubles struct {
+type storeReporter struct {
 	alone    rarely
 	lost     rarely
 	inOutage atomic.Bool // a loss was logged in this outage
 }
 
-func (*redisTroubles) logger() *zap.Logger { return caddy.Log().Named(appName) }
+func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
 
 // watch returns the options of a store whose troubles these are.
-func (w *redisTroubles) watch(o redisOptions) limiter.RedisOptions {
+func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 	return limiter.RedisOptions{
-		Timeout: o.Client.Timeout, Naming: o.Naming, OnBatch: observeBatch, OnLost: w.refundLost,
+		Timeout: o.Client.Timeout, KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost,
 		OnOutage: func(err error) {
-			w.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
+			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},
 		OnRecovery: func(after time.Duration) {
-			w.inOutage.Store(false)
-			w.logger().Info("redis decides again", zap.Duration("after", after))
+			s.inOutage.Store(false)
+			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
 	}
 }
 
 // undecided takes the error of a request that Redis did not decide.
-func (w *redisTroubles) undecided(err error) {
+func (s *storeReporter) undecided(err error) {
 	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
-	if limiter.FailedAlone(err) && w.alone.due() {
-		w.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
+	if limiter.FailedAlone(err) && s.alone.due() {
+		s.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
 	}
 }
 
 // refundLost takes the error of a refund or a charge that Redis did not do.
-func (w *redisTroubles) refundLost(err error) {
+func (s *storeReporter) refundLost(err error) {
 	kind := limiter.Kind(err)
 	metrics.refundErrors.WithLabelValues(kind).Inc()
 	due := false
 	if kind == breakerKind {
-		due = w.inOutage.CompareAndSwap(false, true)
-	} else if due = w.lost.due(); due {
-		w.inOutage.Store(true)
+		due = s.inOutage.CompareAndSwap(false, true)
+	} else if due = s.lost.due(); due {
+		s.inOutage.Store(true)
 	}
 	if due {
-		w.logger().Warn("redis did not do refunds or charges; refund_errors_total counts them", causeOf(err)...)
+		s.logger().Warn("redis did not do refunds or charges; refund_errors_total counts them", causeOf(err)...)
 	}
 }
 

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// walk is one request on its way through a course.
-type walk struct {
+// routeTracer is one request on its way through a course.
+type routeTracer struct {
 	request *http.Request
-	writer  nowhereWriter
+	writer  discardWriter
 	groups  []string // of routes that have matched
 
-	// meet decides what becomes of the request at a handler of this module: whether it goes on.
-	meet func(h *Handler, r *http.Request) (goesOn bool, err error)
+	// onLimiter decides what becomes of the request at a handler of this module: whether it goes on.
+	onLimiter func(h *Handler, r *http.Request) (goesOn bool, err error)
 
 	passed  bool     // the handler that changes has called the next one
-	leftOut []string // the handlers that the request came past and that were left out
+	skipped []string // the handlers that the request came past and that were left out
 }
 
 // run takes the request through routes and tells whether it has ended there.
-func (w *walk) run(routes []reducedRoute) (ended bool, err error) {
+func (w *routeTracer) run(routes []reducedRoute) (ended bool, err error) {
 	for i := range routes {
 		route := &routes[i]
 		if route.group != "" && slices.Contains(w.groups, route.group) {
@@ -48,10 +48,10 @@ func (w *walk) run(routes []reducedRoute) (ended bool, err error) {
 }
 
 // take takes the request through one handler and tells whether it has ended there.
-func (w *walk) take(s *step) (ended bool, err error) {
+func (w *routeTracer) take(s *step) (ended bool, err error) {
 	switch {
 	case s.limiter != nil:
-		goesOn, err := w.meet(s.limiter, w.request)
+		goesOn, err := w.onLimiter(s.limiter, w.request)
 		return !goesOn, err
 	case s.changes != nil:
 		w.passed = false
@@ -59,9 +59,9 @@ func (w *walk) take(s *step) (ended bool, err error) {
 		return !w.passed, err
 	case s.ends:
 		return true, nil
-	case s.leftOut != "":
-		if !slices.Contains(w.leftOut, s.leftOut) {
-			w.leftOut = append(w.leftOut, s.leftOut)
+	case s.skipped != "":
+		if !slices.Contains(w.skipped, s.skipped) {
+			w.skipped = append(w.skipped, s.skipped)
 		}
 		return false, nil
 	}
@@ -69,24 +69,24 @@ func (w *walk) take(s *step) (ended bool, err error) {
 }
 
 // ServeHTTP notes that a handler has called the next one. It implements [caddyhttp.Handler].
-func (w *walk) ServeHTTP(_ http.ResponseWriter, r *http.Request) error {
+func (w *routeTracer) ServeHTTP(_ http.ResponseWriter, r *http.Request) error {
 	w.passed, w.request = true, r
 	return nil
 }
 
-// nowhereWriter takes a response that nobody gets.
-type nowhereWriter struct{ header http.Header }
+// discardWriter takes a response that nobody gets.
+type discardWriter struct{ header http.Header }
 
 // Header implements [http.ResponseWriter].
-func (w *nowhereWriter) Header() http.Header {
-	if w.header == nil {
-		w.header = http.Header{}
+func (d *discardWriter) Header() http.Header {
+	if d.header == nil {
+		d.header = http.Header{}
 	}
-	return w.header
+	return d.header
 }
 
 // Write implements [http.ResponseWriter].
-func (*nowhereWriter) Write(data []byte) (int, error) { return len(data), nil }
+func (*discardWriter) Write(data []byte) (int, error) { return len(data), nil }
 
 // WriteHeader implements [http.ResponseWriter].
-func (*nowhereWriter) WriteHeader(int) {}
+func (*discardWriter) WriteHeader(int) {}

@@ -62,9 +62,9 @@ type PolicyReport struct {
 	IPv6Prefix int      `json:"ipv6_prefix"`
 }
 
-// ShareRequest asks for POST /redis_ratelimit/state and reset. Without a key it is about all of the
+// QuotaRequest asks for POST /redis_ratelimit/state and reset. Without a key it is about all of the
 // policy.
-type ShareRequest struct {
+type QuotaRequest struct {
 	Policy string   `json:"policy"`
 	Key    GivenKey `json:"key,omitzero"`
 }
@@ -94,14 +94,14 @@ type StateReport struct {
 	Error  string `json:"error,omitempty"`
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
-	*ShareReport
+	*QuotaReport
 	Source string           `json:"source,omitempty"`
 	Hint   string           `json:"hint,omitempty"`
 	Keys   []RedisKeyReport `json:"keys,omitempty"`
 }
 
-// ShareReport is a share, and what a request of weight 1 would get.
-type ShareReport struct {
+// QuotaReport is a share, and what a request of weight 1 would get.
+type QuotaReport struct {
 	Limit      int64   `json:"limit"`
 	Remaining  int64   `json:"remaining"`
 	RetryAfter float64 `json:"retry_after"`
@@ -191,6 +191,6 @@ type ExplainedPolicy struct {
 	Decision string `json:"decision"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
-	ShareReport
+	QuotaReport
 	Source string `json:"source,omitempty"`
 }

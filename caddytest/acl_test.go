@@ -121,7 +121,7 @@ func only(words []string, keep func(string) bool) []string {
 	return kept
 }
 
-// askAll asks for the paths and reports the first answer that is not Redis's.
+// runGroups asks for the paths and reports the first answer that is not Redis's.
 func askAll(n *node, paths []string) error {
 	for _, path := range paths {
 		a, err := n.try(http.MethodGet, n.URL+path, "")

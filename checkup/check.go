@@ -33,31 +33,31 @@ type Finding struct {
 // Options say which Redis is tried, and how.
 type Options struct {
 	Client limiter.ClientOptions
-	Naming limiter.Naming
+	Naming limiter.KeyFormat
 
 	// Logs tells that sliding_window_log is used, so that its commands must be permitted.
 	Logs bool
 }
 
 // merged is the findings, with those that several servers have alike made one.
-func (c *checkup) merged() []Finding {
+func (p *preflight) merged() []Finding {
 	findings := []Finding{}
-	for at, f := range c.findings {
+	for at, f := range p.findings {
 		same := func(other Finding) bool {
 			return other.Check == f.Check && other.Result == f.Result && other.Detail == f.Detail && other.Advice == f.Advice
 		}
-		if slices.ContainsFunc(c.findings[:at], same) {
+		if slices.ContainsFunc(p.findings[:at], same) {
 			continue
 		}
 		var servers []string
-		for _, other := range c.findings[at:] {
+		for _, other := range p.findings[at:] {
 			if same(other) && other.server != "" {
 				servers = append(servers, other.server)
 			}
 		}
 		switch {
-		case c.masters < 2 || len(servers) == 0:
-		case len(servers) == c.masters:
+		case p.masters < 2 || len(servers) == 0:
+		case len(servers) == p.masters:
 			f.Detail += " (all " + strconv.Itoa(len(servers)) + " masters)"
 		default:
 			f.Detail = strings.Join(servers, ", ") + ": " + f.Detail

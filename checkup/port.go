@@ -34,7 +34,7 @@ func explained(ctx context.Context, o limiter.ClientOptions, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 4*portPatience)
 	defer cancel()
-	said := heard(ctx, o.Addresses[0])
+	said := readBanner(ctx, o.Addresses[0])
 	switch {
 	case o.TLS != nil && said != "":
 		return fmt.Errorf("%w (%w)", errSpeaksPlain, err)
@@ -46,9 +46,9 @@ func explained(ctx context.Context, o limiter.ClientOptions, err error) error {
 	return err
 }
 
-// heard is the line that a Redis without TLS says by itself, as it does to those whom it turns away, or in
+// readBanner is the line that a Redis without TLS says by itself, as it does to those whom it turns away, or in
 // answer to a PING; empty where nothing is heard, or nothing of Redis's.
-func heard(ctx context.Context, address string) string {
+func readBanner(ctx context.Context, address string) string {
 	conn, err := dial(ctx, address)
 	if err != nil {
 		return ""

@@ -15,49 +15,49 @@ import (
 
 // reach connects and finds the servers that decide. Without one it returns no client, and the findings
 // say why.
-func (c *checkup) reach(ctx context.Context) redis.UniversalClient {
-	o := c.clientOptions()
+func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
+	o := p.clientOptions()
 	mode := cmp.Or(o.Mode, limiter.Standalone)
-	if !c.tryAddresses(ctx, mode) {
+	if !p.tryAddresses(ctx, mode) {
 		return nil
 	}
 	client, err := limiter.NewClient(o)
 	if err != nil { // Validate has passed
-		c.failed("configuration", "", err.Error(), "")
+		p.failed("configuration", "", err.Error(), "")
 		return nil
 	}
 	if cluster, ok := client.(*redis.ClusterClient); ok {
-		err = c.reachMasters(ctx, cluster)
+		err = p.reachMasters(ctx, cluster)
 	} else if single, ok := client.(*redis.Client); ok {
-		err = c.reachServer(ctx, single)
+		err = p.reachServer(ctx, single)
 	}
 	if err != nil {
 		_ = client.Close() // it has not connected
 		return nil
 	}
-	c.ok("mode", "", c.modeDetail(mode))
+	p.ok("mode", "", p.modeDetail(mode))
 	return client
 }
 
-func (c *checkup) modeDetail(mode limiter.Mode) string {
-	switch answer := len(c.servers); {
+func (p *preflight) modeDetail(mode limiter.Mode) string {
+	switch answer := len(p.servers); {
 	case mode == limiter.Sentinel:
-		return "sentinel, master " + c.options.Client.Master
-	case mode == limiter.Cluster && answer < c.masters:
-		return fmt.Sprintf("cluster of %d masters, of which %d answer", c.masters, answer)
+		return "sentinel, master " + p.options.Client.Master
+	case mode == limiter.Cluster && answer < p.masters:
+		return fmt.Sprintf("cluster of %d masters, of which %d answer", p.masters, answer)
 	case mode == limiter.Cluster:
-		return fmt.Sprintf("cluster of %d masters", c.masters)
+		return fmt.Sprintf("cluster of %d masters", p.masters)
 	}
 	return string(mode)
 }
 
 // tryAddresses asks each configured address what it is, and tells whether to go on: one of them is of the
 // configured mode.
-func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
+func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 	var errs []error
 	good, wrong := 0, 0
-	for _, address := range c.options.Client.Addresses {
-		o := c.seedOptions(mode, address)
+	for _, address := range p.options.Client.Addresses {
+		o := p.seedOptions(mode, address)
 		client, err := limiter.NewClient(o)
 		if err != nil {
 			errs = append(errs, err)
@@ -69,10 +69,10 @@ func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 			errs = append(errs, fmt.Errorf("%s: %w", address, explained(ctx, o, err)))
 		case said.mode != "" && said.mode != string(mode):
 			wrong++
-			c.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
-		case mode != limiter.Sentinel || c.trySentinel(ctx, client, address):
+			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
+		case mode != limiter.Sentinel || p.trySentinel(ctx, client, address):
 			good++
-			c.ok("reachable", "", address)
+			p.ok("reachable", "", address)
 		default:
 			wrong++
 		}
@@ -80,12 +80,12 @@ func (c *checkup) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 	}
 	for _, err := range errs {
 		if good > 0 {
-			c.warn("reachable", "", err.Error(), "the others suffice; leave it out, or see why it does not answer")
+			p.warn("reachable", "", err.Error(), "the others suffice; leave it out, or see why it does not answer")
 		} else {
-			c.refused(err)
+			p.refused(err)
 		}
 	}
-	c.unasked = c.unasked && wrong == 0 // one that is something else has answered
+	p.unasked = p.unasked && wrong == 0 // one that is something else has answered
 	return good > 0 && wrong == 0
 }
 
@@ -102,8 +102,8 @@ var (
 )
 
 // seedOptions are how to reach one of the addresses by itself.
-func (c *checkup) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
-	o := c.clientOptions()
+func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
+	o := p.clientOptions()
 	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
 	if mode == limiter.Sentinel {
 		o.Username, o.Password, o.DB = o.SentinelUsername, o.SentinelPassword, 0
@@ -113,46 +113,46 @@ func (c *checkup) seedOptions(mode limiter.Mode, address string) limiter.ClientO
 }
 
 // reachServer connects to the one server that decides.
-func (c *checkup) reachServer(ctx context.Context, client *redis.Client) error {
-	address := c.options.Client.Addresses[0]
-	if c.options.Client.Mode == limiter.Sentinel {
-		address = "the master " + c.options.Client.Master
+func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error {
+	address := p.options.Client.Addresses[0]
+	if p.options.Client.Mode == limiter.Sentinel {
+		address = "the master " + p.options.Client.Master
 	}
 	said, err := askHello(ctx, client)
 	if err != nil {
-		c.refused(fmt.Errorf("%s: %w", address, err))
+		p.refused(fmt.Errorf("%s: %w", address, err))
 		return err
 	}
-	if c.options.Client.Mode == limiter.Sentinel {
-		c.ok("reachable", "", address)
+	if p.options.Client.Mode == limiter.Sentinel {
+		p.ok("reachable", "", address)
 	}
-	c.servers = []checkedServer{{address: address, client: client, hello: said}}
+	p.servers = []checkedServer{{address: address, client: client, hello: said}}
 	return nil
 }
 
 // reachMasters connects to every master of a cluster.
-func (c *checkup) reachMasters(ctx context.Context, cluster *redis.ClusterClient) error {
+func (p *preflight) reachMasters(ctx context.Context, cluster *redis.ClusterClient) error {
 	var mu sync.Mutex
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		address := master.Options().Addr
 		said, err := askHello(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
-		c.masters++
+		p.masters++
 		if err != nil {
-			c.refused(fmt.Errorf("the master %s: %w", address, err))
+			p.refused(fmt.Errorf("the master %s: %w", address, err))
 			return nil // the others are tried too
 		}
-		c.servers = append(c.servers, checkedServer{address: address, client: master, hello: said})
+		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: said})
 		return nil
 	})
-	if err == nil && len(c.servers) == 0 {
+	if err == nil && len(p.servers) == 0 {
 		err = errNoMaster
 	}
 	if err != nil {
-		c.refused(err)
+		p.refused(err)
 		return err
 	}
-	slices.SortFunc(c.servers, func(a, b checkedServer) int { return strings.Compare(a.address, b.address) })
+	slices.SortFunc(p.servers, func(a, b checkedServer) int { return strings.Compare(a.address, b.address) })
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// right is a command that a Redis user must be allowed, and a harmless way to find out.
-type right struct {
+// permission is a command that a Redis user must be allowed, and a harmless way to find out.
+type permission struct {
 	name    string
 	command []any
 }
@@ -21,11 +21,11 @@ type right struct {
 // that the commands of lists are refused by its type after they were allowed.
 const probeKey = "{" + checkPolicyName + "}:probe"
 
-// rightsToCount are needed on every server that decides, rightsToLog by sliding_window_log alone,
-// rightsToRoute on a Cluster, and rightsToAdminister by the admin API. README lists them.
-func rightsToCount(key string) []right {
+// permissionsToCount are needed on every server that decides, permissionsToLog by sliding_window_log alone,
+// permissionsToRoute on a Cluster, and permissionsToAdminister by the admin API. README lists them.
+func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
-	return []right{
+	return []permission{
 		{"ping", []any{"ping"}},
 		{"time", []any{"time"}},
 		{"get", []any{"get", key}},
@@ -35,8 +35,8 @@ func rightsToCount(key string) []right {
 	}
 }
 
-func rightsToLog(key string) []right {
-	return []right{
+func permissionsToLog(key string) []permission {
+	return []permission{
 		{"llen", []any{"llen", key}},
 		{"lindex", []any{"lindex", key, 0}},
 		{"lrange", []any{"lrange", key, 0, 0}},
@@ -47,16 +47,16 @@ func rightsToLog(key string) []right {
 	}
 }
 
-func rightsToRoute() []right {
-	return []right{
+func permissionsToRoute() []permission {
+	return []permission{
 		{"cluster|slots", []any{"cluster", "slots"}},
 		{"command", []any{"command"}},
 		{"asking", []any{"asking"}},
 	}
 }
 
-func rightsToAdminister(key string) []right {
-	return []right{
+func permissionsToAdminister(key string) []permission {
+	return []permission{
 		{"type", []any{"type", key}},
 		{"pttl", []any{"pttl", key}},
 		{"scan", []any{"scan", 0, "match", key, "count", 1}},
@@ -64,71 +64,71 @@ func rightsToAdminister(key string) []right {
 	}
 }
 
-// tryRights finds every command that the user may not run.
-func (c *checkup) tryRights(ctx context.Context, s *checkedServer) {
-	key := c.prefixed(probeKey)
-	needed := rightsToCount(key)
-	if c.options.Client.Mode == limiter.Cluster {
-		needed = append(needed, rightsToRoute()...)
+// tryPermissions finds every command that the user may not run.
+func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
+	key := p.prefixed(probeKey)
+	needed := permissionsToCount(key)
+	if p.options.Client.Mode == limiter.Cluster {
+		needed = append(needed, permissionsToRoute()...)
 	}
-	missing, keys, unknown := c.missing(ctx, s, needed)
-	logs := rightsToLog(key)
+	missing, keys, unknown := p.missing(ctx, s, needed)
+	logs := permissionsToLog(key)
 	if slices.Contains(missing, "+set") || slices.Contains(s.absent, "set") || keys {
 		// The key is not there, so that a push would make one, perhaps without an end.
-		logs = slices.DeleteFunc(logs, func(r right) bool { return r.name == "rpush" })
+		logs = slices.DeleteFunc(logs, func(r permission) bool { return r.name == "rpush" })
 	}
 	var missingLogs []string
 	if unknown == nil {
-		missingLogs, _, unknown = c.missing(ctx, s, logs)
+		missingLogs, _, unknown = p.missing(ctx, s, logs)
 	}
 	if keys {
-		missing = append(missing, "~"+c.prefixed("*"))
+		missing = append(missing, "~"+p.prefixed("*"))
 	}
-	s.logs = c.options.Logs || len(missingLogs) == 0
-	if c.options.Logs {
+	s.logs = p.options.Logs || len(missingLogs) == 0
+	if p.options.Logs {
 		missing, missingLogs = append(missing, missingLogs...), nil
 	}
 	if len(s.absent) > 0 {
-		c.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from Redis's configuration")
+		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from Redis's configuration")
 		s.scriptAdvice = "see the check of commands"
 	}
 	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
 	case rights != "":
 		s.scriptAdvice = grantAdvice
-		c.failed("permissions", s.address, "missing: "+rights, c.grant(rights))
+		p.failed("permissions", s.address, "missing: "+rights, p.grant(rights))
 	case unknown != nil:
-		c.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
+		p.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
 	case logRights != "":
-		c.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logRights, c.grant(logRights))
+		p.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logRights, p.grant(logRights))
 	default:
-		c.ok("permissions", s.address, "all commands that deciding takes")
+		p.ok("permissions", s.address, "all commands that deciding takes")
 	}
 }
 
 // checkAgain is the advice where an answer did not come.
 const checkAgain = "check again when Redis answers"
 
-// tryAdminRights finds every command of the admin API that the user may not run.
-func (c *checkup) tryAdminRights(ctx context.Context, s *checkedServer) {
+// tryAdminPermissions finds every command of the admin API that the user may not run.
+func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
 	s.absent = nil
-	missing, _, unknown := c.missing(ctx, s, rightsToAdminister(c.prefixed(probeKey)))
+	missing, _, unknown := p.missing(ctx, s, permissionsToAdminister(p.prefixed(probeKey)))
 	for _, command := range s.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
 	switch rights := strings.Join(missing, " "); {
 	case rights != "":
-		c.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, c.grant(rights))
+		p.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, p.grant(rights))
 	case unknown != nil:
-		c.warn("admin rights", s.address, "unknown: "+unknown.Error(), checkAgain)
+		p.warn("admin rights", s.address, "unknown: "+unknown.Error(), checkAgain)
 	default:
-		c.ok("admin rights", s.address, "all commands that state and reset take")
+		p.ok("admin rights", s.address, "all commands that state and reset take")
 	}
 }
 
 // missing runs each command, and lists those that are forbidden and whether keys are. Those that the server
 // does not have are added to its absent ones. Where one has no answer that tells, unknown says why, and the
 // rest are not tried.
-func (c *checkup) missing(ctx context.Context, s *checkedServer, rights []right) (missing []string, keys bool, unknown error) {
+func (p *preflight) missing(ctx context.Context, s *checkedServer, rights []permission) (missing []string, keys bool, unknown error) {
 	for _, r := range rights {
 		err := s.client.Do(ctx, r.command...).Err()
 		switch {
@@ -156,9 +156,9 @@ func isPermitted(err error) bool {
 }
 
 // prefixed is a name under the configured prefix.
-func (c *checkup) prefixed(name string) string {
-	if c.options.Naming.Prefix == "" {
+func (p *preflight) prefixed(name string) string {
+	if p.options.Naming.Prefix == "" {
 		return name
 	}
-	return c.options.Naming.Prefix + ":" + name
+	return p.options.Naming.Prefix + ":" + name
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// checkup is one check of a configuration and what it has found so far.
-type checkup struct {
+// preflight is one check of a configuration and what it has found so far.
+type preflight struct {
 	options  Options
 	servers  []checkedServer
 	masters  int // of a cluster, those that do not answer included
@@ -22,7 +22,7 @@ type checkup struct {
 type checkedServer struct {
 	address string
 	client  *redis.Client
-	hello   greeting
+	hello   helloReply
 	logs    bool // whether sliding_window_log is tried
 
 	absent       []string // commands that the server does not have
@@ -35,7 +35,7 @@ const leastTimeout = 2 * time.Second
 
 // Run tries everything. Where Redis could not be asked, unasked is true and the findings say why.
 func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
-	c := &checkup{options: o}
+	c := &preflight{options: o}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if client := c.reach(ctx); client != nil {
@@ -46,34 +46,34 @@ func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
 }
 
 // tryServers tries every server that was reached.
-func (c *checkup) tryServers(ctx context.Context, client redis.UniversalClient) {
+func (p *preflight) tryServers(ctx context.Context, client redis.UniversalClient) {
 	for _, try := range []func(context.Context, *checkedServer){
-		c.tryVersion, c.tryRole, c.tryRights, c.tryAdminRights,
-		func(ctx context.Context, s *checkedServer) { c.tryScripts(ctx, client, s) },
-		c.tryRoundTrip, c.tryClock, c.tryEviction, c.tryIdleTimeout,
+		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions,
+		func(ctx context.Context, s *checkedServer) { p.tryScripts(ctx, client, s) },
+		p.tryRoundTrip, p.tryClock, p.tryEviction, p.tryIdleTimeout,
 	} {
-		for i := range c.servers {
-			try(ctx, &c.servers[i])
+		for i := range p.servers {
+			try(ctx, &p.servers[i])
 		}
 	}
 }
 
 // clientOptions are the configured ones, with the patience of a check.
-func (c *checkup) clientOptions() limiter.ClientOptions {
-	o := c.options.Client
+func (p *preflight) clientOptions() limiter.ClientOptions {
+	o := p.options.Client
 	o.Timeout = max(leastTimeout, o.Timeout)
 	o.PoolSize = 2
 	return o
 }
 
-func (c *checkup) ok(check, server, detail string) {
-	c.findings = append(c.findings, Finding{Check: check, Result: OK, Detail: detail, server: server})
+func (p *preflight) ok(check, server, detail string) {
+	p.findings = append(p.findings, Finding{Check: check, Result: OK, Detail: detail, server: server})
 }
 
-func (c *checkup) warn(check, server, detail, advice string) {
-	c.findings = append(c.findings, Finding{Check: check, Result: Warning, Detail: detail, Advice: advice, server: server})
+func (p *preflight) warn(check, server, detail, advice string) {
+	p.findings = append(p.findings, Finding{Check: check, Result: Warning, Detail: detail, Advice: advice, server: server})
 }
 
-func (c *checkup) failed(check, server, detail, advice string) {
-	c.findings = append(c.findings, Finding{Check: check, Result: Failed, Detail: detail, Advice: advice, server: server})
+func (p *preflight) failed(check, server, detail, advice string) {
+	p.findings = append(p.findings, Finding{Check: check, Result: Failed, Detail: detail, Advice: advice, server: server})
 }

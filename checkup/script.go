@@ -39,7 +39,7 @@ var scriptAdvice = map[string]string{
 const logAlgorithm = "sliding_window_log"
 
 // tryScripts has each algorithm decide on a share that this server has.
-func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
+func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
 	algorithms, who := limiter.Algorithms(), "each algorithm"
 	if !s.logs {
@@ -47,33 +47,33 @@ func (c *checkup) tryScripts(ctx context.Context, client redis.UniversalClient, 
 		who = "each algorithm but " + logAlgorithm
 	}
 	for _, algorithm := range algorithms {
-		took, err := c.decide(ctx, client, s, algorithm)
+		took, err := p.decide(ctx, client, s, algorithm)
 		if err != nil {
-			c.undecided(s, algorithm, err)
+			p.undecided(s, algorithm, err)
 			return
 		}
 		slowest = max(slowest, took)
 	}
-	c.ok("script", s.address, who+" decides within "+words.Duration(slowest))
+	p.ok("script", s.address, who+" decides within "+words.Duration(slowest))
 }
 
 // undecided reports an algorithm that did not decide.
-func (c *checkup) undecided(s *checkedServer, algorithm string, err error) {
-	t := troubleOf(err.Error())
-	c.unasked = c.unasked || (t.advice != "" && !t.answered)
+func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
+	t := diagnose(err.Error())
+	p.unasked = p.unasked || (t.advice != "" && !t.answered)
 	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "see whether this is a Redis, and whether it permits scripts")
-	c.failed("script", s.address, algorithm+": "+err.Error(), advice)
+	p.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }
 
 // decide has an algorithm decide twice, and tells how long that took when the script was known.
-func (c *checkup) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
+func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second})
 	if err != nil {
 		return 0, err
 	}
 	// A store of its own, because the breaker of one that failed would keep the next algorithm from trying,
 	// on the server's own client, which asks no other server and is needed afterwards.
-	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: c.clientOptions().Timeout, Naming: c.options.Naming})
+	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: p.clientOptions().Timeout, KeyFormat: p.options.Naming})
 	defer store.Release()
 	key, err := keyAt(ctx, client, store, policy, s)
 	if err != nil {
@@ -98,7 +98,7 @@ func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Red
 	}
 	for n := range 100_000 {
 		key := strconv.Itoa(n)
-		master, err := cluster.MasterForKey(ctx, store.NameOf(policy, key))
+		master, err := cluster.MasterForKey(ctx, store.RedisKey(policy, key))
 		if err != nil {
 			return "", err
 		}

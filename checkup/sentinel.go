@@ -13,8 +13,8 @@ import (
 var sentinelChannels = []string{"+switch-master", "+replica-reconf-done"}
 
 // trySentinel tries what the module asks a sentinel, and tells whether it knows the master.
-func (c *checkup) trySentinel(ctx context.Context, client redis.UniversalClient, address string) bool {
-	master := c.options.Client.Master
+func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClient, address string) bool {
+	master := p.options.Client.Master
 	known, missing := true, []string(nil)
 	for _, ask := range []struct {
 		right   string
@@ -31,27 +31,27 @@ func (c *checkup) trySentinel(ctx context.Context, client redis.UniversalClient,
 		case errors.Is(err, redis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
 			known = false
 		case err != nil:
-			c.refused(fmt.Errorf("%s: %w", address, err))
+			p.refused(fmt.Errorf("%s: %w", address, err))
 			return false
 		}
 	}
-	missing = append(missing, c.tryChannels(ctx, client)...)
+	missing = append(missing, p.tryChannels(ctx, client)...)
 	if len(missing) > 0 {
 		rights := strings.Join(missing, " ")
-		user := c.options.Client.SentinelUsername
+		user := p.options.Client.SentinelUsername
 		if user == "" {
 			user = "default"
 		}
-		c.failed("permissions", "", "the sentinel "+address+", missing: "+rights, "in each sentinel: ACL SETUSER "+user+" "+rights)
+		p.failed("permissions", "", "the sentinel "+address+", missing: "+rights, "in each sentinel: ACL SETUSER "+user+" "+rights)
 	}
 	if !known {
-		c.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")
+		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")
 	}
 	return known && len(missing) == 0
 }
 
 // tryChannels lists the rights that subscribing lacks.
-func (c *checkup) tryChannels(ctx context.Context, client redis.UniversalClient) []string {
+func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClient) []string {
 	var missing []string
 	for _, channel := range sentinelChannels {
 		subscription := client.Subscribe(ctx, channel)

@@ -13,31 +13,31 @@ import (
 )
 
 // tryVersion wants the commands and the scripts' language of Redis 6.2.
-func (c *checkup) tryVersion(_ context.Context, s *checkedServer) {
+func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 	var major, minor int
 	if _, err := fmt.Sscanf(s.hello.version, "%d.%d", &major, &minor); err != nil {
-		c.warn("version", s.address, "unknown: the server does not tell", "make sure that it is as able as Redis 6.2")
+		p.warn("version", s.address, "unknown: the server does not tell", "make sure that it is as able as Redis 6.2")
 		return
 	}
 	name := s.hello.version
 	if s.hello.server != "" && s.hello.server != "redis" {
 		name = s.hello.server + " " + name
 	} else if major < 6 || (major == 6 && minor < 2) {
-		c.failed("version", s.address, name+" is too old", "install Redis 6.2 or later")
+		p.failed("version", s.address, name+" is too old", "install Redis 6.2 or later")
 		return
 	}
-	c.ok("version", s.address, name)
+	p.ok("version", s.address, name)
 }
 
 // tryRole wants a master.
-func (c *checkup) tryRole(_ context.Context, s *checkedServer) {
+func (p *preflight) tryRole(_ context.Context, s *checkedServer) {
 	switch s.hello.role {
 	case "master":
-		c.ok("writable", s.address, "a master")
+		p.ok("writable", s.address, "a master")
 	case "":
-		c.warn("writable", s.address, "unknown: the server does not tell its role", "see what the check of the script says")
+		p.warn("writable", s.address, "unknown: the server does not tell its role", "see what the check of the script says")
 	default:
-		c.failed("writable", s.address, "a "+s.hello.role+", which refuses to count", "name its master's address, or use mode sentinel, which finds it")
+		p.failed("writable", s.address, "a "+s.hello.role+", which refuses to count", "name its master's address, or use mode sentinel, which finds it")
 	}
 }
 
@@ -48,33 +48,33 @@ const (
 )
 
 // tryRoundTrip measures PINGs. Each request that is limited takes such a round trip.
-func (c *checkup) tryRoundTrip(ctx context.Context, s *checkedServer) {
+func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	var took []time.Duration
 	_ = s.client.Ping(ctx).Err() // connects; the others tell
 	for begin := time.Now(); len(took) < pings && time.Since(begin) < pingBudget; {
 		sent := time.Now()
 		if err := s.client.Ping(ctx).Err(); err != nil {
-			c.failed("round trip", s.address, err.Error(), "see the checks before")
+			p.failed("round trip", s.address, err.Error(), "see the checks before")
 			return
 		}
 		took = append(took, time.Since(sent))
 	}
 	slices.Sort(took)
-	median, worst, timeout := took[len(took)/2], took[len(took)-1], c.options.Client.Timeout
+	median, worst, timeout := took[len(took)/2], took[len(took)-1], p.options.Client.Timeout
 	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", words.Duration(median), words.Duration(worst), len(took), words.Duration(timeout))
 	if timeout < 3*worst {
-		c.warn("round trip", s.address, detail, "set timeout to "+words.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
+		p.warn("round trip", s.address, detail, "set timeout to "+words.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
 			" or more, else busy moments are decided without Redis")
 		return
 	}
-	c.ok("round trip", s.address, detail)
+	p.ok("round trip", s.address, detail)
 }
 
 // clockSlack is how different clocks may be to count as equal.
 const clockSlack = 100 * time.Millisecond
 
 // tryClock compares Redis's clock with this machine's. Nothing depends on it.
-func (c *checkup) tryClock(ctx context.Context, s *checkedServer) {
+func (p *preflight) tryClock(ctx context.Context, s *checkedServer) {
 	sent := time.Now()
 	there, err := s.client.Time(ctx).Result()
 	if err != nil {
@@ -84,28 +84,28 @@ func (c *checkup) tryClock(ctx context.Context, s *checkedServer) {
 	const why = "; counting takes Redis's clock alone"
 	switch off := there.Sub(here); {
 	case off.Abs() <= clockSlack:
-		c.ok("clock", s.address, "as this machine's")
+		p.ok("clock", s.address, "as this machine's")
 	case off > 0:
-		c.ok("clock", s.address, words.Duration(off)+" ahead of this machine's"+why)
+		p.ok("clock", s.address, words.Duration(off)+" ahead of this machine's"+why)
 	default:
-		c.ok("clock", s.address, words.Duration(-off)+" behind this machine's"+why)
+		p.ok("clock", s.address, words.Duration(-off)+" behind this machine's"+why)
 	}
 }
 
 // tryEviction wants no key dropped, because an evicted key is a fresh share.
-func (c *checkup) tryEviction(ctx context.Context, s *checkedServer) {
+func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 	const check = "eviction"
 	switch policy, err := evictionPolicy(ctx, s.client); {
 	case isForbidden(err):
-		c.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO")
+		p.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO")
 	case err != nil:
-		c.warn(check, s.address, "unknown: "+err.Error(), "make sure in Redis that maxmemory-policy is noeviction")
+		p.warn(check, s.address, "unknown: "+err.Error(), "make sure in Redis that maxmemory-policy is noeviction")
 	case policy == "":
-		c.ok(check, s.address, "unknown: the server does not tell")
+		p.ok(check, s.address, "unknown: the server does not tell")
 	case policy == "noeviction":
-		c.ok(check, s.address, policy)
+		p.ok(check, s.address, policy)
 	default:
-		c.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; an evicted key is a fresh share for its client")
+		p.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; an evicted key is a fresh share for its client")
 	}
 }
 
@@ -124,10 +124,10 @@ func evictionPolicy(ctx context.Context, client *redis.Client) (string, error) {
 }
 
 // tryIdleTimeout wants connections kept, where the user may know. Of one that is kept nothing is said.
-func (c *checkup) tryIdleTimeout(ctx context.Context, s *checkedServer) {
+func (p *preflight) tryIdleTimeout(ctx context.Context, s *checkedServer) {
 	values, err := s.client.ConfigGet(ctx, "timeout").Result()
 	if seconds := values["timeout"]; err == nil && seconds != "" && seconds != "0" {
-		c.warn("idle timeout", s.address, "Redis closes connections that are idle for "+seconds+" s",
+		p.warn("idle timeout", s.address, "Redis closes connections that are idle for "+seconds+" s",
 			"in Redis: timeout 0; else requests after a pause wait for new connections")
 	}
 }

@@ -13,20 +13,20 @@ import (
 
 var errNoMaster = errors.New("no master of the cluster answers")
 
-// greeting is what a server says of itself. It says so to every user who may connect.
-type greeting struct{ server, version, mode, role string }
+// helloReply is what a server says of itself. It says so to every user who may connect.
+type helloReply struct{ server, version, mode, role string }
 
 // askHello connects and asks a server what it is. One that does not know the question, such as a proxy,
 // has empty answers.
-func askHello(ctx context.Context, client redis.UniversalClient) (greeting, error) {
+func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
 	words, err := client.Do(ctx, "hello").Slice()
 	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
 		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
 	}
 	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
-		return greeting{}, nil
+		return helloReply{}, nil
 	}
-	var h greeting
+	var h helloReply
 	for i := 0; i+1 < len(words); i += 2 {
 		value := fmt.Sprint(words[i+1])
 		switch words[i] {
@@ -43,9 +43,9 @@ func askHello(ctx context.Context, client redis.UniversalClient) (greeting, erro
 	return h, err
 }
 
-// trouble is what an error of Redis or of the way there means. Where Redis has answered, something is
+// diagnosis is what an error of Redis or of the way there means. Where Redis has answered, something is
 // missing; elsewhere it could not be asked.
-type trouble struct {
+type diagnosis struct {
 	words    string // of the error
 	answered bool
 	advice   string
@@ -58,7 +58,7 @@ const (
 	holdsUp = "see whether a firewall or a stopped Redis holds connections up"
 )
 
-var troubles = []trouble{
+var diagnoses = []diagnosis{
 	{"WRONGPASS", true, "change username and password, or the user in Redis"},
 	{"NOAUTH", true, "set username and password: this Redis wants them"},
 	{"invalid password", true, "change the password"},
@@ -88,30 +88,30 @@ var troubles = []trouble{
 var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
 
 // refused reports an error of connecting.
-func (c *checkup) refused(err error) {
+func (p *preflight) refused(err error) {
 	text := err.Error()
 	if missing := refusedCommand.FindStringSubmatch(text); missing != nil {
-		c.failed("permissions", "", "missing: +"+missing[1], c.grant("+"+missing[1]))
+		p.failed("permissions", "", "missing: +"+missing[1], p.grant("+"+missing[1]))
 		return
 	}
-	t := troubleOf(text)
-	c.unasked = c.unasked || !t.answered
-	c.failed("reachable", "", text, cmp.Or(t.advice, "see whether the address is that of a Redis"))
+	t := diagnose(text)
+	p.unasked = p.unasked || !t.answered
+	p.failed("reachable", "", text, cmp.Or(t.advice, "see whether the address is that of a Redis"))
 }
 
-// troubleOf finds what an error means, without advice where that is not known.
-func troubleOf(text string) trouble {
-	for _, t := range troubles {
+// diagnose finds what an error means, without advice where that is not known.
+func diagnose(text string) diagnosis {
+	for _, t := range diagnoses {
 		if strings.Contains(text, t.words) {
 			return t
 		}
 	}
-	return trouble{}
+	return diagnosis{}
 }
 
 // grant is the command that gives the user of Redis further rights.
-func (c *checkup) grant(rights string) string {
-	user := c.options.Client.Username
+func (p *preflight) grant(rights string) string {
+	user := p.options.Client.Username
 	if user == "" {
 		user = "default"
 	}

@@ -144,9 +144,9 @@ func (i *invocation) knows(err error) bool {
 func (i *invocation) printJSON(text []byte) {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	for _, line := range lines {
-		if i.screen.isTerminal() {
+		if i.terminal.isTerminal() {
 			line = printable(line)
 		}
-		i.screen.print(line + "\n")
+		i.terminal.print(line + "\n")
 	}
 }

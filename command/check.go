@@ -47,7 +47,7 @@ func (h Host) runCheck(i *invocation) error {
 		}
 		i.printJSON(text)
 	} else {
-		findingTable(findings).write(i.screen)
+		findingTable(findings).write(i.terminal)
 	}
 	switch {
 	case unasked:

@@ -23,12 +23,12 @@ type Host struct {
 	// Redis; nil where the limits live in process.
 	Redis func(app json.RawMessage) (*checkup.Options, error)
 
-	// Rehearse sets a configuration up to be played. Where a policy is named it alone decides.
-	Rehearse func(config []byte, policy string) (Rehearsal, error)
+	// Simulate sets a configuration up to be played. Where a policy is named it alone decides.
+	Simulate func(config []byte, policy string) (Simulation, error)
 }
 
-// Rehearsal is a configuration that decides requests of the past.
-type Rehearsal interface {
+// Simulation is a configuration that decides requests of the past.
+type Simulation interface {
 	replay.Engine
 
 	// Policy is the limiter's own of an index.
@@ -40,8 +40,8 @@ type Rehearsal interface {
 	// SetHost names the host of requests whose log does not tell it.
 	SetHost(name string)
 
-	// TryKey has limits suggested for another key, written as in a Caddyfile, for the first policy.
-	TryKey(text string) error
+	// SuggestKey has limits suggested for another key, written as in a Caddyfile, for the first policy.
+	SuggestKey(text string) error
 
 	// Close ends it.
 	Close()
@@ -159,9 +159,9 @@ func exitCode(err error) int {
 
 // invocation is one run of a subcommand.
 type invocation struct {
-	cmd    *cobra.Command
-	screen screen
-	json   bool
+	cmd      *cobra.Command
+	terminal terminal
+	json     bool
 }
 
 // flag is the value of a flag, as text.
@@ -180,9 +180,9 @@ func (i *invocation) hint(text string) {
 // runs makes a function of ours one of cobra's. Its error becomes one line on stderr and an exit code.
 func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		i := &invocation{cmd: cmd, screen: newScreen(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
+		i := &invocation{cmd: cmd, terminal: newTerminal(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
 		err := run(i)
-		if failure := i.screen.failure(); err == nil && failure != nil {
+		if failure := i.terminal.failure(); err == nil && failure != nil {
 			err = exitf(exitNotAsked, "the result cannot be shown: %s", failure)
 		}
 		if err == nil {

@@ -71,18 +71,18 @@ func refused(decision string) bool {
 }
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
-	decision := i.screen.paintWord(printable(decisionText(report.Decision)))
+	decision := i.terminal.paintWord(printable(decisionText(report.Decision)))
 	if report.Decision == "none" {
 		decision = "no policy is met"
 	}
-	i.screen.print("server " + printable(report.Server) + ": " + decision + "\n")
+	i.terminal.print("server " + printable(report.Server) + ": " + decision + "\n")
 	if len(report.Policies) > 0 {
-		i.screen.print("\n")
-		explainedTable(report.Policies).write(i.screen)
+		i.terminal.print("\n")
+		explainedTable(report.Policies).write(i.terminal)
 	}
 	if len(report.Skipped) > 0 {
-		i.screen.print("\n")
-		i.screen.printWords("left out: " + printable(strings.Join(report.Skipped, ", ")))
+		i.terminal.print("\n")
+		i.terminal.printWords("left out: " + printable(strings.Join(report.Skipped, ", ")))
 	}
 }
 

@@ -2,26 +2,28 @@ package command
 
 import "strings"
 
-// fact is a value with a name.
-type fact struct {
+// keyValue is a value with a name.
+type keyValue struct {
 	name, value string
 	words       bool // a long value goes on below, between words
 }
 
-// facts are written in a line each.
-type facts []fact
+// keyValues are written in a line each.
+type keyValues []keyValue
 
 // add adds a fact, if there is one. Its value may be what clients chose.
-func (f *facts) add(name, value string) { *f = append(*f, fact{name: name, value: printable(value)}) }
+func (k *keyValues) add(name, value string) {
+	*k = append(*k, keyValue{name: name, value: printable(value)})
+}
 
 // write writes the facts that have a value. On a terminal words go on below where they do not fit; any
 // other value, such as a long key, runs over the edge.
-func (f facts) write(s screen) {
+func (k keyValues) write(s terminal) {
 	widest := 0
-	for _, fact := range f {
+	for _, fact := range k {
 		widest = max(widest, widthOf(fact.name))
 	}
-	for _, fact := range f {
+	for _, fact := range k {
 		if fact.value == "" {
 			continue
 		}

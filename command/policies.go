@@ -31,13 +31,13 @@ func runPolicies(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.screen.printWords(storeLine(report.Store))
+	i.terminal.printWords(storeLine(report.Store))
 	if len(report.Policies) == 0 {
-		i.screen.print("no policies\n")
+		i.terminal.print("no policies\n")
 		return nil
 	}
-	i.screen.print("\n")
-	policyTable(report.Policies).write(i.screen)
+	i.terminal.print("\n")
+	policyTable(report.Policies).write(i.terminal)
 	return nil
 }
 

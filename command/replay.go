@@ -104,7 +104,7 @@ func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
 }
 
 // rehearsal sets up the configuration of --config, and returns the files that it is read from.
-func (h Host) rehearsal(i *invocation) (r Rehearsal, files []string, err error) {
+func (h Host) rehearsal(i *invocation) (r Simulation, files []string, err error) {
 	config, file, adapter, err := i.loadConfig()
 	if err != nil {
 		return nil, nil, exitf(exitNotAsked, "%s", err)
@@ -112,7 +112,7 @@ func (h Host) rehearsal(i *invocation) (r Rehearsal, files []string, err error) 
 	if len(config) == 0 {
 		return nil, nil, exitf(exitNotAsked, "name a configuration with --config")
 	}
-	if r, err = h.Rehearse(config, i.flag("policy")); err != nil {
+	if r, err = h.Simulate(config, i.flag("policy")); err != nil {
 		return nil, nil, exitf(exitRefused, "%s", err)
 	}
 	if host := i.flag("host"); host != "" {
@@ -122,7 +122,7 @@ func (h Host) rehearsal(i *invocation) (r Rehearsal, files []string, err error) 
 }
 
 // suggest prepares what --suggest tries.
-func (i *invocation) suggest(r Rehearsal, o *replay.Options) error {
+func (i *invocation) suggest(r Simulation, o *replay.Options) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	if !flags.Bool("suggest") {
 		if i.flag("key") != "" || i.flag("window") != "" || i.cmd.Flags().Changed("algorithm") {
@@ -144,7 +144,7 @@ func (i *invocation) suggest(r Rehearsal, o *replay.Options) error {
 		options.Window = window
 	}
 	if text := i.flag("key"); text != "" {
-		if err := r.TryKey(text); err != nil {
+		if err := r.SuggestKey(text); err != nil {
 			return exitf(exitNotAsked, "--%s", err)
 		}
 		policy.Key = text
@@ -160,7 +160,7 @@ func (i *invocation) suggest(r Rehearsal, o *replay.Options) error {
 }
 
 // play plays the log, and shows how far it is where somebody is there to see that.
-func (i *invocation) play(log *accesslog.Reader, r Rehearsal, o replay.Options, files *outputs) (*replay.Result, error) {
+func (i *invocation) play(log *accesslog.Reader, r Simulation, o replay.Options, files *outputs) (*replay.Result, error) {
 	if files.decisions != nil {
 		o.Decisions = files.decisions
 	}
@@ -178,7 +178,7 @@ func (i *invocation) play(log *accesslog.Reader, r Rehearsal, o replay.Options, 
 
 // showProgress tells on a terminal how much of a long log was read, until it is ended.
 func (i *invocation) showProgress(log *accesslog.Reader) (ended func()) {
-	screen := newScreen(i.cmd.ErrOrStderr())
+	screen := newTerminal(i.cmd.ErrOrStderr())
 	if !screen.isTerminal() {
 		return func() {}
 	}
@@ -241,7 +241,7 @@ func unread(result *replay.Result) bool {
 // show prints the result. Whoever has it written to a full disk is told.
 func (i *invocation) show(result *replay.Result) error {
 	if i.json {
-		encoder := json.NewEncoder(i.screen.out)
+		encoder := json.NewEncoder(i.terminal.out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(result)
 	}
@@ -249,6 +249,6 @@ func (i *invocation) show(result *replay.Result) error {
 	if err := result.WriteTable(&table); err != nil {
 		return err
 	}
-	_, err := io.WriteString(i.screen.out, table.String())
+	_, err := io.WriteString(i.terminal.out, table.String())
 	return err
 }

@@ -31,7 +31,7 @@ denying for as long as their deny_cache remembers, a second at most.`,
 }
 
 func runReset(i *invocation) error {
-	question := adminapi.ShareRequest{Policy: i.flag("policy")}
+	question := adminapi.QuotaRequest{Policy: i.flag("policy")}
 	switch {
 	case i.cmd.Flags().Changed("key"):
 		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
@@ -43,7 +43,7 @@ func runReset(i *invocation) error {
 	if !i.knows(err) {
 		return err
 	}
-	i.screen.print(forgotten(report, err == nil) + "\n")
+	i.terminal.print(forgotten(report, err == nil) + "\n")
 	i.hint(report.Hint)
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where a command writes to. On a terminal its tables have colors and are made to fit; in a
+// terminal is where a command writes to. On a terminal its tables have colors and are made to fit; in a
 // pipe or a file every text is whole, plain and on one line, so that scripts can read it.
-type screen struct {
+type terminal struct {
 	out           io.Writer
 	width, height int // of the terminal; 0: there is none
 	colored       bool
@@ -34,9 +34,9 @@ func (w *writeErrors) Write(text []byte) (int, error) {
 	return n, err
 }
 
-func newScreen(out io.Writer) screen {
+func newTerminal(out io.Writer) terminal {
 	failed := &writeErrors{out: out}
-	s := screen{out: failed, failed: failed}
+	s := terminal{out: failed, failed: failed}
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return s
@@ -49,26 +49,26 @@ func newScreen(out io.Writer) screen {
 	return s
 }
 
-func (s screen) isTerminal() bool { return s.width > 0 }
+func (t terminal) isTerminal() bool { return t.width > 0 }
 
 // print writes a text. What fails is kept for the command's end.
-func (s screen) print(text string) { _, _ = io.WriteString(s.out, text) }
+func (t terminal) print(text string) { _, _ = io.WriteString(t.out, text) }
 
 // failure is the error by which something could not be written, such as a full disk. A closed pipe is
 // none: its reader has what it wants.
-func (s screen) failure() error {
-	if s.failed == nil || errors.Is(s.failed.first, syscall.EPIPE) {
+func (t terminal) failure() error {
+	if t.failed == nil || errors.Is(t.failed.first, syscall.EPIPE) {
 		return nil
 	}
-	return s.failed.first
+	return t.failed.first
 }
 
 // printWords writes a line of words, on a terminal over as many lines as it takes.
-func (s screen) printWords(text string) {
-	if s.isTerminal() {
-		text = strings.Join(wrapWords(text, s.width), "\n")
+func (t terminal) printWords(text string) {
+	if t.isTerminal() {
+		text = strings.Join(wrapWords(text, t.width), "\n")
 	}
-	s.print(text + "\n")
+	t.print(text + "\n")
 }
 
 // The colors of a terminal. Bold heads stand out on a light and on a dark one.
@@ -80,20 +80,20 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// tones are the words that have a color of their own, where they begin a cell.
-var tones = map[string]string{
+// wordColors are the words that have a color of their own, where they begin a cell.
+var wordColors = map[string]string{
 	"ok": green, "allowed": green, "exempt": green, "warning": yellow, "failed": red, "denied": red, "rejected": red,
 }
 
-func (s screen) paint(text, color string) string {
-	if !s.colored || color == "" {
+func (t terminal) paint(text, color string) string {
+	if !t.colored || color == "" {
 		return text
 	}
 	return color + text + plain
 }
 
 // paintWord gives a text that begins with one of the tones its color.
-func (s screen) paintWord(text string) string {
+func (t terminal) paintWord(text string) string {
 	word, _, _ := strings.Cut(text, " ")
-	return s.paint(text, tones[word])
+	return t.paint(text, wordColors[word])
 }

@@ -30,24 +30,24 @@ knows by itself, says so on stderr and ends with the exit code 3.`,
 
 func runState(i *invocation) error {
 	var report adminapi.StateReport
-	err := i.ask(http.MethodPost, "state", adminapi.ShareRequest{Policy: i.flag("policy"), Key: adminapi.GivenKey{Text: i.flag("key"), Given: true}}, &report)
+	err := i.ask(http.MethodPost, "state", adminapi.QuotaRequest{Policy: i.flag("policy"), Key: adminapi.GivenKey{Text: i.flag("key"), Given: true}}, &report)
 	if !i.knows(err) || report.Policy == "" {
 		return err
 	}
-	var share facts
+	var share keyValues
 	share.add("policy", report.Policy)
 	share.add("key", report.Key)
-	if report.ShareReport != nil {
+	if report.QuotaReport != nil {
 		share.add("limit", strconv.FormatInt(report.Limit, 10))
 		share.add("remaining", strconv.FormatInt(report.Remaining, 10))
 		share.add("retry after", inTime(report.RetryAfter))
 		share.add("reset after", inTime(report.ResetAfter))
 		share.add("source", report.Source)
 	}
-	share.write(i.screen)
+	share.write(i.terminal)
 	if len(report.Keys) > 0 {
-		i.screen.print("\n")
-		keyTable(report.Keys).write(i.screen)
+		i.terminal.print("\n")
+		keyTable(report.Keys).write(i.terminal)
 	}
 	i.hint(report.Hint)
 	return err

@@ -31,18 +31,18 @@ func (t *textTable) add(cells ...string) {
 const gap = "  "
 
 // write writes the table.
-func (t *textTable) write(s screen) {
+func (t *textTable) write(s terminal) {
 	t.dropEmpty()
 	widths, fits := t.widths(s.width)
 	if !fits {
-		t.writeFacts(s)
+		t.writeKeyValues(s)
 		return
 	}
 	head := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		head[i] = c.title
 	}
-	s.print(s.paint(t.line(head, widths, screen{}), bold) + "\n")
+	s.print(s.paint(t.line(head, widths, terminal{}), bold) + "\n")
 	for _, row := range t.rows {
 		for _, part := range t.wrapped(row, widths) {
 			s.print(t.line(part, widths, s) + "\n")
@@ -50,15 +50,15 @@ func (t *textTable) write(s screen) {
 	}
 }
 
-// writeFacts writes the table row by row, each as the facts that it has.
-func (t *textTable) writeFacts(s screen) {
+// writeKeyValues writes the table row by row, each as the facts that it has.
+func (t *textTable) writeKeyValues(s terminal) {
 	for n, row := range t.rows {
 		if n > 0 && row[0] != "" {
 			s.print("\n")
 		}
-		list := make(facts, len(t.columns))
+		list := make(keyValues, len(t.columns))
 		for i, c := range t.columns {
-			list[i] = fact{strings.ToLower(c.title), row[i], c.words}
+			list[i] = keyValue{strings.ToLower(c.title), row[i], c.words}
 		}
 		list.write(s)
 	}
@@ -111,7 +111,7 @@ func (t *textTable) widths(most int) (widths []int, fits bool) {
 }
 
 // line lays cells out. The last one is not padded.
-func (t *textTable) line(cells []string, widths []int, s screen) string {
+func (t *textTable) line(cells []string, widths []int, s terminal) string {
 	var line strings.Builder
 	for i, text := range cells {
 		padding := strings.Repeat(" ", max(0, widths[i]-widthOf(text)))

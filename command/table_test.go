@@ -17,7 +17,7 @@ func drawnWith(last column, width int, colored bool, rows ...[]string) string {
 	for _, row := range rows {
 		table.add(row...)
 	}
-	table.write(screen{out: &text, width: width, colored: colored})
+	table.write(terminal{out: &text, width: width, colored: colored})
 	return text.String()
 }
 

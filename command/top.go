@@ -68,13 +68,13 @@ func (i *invocation) showTop() error {
 	if err != nil || i.json {
 		return err
 	}
-	i.screen.print("over the last " + words.Time(math.Ceil(report.Since)) + " on this node\n")
+	i.terminal.print("over the last " + words.Time(math.Ceil(report.Since)) + " on this node\n")
 	if len(report.Keys) == 0 {
-		i.screen.print("nobody was denied\n")
+		i.terminal.print("nobody was denied\n")
 		return nil
 	}
-	i.screen.print("\n")
-	topTable(report.Keys).write(i.screen)
+	i.terminal.print("\n")
+	topTable(report.Keys).write(i.terminal)
 	return nil
 }
 
@@ -95,18 +95,18 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 	for first := true; ; first = false {
 		var text bytes.Buffer
 		drawing := *i
-		drawing.screen.out = &text
+		drawing.terminal.out = &text
 		err := show(&drawing)
 		switch {
 		case err != nil && first:
 			return err
-		case err != nil && i.screen.isTerminal():
+		case err != nil && i.terminal.isTerminal():
 			text.WriteString("Error: " + printable(err.Error()) + "\n")
 		case err != nil:
 			i.complain("Error: " + err.Error())
 		}
 		drawn = i.redraw(text.String(), drawn, first)
-		if i.screen.failure() != nil {
+		if i.terminal.failure() != nil {
 			return nil // the command reports it
 		}
 		select {
@@ -120,24 +120,24 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 // redraw writes a text in the place of one that took so many lines of the terminal, as much of it as fits
 // there, and tells how many lines it took.
 func (i *invocation) redraw(text string, drawn int, first bool) int {
-	if !i.screen.isTerminal() {
+	if !i.terminal.isTerminal() {
 		if !first && !i.json && text != "" {
 			text = "\n" + text
 		}
-		i.screen.print(text)
+		i.terminal.print(text)
 		return 0
 	}
 	if drawn > 0 {
-		i.screen.print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
+		i.terminal.print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
 	}
 	drawn = 0
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		taken := screenLines(line, i.screen.width)
-		if drawn+taken >= i.screen.height {
+		taken := screenLines(line, i.terminal.width)
+		if drawn+taken >= i.terminal.height {
 			break
 		}
-		i.screen.print(line + "\n")
+		i.terminal.print(line + "\n")
 		drawn += taken
 	}
 	return drawn

@@ -19,7 +19,7 @@ func watched(t *testing.T, width, height, lines int) string {
 	var text, complaints strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	i := &invocation{cmd: new(cobra.Command), screen: screen{out: &text, width: width, height: height}}
+	i := &invocation{cmd: new(cobra.Command), terminal: terminal{out: &text, width: width, height: height}}
 	i.cmd.SetErr(&complaints)
 	draws := 0
 	err := i.watch(ctx, time.Millisecond, func(i *invocation) error {
@@ -28,7 +28,7 @@ func watched(t *testing.T, width, height, lines int) string {
 			return errors.New("gone")
 		}
 		for n := range lines {
-			i.screen.print(strconv.Itoa(draws) + "." + strconv.Itoa(n) + "\n")
+			i.terminal.print(strconv.Itoa(draws) + "." + strconv.Itoa(n) + "\n")
 		}
 		return nil
 	})
@@ -90,14 +90,14 @@ func TestScreen_knows_a_terminal(t *testing.T) {
 	defer terminal.Close() //nolint:errcheck // nothing was written
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
-	if s := newScreen(terminal); !s.isTerminal() || !s.colored {
+	if s := newTerminal(terminal); !s.isTerminal() || !s.colored {
 		t.Errorf("got %+v", s)
 	}
 	t.Setenv("NO_COLOR", "1")
-	if s := newScreen(terminal); !s.isTerminal() || s.colored {
+	if s := newTerminal(terminal); !s.isTerminal() || s.colored {
 		t.Errorf("got %+v; want no colors", s)
 	}
-	if s := newScreen(new(strings.Builder)); s.isTerminal() || s.colored {
+	if s := newTerminal(new(strings.Builder)); s.isTerminal() || s.colored {
 		t.Errorf("got %+v; want no terminal", s)
 	}
 }

@@ -9,36 +9,36 @@ import (
 // This file decides requests whose checks lie in several slots of a Cluster, which no single script run
 // can: all are looked at, then charged, and given back if another request won the race between.
 
-// part is the checks of a request that lie in one slot.
-type part struct {
+// slotGroup is the checks of a request that lie in one slot.
+type slotGroup struct {
 	slot    uint16
 	indices []int   // of its checks, among those of the request
 	checks  []Check // with their answers, where it was decided
 	decided bool    // when it was asked last
-	server  *server // that was asked last
+	node    *node   // that was asked last
 	call    *call   // while an answer is waited for
 }
 
-// decideAcross decides the parts of a request, all or nothing.
-func (r *Redis) decideAcross(ctx context.Context, checks []Check, parts []*part) error {
+// decideCrossSlot decides the parts of a request, all or nothing.
+func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, parts []*slotGroup) error {
 	deadline := time.Now().Add(r.timeout)
-	if err := r.askAll(ctx, parts, opLook, deadline); err != nil {
+	if err := r.runGroups(ctx, parts, opPeek, deadline); err != nil {
 		return err
 	}
 	if keep(checks, parts); !Allowed(checks) {
 		return nil
 	}
-	err := r.askAll(ctx, parts, opReserve, deadline)
+	err := r.runGroups(ctx, parts, opReserve, deadline)
 	if err == nil && allPass(parts) {
 		keep(checks, parts)
 		return nil
 	}
-	var denied []*part
+	var denied []*slotGroup
 	for _, p := range parts {
 		switch {
 		case !p.decided:
 		case Allowed(p.checks):
-			p.server.giveBack(p.slot, p.checks)
+			p.node.refund(p.slot, p.checks)
 		default:
 			denied = append(denied, p)
 		}
@@ -47,17 +47,17 @@ func (r *Redis) decideAcross(ctx context.Context, checks []Check, parts []*part)
 	return err
 }
 
-// split sorts the checks by slot.
-func (r *Redis) split(checks []Check) []*part {
+// groupBySlot sorts the checks by slot.
+func (r *Redis) groupBySlot(checks []Check) []*slotGroup {
 	w := r.writer()
 	defer r.writers.Put(w)
-	var parts []*part
-	bySlot := map[uint16]*part{}
+	var parts []*slotGroup
+	bySlot := map[uint16]*slotGroup{}
 	for i := range checks {
-		slot := w.naming.slotOf(checks[i].Key)
+		slot := w.keys.slotOf(checks[i].Key)
 		p := bySlot[slot]
 		if p == nil {
-			p = &part{slot: slot}
+			p = &slotGroup{slot: slot}
 			bySlot[slot] = p
 			parts = append(parts, p)
 		}
@@ -68,7 +68,7 @@ func (r *Redis) split(checks []Check) []*part {
 }
 
 // keep copies the answers of the parts to the checks that they are of.
-func keep(checks []Check, parts []*part) {
+func keep(checks []Check, parts []*slotGroup) {
 	for _, p := range parts {
 		for i, at := range p.indices {
 			checks[at] = p.checks[i]
@@ -77,7 +77,7 @@ func keep(checks []Check, parts []*part) {
 }
 
 // allPass tells whether every check of every part passed.
-func allPass(parts []*part) bool {
+func allPass(parts []*slotGroup) bool {
 	for _, p := range parts {
 		if !Allowed(p.checks) {
 			return false
@@ -86,35 +86,35 @@ func allPass(parts []*part) bool {
 	return true
 }
 
-// askAll runs one operation on all parts at once and waits for every answer, or until the deadline. Its
+// runGroups runs one operation on all parts at once and waits for every answer, or until the deadline. Its
 // error joins those of the parts that were not decided.
-func (r *Redis) askAll(ctx context.Context, parts []*part, op operation, deadline time.Time) error {
+func (r *Redis) runGroups(ctx context.Context, parts []*slotGroup, op operation, deadline time.Time) error {
 	sent := now()
 	var failed error
 	for _, p := range parts {
-		failed = errors.Join(failed, r.ask(p, op))
+		failed = errors.Join(failed, r.enqueueGroup(p, op))
 	}
 	for _, p := range parts {
 		if p.call != nil {
 			err := p.await(ctx, deadline)
-			p.server.report(op, p.slot, p.checks, sent, err)
+			p.node.report(op, p.slot, p.checks, sent, err)
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// ask puts a part's question in line, at the server that has its slot now. Without an error it has a
+// enqueueGroup puts a part's question in line, at the server that has its slot now. Without an error it has a
 // call to wait for.
-func (r *Redis) ask(p *part, op operation) error {
-	p.server, p.decided = r.routes.to(p.slot), false
-	if p.server.breaker.open() {
+func (r *Redis) enqueueGroup(p *slotGroup, op operation) error {
+	p.node, p.decided = r.topology.to(p.slot), false
+	if p.node.breaker.open() {
 		return ErrOutage
 	}
 	c := newCall(op, p.checks)
 	c.slot = p.slot
-	if err := p.server.batcher.enqueue(c); err != nil {
-		p.server.report(op, p.slot, p.checks, now(), err)
+	if err := p.node.batcher.enqueue(c); err != nil {
+		p.node.report(op, p.slot, p.checks, now(), err)
 		return err
 	}
 	p.call = c
@@ -122,14 +122,14 @@ func (r *Redis) ask(p *part, op operation) error {
 }
 
 // await takes the answer of the part's call.
-func (p *part) await(ctx context.Context, deadline time.Time) error {
-	c := p.call
-	p.call = nil
-	err := p.server.settle(ctx, c, await(ctx, c, max(0, time.Until(deadline))))
+func (s *slotGroup) await(ctx context.Context, deadline time.Time) error {
+	c := s.call
+	s.call = nil
+	err := s.node.settle(ctx, c, await(ctx, c, max(0, time.Until(deadline))))
 	if err != nil {
 		return err
 	}
-	p.decided = true
-	c.take(p.checks)
+	s.decided = true
+	c.take(s.checks)
 	return nil
 }

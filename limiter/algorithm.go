@@ -53,36 +53,36 @@ func algorithmNamed(name string) *algorithm {
 type kernel interface {
 	// decide tells what a request of this weight would get, and writes nothing. The weight is at
 	// most the capacity.
-	decide(s share, now int64, t *terms, weight int64) verdict
+	decide(s state, now int64, t *params, weight int64) verdict
 
 	// take returns the share after what a passing verdict found.
-	take(s share, t *terms, v verdict) share
+	take(s state, t *params, v verdict) state
 
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt
 
-	// giveBack returns the share without a take, as far as that has not drained by itself. A receipt
+	// refund returns the share without a take, as far as that has not drained by itself. A receipt
 	// is good for once.
-	giveBack(s share, now int64, t *terms, weight int64, r receipt) share
+	refund(s state, now int64, t *params, weight int64, r receipt) state
 
 	// charge returns the share after a take that asks for no room: of any weight up to MaxCharge, into
 	// debt, which saturates where the formulas would stop to be exact.
-	charge(s share, now int64, t *terms, weight int64) share
+	charge(s state, now int64, t *params, weight int64) state
 
-	// recall makes a share that is used at least as much as the one of which is only known that so
+	// restoreState makes a share that is used at least as much as the one of which is only known that so
 	// many units were used and that it is as good as new from some instant after now on.
-	recall(used, resets, now int64, t *terms) share
+	restoreState(used, resets, now int64, t *params) state
 
 	// describe tells what a share as it is stored says, in words for operators.
-	describe(s share, now int64, t *terms) map[string]any
+	describe(s state, now int64, t *params) map[string]any
 
 	// expires is the instant from which the share is as good as new if nobody else comes.
-	expires(s share, now int64, t *terms) int64
+	expires(s state, now int64, t *params) int64
 }
 
-// share is the state of one key in one policy. What the numbers mean is the kernel's business; all
+// state is the state of one key in one policy. What the numbers mean is the kernel's business; all
 // zero is the share of a client that was never seen.
-type share struct {
+type state struct {
 	numbers
 	log *unitLog // sliding_window_log only
 }
@@ -104,20 +104,20 @@ type receipt struct{ first, second int64 }
 
 // micros converts a time in ticks from the instant now_us of a script or a clock, whose part below
 // a tick is offset, to exact microseconds. 0 and Never stay what they are.
-func (t *terms) micros(ticks, offset int64) int64 {
+func (p *params) micros(ticks, offset int64) int64 {
 	if ticks <= 0 {
 		return ticks
 	}
-	return ticks*t.tick - offset
+	return ticks*p.tick - offset
 }
 
 // MaxCharge is the most units that can be charged at once, 2^52, and the most that a share can owe in
 // 1/window units, so that every sum of two of them is below the precision.
 const MaxCharge = precision / 2
 
-// indebted adds a charge to units that are at most as many as there can be.
-func indebted(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }
+// addDebt adds a charge to units that are at most as many as there can be.
+func addDebt(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }
 
-// cd is the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero, which no formula
+// ceilDiv is the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero, which no formula
 // lets through.
-func cd(a, b int64) int64 { return (a + b - 1) / b }
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -33,7 +33,7 @@ type batcher struct {
 	waiting   []*call
 	held      int // of them, those that no batch could take lately
 	unsettled unsettled
-	lanes     lanes
+	senders   senders
 	ready     int         // connections that have answered and are not in use, as far as known
 	late      *time.Timer // looks after calls that wait; nil before the first
 	watched   bool        // the timer runs
@@ -42,7 +42,7 @@ type batcher struct {
 // do has a call decided within the timeout. It returns nil when the call's err and results are
 // valid; otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
-	if b.lead(c) {
+	if b.tryInline(c) {
 		b.sendAlone(c, timeout)
 		return nil
 	}
@@ -52,17 +52,17 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 	return await(ctx, c, timeout)
 }
 
-// lead tells whether the caller is to send its call itself, as a lane of its own: nothing waits, a
+// tryInline tells whether the caller is to send its call itself, as a lane of its own: nothing waits, a
 // lane is free, and a connection is ready, so that it will not have to wait for one.
-func (b *batcher) lead(c *call) bool {
+func (b *batcher) tryInline(c *call) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ready == 0 || len(b.waiting) > b.held || !b.lanes.mayOpen(1) || b.unsettled.isFollowedBy(c) {
+	if b.ready == 0 || len(b.waiting) > b.held || !b.senders.mayOpen(1) || b.unsettled.isFollowedBy(c) {
 		return false
 	}
-	b.lanes.open++
+	b.senders.open++
 	b.ready--
-	b.lanes.depart(&c.flight)
+	b.senders.depart(&c.inflight)
 	return true
 }
 
@@ -74,19 +74,19 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	answered := b.send(ctx, c.alone[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.land(&c.flight, answered)
-	if len(b.waiting) > 0 && !b.lanes.tooMany() {
-		go b.lane()
+	b.land(&c.inflight, answered)
+	if len(b.waiting) > 0 && !b.senders.tooMany() {
+		go b.sendLoop()
 	} else {
-		b.lanes.open--
+		b.senders.open--
 	}
 }
 
 // land ends a flight. Where there was no answer the other connections may be gone too, and connecting
 // can take longer than a request waits: the next batches go by lanes, whose connecting outlasts it. The
 // lock must be held.
-func (b *batcher) land(f *flight, answered bool) {
-	b.lanes.land(f)
+func (b *batcher) land(f *inflight, answered bool) {
+	b.senders.land(f)
 	b.held = 0
 	if answered {
 		b.ready++
@@ -112,18 +112,18 @@ func (b *batcher) enqueue(c *call) error {
 		b.unsettled.add(c)
 	}
 	b.waiting = append(b.waiting, c)
-	b.lanes.giveUpOnLate()
-	b.startLane()
+	b.senders.giveUpOnLate()
+	b.startSender()
 	b.watch()
 	return nil
 }
 
-// startLane starts a lane if there is work that the lanes there are will not take at once. The
+// startSender starts a lane if there is work that the lanes there are will not take at once. The
 // lock must be held.
-func (b *batcher) startLane() {
-	if len(b.waiting) > b.held && b.lanes.mayOpen(len(b.waiting)) {
-		b.lanes.open++
-		go b.lane()
+func (b *batcher) startSender() {
+	if len(b.waiting) > b.held && b.senders.mayOpen(len(b.waiting)) {
+		b.senders.open++
+		go b.sendLoop()
 	}
 }
 
@@ -134,34 +134,34 @@ func (b *batcher) watch() {
 		return
 	}
 	b.watched = true
-	wait := b.lanes.untilNews()
+	wait := b.senders.nextWake()
 	if len(b.waiting) == b.held {
 		wait = max(wait, stallSpan/4)
 	}
 	if b.late == nil {
-		b.late = time.AfterFunc(wait, b.relieve)
+		b.late = time.AfterFunc(wait, b.checkStalled)
 	} else {
 		b.late.Reset(wait)
 	}
 }
 
-// relieve goes on without batches that do not come back.
-func (b *batcher) relieve() {
+// checkStalled goes on without batches that do not come back.
+func (b *batcher) checkStalled() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.watched, b.held = false, 0
 	if len(b.waiting) == 0 {
 		return
 	}
-	b.lanes.giveUpOnLate()
-	b.startLane()
+	b.senders.giveUpOnLate()
+	b.startSender()
 	b.watch()
 }
 
-// lane sends batches until nothing waits.
-func (b *batcher) lane() {
+// sendLoop sends batches until nothing waits.
+func (b *batcher) sendLoop() {
 	var calls []*call
-	var f flight
+	var f inflight
 	for {
 		calls = b.next(calls[:0], &f)
 		if len(calls) == 0 {
@@ -181,22 +181,22 @@ func (b *batcher) lane() {
 
 // next takes the calls of a batch from the queue and begins its flight. Where there are none, or
 // the others manage without it, the lane is over.
-func (b *batcher) next(calls []*call, f *flight) []*call {
+func (b *batcher) next(calls []*call, f *inflight) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lanes.tooMany() || b.lanes.tooSoon(len(b.waiting)) {
-		b.lanes.open--
-		b.startLane()
+	if b.senders.tooMany() || b.senders.tooSoon(len(b.waiting)) {
+		b.senders.open--
+		b.startSender()
 		return calls
 	}
 	calls = b.fill(calls)
 	if len(calls) == 0 {
-		b.lanes.open--
+		b.senders.open--
 		return calls
 	}
 	b.ready = max(0, b.ready-1)
-	b.lanes.depart(f)
-	b.startLane()
+	b.senders.depart(f)
+	b.startSender()
 	return calls
 }
 

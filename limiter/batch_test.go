@@ -22,7 +22,7 @@ type gate struct {
 
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
-	g.lanes.usual = time.Hour // so that nothing is late here
+	g.senders.usual = time.Hour // so that nothing is late here
 	g.send = func(_ context.Context, calls []*call) bool {
 		g.started <- len(calls)
 		<-g.release
@@ -142,9 +142,9 @@ func TestBatcher_refuses_more_than_it_can_hold(t *testing.T) {
 
 func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	g := newGate()
-	g.lanes.usual = 0
+	g.senders.usual = 0
 	var group sync.WaitGroup
-	for range maxOpenLanes {
+	for range maxOpenSenders {
 		group.Add(1)
 		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
 		<-g.started // though none of those before has come back
@@ -154,8 +154,8 @@ func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	redistest.WaitFor(t, "surplus lanes end", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if l := &g.lanes; l.open != 0 || l.stalled != 0 || len(l.flights) != 0 || g.watched {
-			return fmt.Errorf("%+v, watched %v", g.lanes, g.watched)
+		if l := &g.senders; l.open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.watched {
+			return fmt.Errorf("%+v, watched %v", g.senders, g.watched)
 		}
 		return nil
 	})
@@ -163,9 +163,9 @@ func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 
 func TestBatcher_has_more_batches_in_flight_on_long_links(t *testing.T) {
 	for trip, want := range map[time.Duration]int{
-		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxLanes,
+		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
-		l := lanes{roundTrip: trip}
+		l := senders{roundTrip: trip}
 		if got := l.allowed(); got != want {
 			t.Errorf("%v: %d lanes, want %d", trip, got, want)
 		}
@@ -173,7 +173,7 @@ func TestBatcher_has_more_batches_in_flight_on_long_links(t *testing.T) {
 }
 
 func TestLanes_learn_from_flights_but_little_from_late_ones(t *testing.T) {
-	var l lanes
+	var l senders
 	for i := range 2000 {
 		if i%20 == 0 {
 			l.observe(50 * time.Millisecond)
@@ -197,7 +197,7 @@ func TestRead_refuses_answers_that_no_script_gives(t *testing.T) {
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
 		m := &message{}
 		c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
-		m.write([]*call{c}, Naming{}.start())
+		m.write([]*call{c}, KeyFormat{}.newWriter())
 		m.command("evalsha", "")
 		m.sent.SetVal(reply)
 		m.settle(nil)
@@ -217,7 +217,7 @@ func FuzzRead(f *testing.F) {
 		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
 			m := &message{}
 			c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
-			m.write([]*call{c}, Naming{}.start())
+			m.write([]*call{c}, KeyFormat{}.newWriter())
 			m.command("evalsha", "")
 			m.sent.SetVal(reply)
 			m.settle(nil)

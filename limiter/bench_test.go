@@ -42,7 +42,7 @@ func benchPolicy(b *testing.B, algorithm string) *Policy {
 
 func benchRedis(b *testing.B, server *redistest.Server) *Redis {
 	b.Helper()
-	return newTestRedis(b, server, RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "rl"}})
+	return newTestRedis(b, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
 }
 
 // takeMany shares n decisions, client by client, among callers that each wait for their answers.

@@ -11,7 +11,7 @@ type bucket struct{}
 
 // drainedDebt is what is left, after some elapsed ticks, of a debt.
 func drainedDebt(debt, elapsed, limit int64) int64 {
-	if elapsed >= cd(debt, limit) {
+	if elapsed >= ceilDiv(debt, limit) {
 		return 0
 	}
 	return debt - elapsed*limit
@@ -20,19 +20,19 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 // drained returns the debt as it stands now, and the instant it stands for, which is later than
 // now where the clock ran backwards. A share stored further ahead than a full bucket takes to
 // drain was written by a broken clock and counts as none.
-func (bucket) drained(s share, now int64, t *terms) (debt, at int64) {
-	if s.b-now > cd(t.capacity*t.window, t.limit) {
+func (bucket) drained(s state, now int64, t *params) (debt, at int64) {
+	if s.b-now > ceilDiv(t.capacity*t.window, t.limit) {
 		return 0, now
 	}
 	at = max(now, s.b)
 	return drainedDebt(min(s.a, t.maxDebt), at-s.b, t.limit), at
 }
 
-func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
+func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 	debt, at := k.drained(s, now, t)
 	skew := at - now
 	queued := t.maxDelay >= 0
-	delay := cd(debt, t.limit)
+	delay := ceilDiv(debt, t.limit)
 	over := debt + weight*t.window - t.capacity*t.window
 	v := verdict{b: at}
 	switch {
@@ -44,14 +44,14 @@ func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
 		}
 	default:
 		if over > 0 {
-			v.wait = skew + cd(over, t.limit)
+			v.wait = skew + ceilDiv(over, t.limit)
 		}
 		if queued {
 			v.wait = max(v.wait, skew+delay-t.maxDelay)
 		}
 	}
 	v.a = debt
-	drains := cd(debt, t.limit)
+	drains := ceilDiv(debt, t.limit)
 	if !queued || drains <= t.maxDelay {
 		v.remaining = max(0, (t.capacity*t.window-debt)/t.window)
 	}
@@ -61,46 +61,46 @@ func (k bucket) decide(s share, now int64, t *terms, weight int64) verdict {
 	return v
 }
 
-func (bucket) take(_ share, _ *terms, v verdict) share {
-	return share{numbers: numbers{a: v.a, b: v.b}}
+func (bucket) take(_ state, _ *params, v verdict) state {
+	return state{numbers: numbers{a: v.a, b: v.b}}
 }
 
-// giveBack subtracts what of the take has not drained yet, so that it never hands out more than
+// refund subtracts what of the take has not drained yet, so that it never hands out more than
 // was taken. The receipt is the tick of the take and the debt right after it.
-func (k bucket) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
+func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	debt, at := k.drained(s, now, t)
 	if debt == 0 {
 		return s
 	}
 	undrained := drainedDebt(r.second, max(0, at-r.first), t.limit)
-	return share{numbers: numbers{a: max(0, debt-min(weight*t.window, undrained)), b: at}}
+	return state{numbers: numbers{a: max(0, debt-min(weight*t.window, undrained)), b: at}}
 }
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }
 
 // charge adds the weight to the debt.
-func (k bucket) charge(s share, now int64, t *terms, weight int64) share {
+func (k bucket) charge(s state, now int64, t *params, weight int64) state {
 	debt, at := k.drained(s, now, t)
 	if weight > (t.maxDebt-debt)/t.window {
-		return share{numbers: numbers{a: t.maxDebt, b: at}}
+		return state{numbers: numbers{a: t.maxDebt, b: at}}
 	}
-	return share{numbers: numbers{a: debt + weight*t.window, b: at}}
+	return state{numbers: numbers{a: debt + weight*t.window, b: at}}
 }
 
-// recall takes the debt that drains until then: of a full bucket, or of one that owes more.
-func (bucket) recall(_, resets, now int64, t *terms) share {
+// restoreState takes the debt that drains until then: of a full bucket, or of one that owes more.
+func (bucket) restoreState(_, resets, now int64, t *params) state {
 	full, drains := t.capacity*t.window, resets-now
 	switch {
-	case drains <= cd(full, t.limit):
-		return share{numbers: numbers{a: min(drains*t.limit, full), b: now}}
+	case drains <= ceilDiv(full, t.limit):
+		return state{numbers: numbers{a: min(drains*t.limit, full), b: now}}
 	case drains > t.maxDebt/t.limit:
-		return share{numbers: numbers{a: t.maxDebt, b: now}}
+		return state{numbers: numbers{a: t.maxDebt, b: now}}
 	}
-	return share{numbers: numbers{a: drains * t.limit, b: now}}
+	return state{numbers: numbers{a: drains * t.limit, b: now}}
 }
 
-func (bucket) expires(s share, _ int64, t *terms) int64 { return s.b + cd(s.a, t.limit) }
+func (bucket) expires(s state, _ int64, t *params) int64 { return s.b + ceilDiv(s.a, t.limit) }
 
-func (bucket) describe(s share, _ int64, t *terms) map[string]any {
+func (bucket) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"units_owed": float64(s.a) / float64(t.window), "as_of": t.instant(s.b)}
 }

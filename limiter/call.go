@@ -16,7 +16,7 @@ type call struct {
 	receipts []receipt
 	err      error
 	alone    [1]*call    // itself, for a batch of one
-	flight   flight      // where it is sent alone
+	inflight inflight    // where it is sent alone
 	slot     uint16      // of a Cluster
 	detached bool        // nobody waits for it
 	done     func()      // of a detached call: what to do with the answer; may be nil

@@ -38,7 +38,7 @@ func TestGuard_charges(t *testing.T) {
 // between the decision and the charge.
 func TestGuard_charges_here_when_Redis_has_failed_since(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	checks := []Check{{Policy: dayPolicy(t, "late", "gcra", 100), Key: "k", Weight: 1}}
 	source, err := g.Decide(context.Background(), checks, FailLocal)
 	if err != nil || source != SourceRedis {

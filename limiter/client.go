@@ -55,7 +55,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(maxOpenLanes+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(maxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
@@ -192,5 +192,5 @@ func (o *ClientOptions) setDB(text string) error {
 
 // Ping connects and asks for a sign of life, within the context.
 func Ping(ctx context.Context, client redis.UniversalClient) error {
-	return client.Process(ctx, once{redis.NewCmd(ctx, "ping")})
+	return client.Process(ctx, noRetryCmd{redis.NewCmd(ctx, "ping")})
 }

@@ -20,7 +20,7 @@ func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, Naming: Naming{Prefix: "rl"}})
+	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	return r, masters
 }
@@ -89,7 +89,7 @@ func acrossSlots(t *testing.T, r *Redis, algorithm string) {
 	checks := func() []Check {
 		return []Check{{Policy: large, Key: "everybody", Weight: 2}, {Policy: small, Key: "somebody", Weight: 1}}
 	}
-	if len(r.split(checks())) == 1 {
+	if len(r.groupBySlot(checks())) == 1 {
 		t.Fatal("the keys must be in different slots")
 	}
 	var allowed atomic.Int64
@@ -122,9 +122,9 @@ func acrossSlots(t *testing.T, r *Redis, algorithm string) {
 func TestSlotOf_is_that_of_redis(t *testing.T) {
 	_, masters := openCluster(t)
 	client := masters[0].Client(t)
-	for _, naming := range []Naming{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		p := dayPolicy(t, "slots", "gcra", 1)
-		n := naming.start()
+		n := naming.newWriter()
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.append(nil, p, key))).Val()
 			if got := n.slotOf(key); int64(got) != want {
@@ -160,7 +160,7 @@ func TestCluster_a_dead_master_is_the_trouble_of_its_clients_alone(t *testing.T)
 	seen := map[uint16]bool{}
 	for i := 0; len(alive) < 50 || len(gone) < 50; i++ {
 		key := fmt.Sprint("client-", i)
-		switch slot := r.naming.start().slotOf(key); {
+		switch slot := r.keyFormat.newWriter().slotOf(key); {
 		case seen[slot]:
 		case slot >= 2*clusterSlots/3+1:
 			gone, seen[slot] = append(gone, key), true
@@ -185,7 +185,7 @@ func TestCluster_a_dead_master_is_the_trouble_of_its_clients_alone(t *testing.T)
 func TestCluster_a_slot_that_nobody_has_is_the_trouble_of_its_clients_alone(t *testing.T) {
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "hole", "gcra", 100)
-	slot := int(r.naming.start().slotOf("lost"))
+	slot := int(r.keyFormat.newWriter().slotOf("lost"))
 	for _, master := range masters {
 		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
 			t.Fatal(err)

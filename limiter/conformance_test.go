@@ -41,7 +41,7 @@ func memoryStore() *testStore {
 		for i := range checks {
 			c := &checks[i]
 			held := m.tableOf(c.Policy).shardOf(c.Key).get(c.Policy, c.Key, *now)
-			receipts[i] = c.Policy.algorithm.kernel.receipt(judge(held, *now, c))
+			receipts[i] = c.Policy.algorithm.kernel.receipt(evaluate(held, *now, c))
 		}
 		m.decideMany(checks)
 		if !Allowed(checks) {
@@ -54,7 +54,7 @@ func memoryStore() *testStore {
 			c := &checks[i]
 			shard := m.tableOf(c.Policy).shardOf(c.Key)
 			if _, found := shard.kept(c.Key); found {
-				shard.put(c.Key, c.Policy.algorithm.kernel.giveBack(shard.get(c.Policy, c.Key, *now), *now/c.Policy.terms.tick, &c.Policy.terms, c.Weight, receipts[i]))
+				shard.put(c.Key, c.Policy.algorithm.kernel.refund(shard.get(c.Policy, c.Key, *now), *now/c.Policy.params.tick, &c.Policy.params, c.Weight, receipts[i]))
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func memoryStore() *testStore {
 // redisStore is a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
-	r := newTestRedis(t, server, RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "t"}})
+	r := newTestRedis(t, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"}})
 	r.scripts.clock = testClockFragment
 	client := server.Client(t)
 	s := &testStore{Store: r, name: "redis", set: func(micros int64) {
@@ -75,7 +75,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	do := func(op operation, checks []Check, receipts []receipt) *call {
 		c := newCall(op, checks)
 		c.receipts = append(c.receipts, receipts...)
-		if err := r.routes.whole.batcher.do(context.Background(), c, 10*time.Second); err != nil {
+		if err := r.topology.anyNode.batcher.do(context.Background(), c, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if c.err != nil {
@@ -91,7 +91,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		}
 		return slices.Clone(c.receipts)
 	}
-	s.giveBack = func(checks []Check, receipts []receipt) { do(opGiveBack, checks, receipts) }
+	s.giveBack = func(checks []Check, receipts []receipt) { do(opRefund, checks, receipts) }
 	s.charge = func(checks []Check) { do(opCharge, checks, nil) }
 	return s
 }
@@ -208,7 +208,7 @@ func chargeBoth(tr *trace, stores []*testStore) {
 		c := &request[i]
 		c.Weight = max(1, c.Weight)
 		if tr.random.IntN(150) == 0 {
-			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, MaxCharge / c.Policy.terms.window, MaxCharge}[tr.random.IntN(4)]
+			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, MaxCharge / c.Policy.params.window, MaxCharge}[tr.random.IntN(4)]
 		}
 	}
 	for _, s := range stores {

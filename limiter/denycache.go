@@ -18,9 +18,9 @@ type denyCache struct {
 	seed   maphash.Seed
 	shards [denyShards]denyShard
 
-	// renew is told of a denial that is asked for again and again, when it is about to be forgotten
+	// refresh is told of a denial that is asked for again and again, when it is about to be forgotten
 	// though it holds for longer: the share and the weight. Nil: nobody is told.
-	renew func(check Check)
+	refresh func(check Check)
 }
 
 // denyShards spreads the locks; each shard holds at most denyShardSize entries.
@@ -55,7 +55,7 @@ type denial struct {
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	forgotten time.Time // the entry is used before this
-	renewed   time.Time // from when on a renewal is due; zero: it is none's business any more
+	refreshed time.Time // from when on a renewal is due; zero: it is none's business any more
 }
 
 // newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
@@ -83,13 +83,13 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	denied := false
 	for i := range checks {
 		check := &checks[i]
-		if check.Policy.givesBack.Load() {
+		if check.Policy.refunds.Load() {
 			check.Result = Result{Remaining: Unknown}
 			continue
 		}
 		d, found, due := c.shardOf(check.Key).get(denyKeyOf(check), now)
-		if due && c.renew != nil {
-			c.renew(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
+		if due && c.refresh != nil {
+			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
 		}
 		if !found {
 			check.Result = Result{Remaining: Unknown}
@@ -107,7 +107,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		return
 	}
 	for i := range checks {
-		if check := &checks[i]; !check.Result.Passes() && !check.Policy.givesBack.Load() {
+		if check := &checks[i]; !check.Result.Passes() && !check.Policy.refunds.Load() {
 			c.shardOf(check.Key).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
@@ -125,7 +125,7 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 			return d
 		}
 	}
-	d.renewed = sent.Add(c.maxAge * 4 / 5)
+	d.refreshed = sent.Add(c.maxAge * 4 / 5)
 	return d
 }
 
@@ -178,9 +178,9 @@ func (c *denyCache) forgetAll(policy string) {
 }
 
 // Prune drops the denials that are over, which hold on to their policies.
-func (g *Guard) Prune() {
-	if g.denied != nil {
-		g.denied.prune(time.Now())
+func (f *Failover) Prune() {
+	if f.denied != nil {
+		f.denied.prune(time.Now())
 	}
 }
 
@@ -214,8 +214,8 @@ func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) 
 		delete(s.denials, key)
 		return d, false, false
 	}
-	if due = !d.renewed.IsZero() && now.After(d.renewed); due {
-		d.renewed = time.Time{}
+	if due = !d.refreshed.IsZero() && now.After(d.refreshed); due {
+		d.refreshed = time.Time{}
 		s.denials[key] = d
 	}
 	return d, true, due

@@ -60,7 +60,7 @@ func TestDenyCache_answers_each_weight_as_the_store_would(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := memoryStore(), newDenyCache(time.Second), epoch
 			for range 60 {
-				now += random.Int64N(100) * p.terms.tick
+				now += random.Int64N(100) * p.params.tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				checks := []Check{{Policy: p, Key: "k", Weight: max(1, weight)}}
 				cached := cache.deny(checks, time.UnixMicro(now))
@@ -73,7 +73,7 @@ func TestDenyCache_answers_each_weight_as_the_store_would(t *testing.T) {
 					if truth.Passes() {
 						cache = newDenyCache(time.Second) // the others wait longer from now on
 					}
-				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.terms.tick == 1:
+				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.params.tick == 1:
 					t.Fatalf("%v, weight %d: the cache says %+v, the store %+v", p.settings, checks[0].Weight, fromCache, truth)
 				default:
 					repeated++
@@ -135,7 +135,7 @@ func TestDenyCache_is_bounded(t *testing.T) {
 func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "repeat", "gcra", 2)
 	ask := func(weight int64, want Source, passes bool) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestGuard_renews_denials_together(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: age})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: age})
 	p := dayPolicy(t, "flood", "gcra", 1)
 	ask := func(key int) Source {
 		checks := []Check{{Policy: p, Key: fmt.Sprint(key), Weight: 1}}

@@ -32,9 +32,9 @@ func (e *UndecidedError) Unwrap() []error { return []error{ErrUndecided, e.Err} 
 // ErrOutage is the error of requests that are not sent because Redis, or a Cluster's master, fails.
 var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is failing; it is probed every second")}
 
-// ErrWaited is the error of checks that are not sent because the same request has waited for Redis in
+// ErrAlreadyTimedOut is the error of checks that are not sent because the same request has waited for Redis in
 // vain before.
-var ErrWaited = &UndecidedError{Kind: "breaker", Err: errors.New("the request has waited for Redis before")}
+var ErrAlreadyTimedOut = &UndecidedError{Kind: "breaker", Err: errors.New("the request has waited for Redis before")}
 
 var (
 	errTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}

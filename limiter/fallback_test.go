@@ -14,8 +14,8 @@ import (
 type told struct{ began, ended []string }
 
 func (o *told) listen(r *Redis) {
-	r.routes.outages.onOutage = func(err error) { o.began = append(o.began, Kind(err)) }
-	r.routes.outages.onRecovery = func(time.Duration) { o.ended = append(o.ended, "recovery") }
+	r.topology.outages.onOutage = func(err error) { o.began = append(o.began, Kind(err)) }
+	r.topology.outages.onRecovery = func(time.Duration) { o.ended = append(o.ended, "recovery") }
 }
 
 func TestGuard_takes_over_and_gives_back(t *testing.T) {
@@ -23,7 +23,7 @@ func TestGuard_takes_over_and_gives_back(t *testing.T) {
 	r := openRedis(t, server, 100*time.Millisecond)
 	var told told
 	told.listen(r)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "guarded", "gcra", 5)
 	ask := func(mode FailMode) (Source, Result, error) {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
@@ -63,7 +63,7 @@ func TestGuard_takes_over_and_gives_back(t *testing.T) {
 func TestGuard_keeps_nobody_waiting_for_a_hung_redis(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout = 50 * time.Millisecond
-	g := NewGuard(openRedis(t, server, timeout), NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(openRedis(t, server, timeout), NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "hung", "gcra", 1_000)
 	decideGuarded := func() time.Duration {
 		start := time.Now()
@@ -94,7 +94,7 @@ func TestGuard_passes_the_error_of_a_client_that_left(t *testing.T) {
 	var told told
 	r := openRedis(t, server, 5*time.Second)
 	told.listen(r)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "left", "gcra", 1_000)
 	server.Pause(t)
 	defer server.Resume(t)

@@ -9,7 +9,7 @@ type fixedWindow struct{}
 
 // rolled returns the share as it stands now. A window that begins more than one window ahead of
 // now was written by a broken clock and counts as none.
-func (fixedWindow) rolled(s share, now int64, t *terms) (index, count int64) {
+func (fixedWindow) rolled(s state, now int64, t *params) (index, count int64) {
 	index = now / t.window
 	if s.a >= index && s.a <= index+1 {
 		return s.a, s.b
@@ -17,7 +17,7 @@ func (fixedWindow) rolled(s share, now int64, t *terms) (index, count int64) {
 	return index, 0
 }
 
-func (k fixedWindow) decide(s share, now int64, t *terms, weight int64) verdict {
+func (k fixedWindow) decide(s state, now int64, t *params, weight int64) verdict {
 	index, count := k.rolled(s, now, t)
 	ends := (index+1)*t.window - now
 	v := verdict{a: index}
@@ -34,35 +34,35 @@ func (k fixedWindow) decide(s share, now int64, t *terms, weight int64) verdict 
 	return v
 }
 
-func (fixedWindow) take(_ share, _ *terms, v verdict) share {
-	return share{numbers: numbers{a: v.a, b: v.b}}
+func (fixedWindow) take(_ state, _ *params, v verdict) state {
+	return state{numbers: numbers{a: v.a, b: v.b}}
 }
 
-// giveBack subtracts the weight if the receipt's window is the current one. The receipt is the
+// refund subtracts the weight if the receipt's window is the current one. The receipt is the
 // window's index.
-func (k fixedWindow) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
+func (k fixedWindow) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	index, count := k.rolled(s, now, t)
 	if index != r.first || count == 0 {
 		return s
 	}
-	return share{numbers: numbers{a: index, b: max(0, count-weight)}}
+	return state{numbers: numbers{a: index, b: max(0, count-weight)}}
 }
 
 func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
 
 // charge counts the weight in the current window.
-func (k fixedWindow) charge(s share, now int64, t *terms, weight int64) share {
+func (k fixedWindow) charge(s state, now int64, t *params, weight int64) state {
 	index, count := k.rolled(s, now, t)
-	return share{numbers: numbers{a: index, b: indebted(count, weight, MaxCharge/t.window)}}
+	return state{numbers: numbers{a: index, b: addDebt(count, weight, MaxCharge/t.window)}}
 }
 
-// recall counts the units in the window that ends then, or the next after that.
-func (fixedWindow) recall(used, resets, now int64, t *terms) share {
-	return share{numbers: numbers{a: min(windowsBy(resets, t)-1, now/t.window+1), b: used}}
+// restoreState counts the units in the window that ends then, or the next after that.
+func (fixedWindow) restoreState(used, resets, now int64, t *params) state {
+	return state{numbers: numbers{a: min(windowsBy(resets, t)-1, now/t.window+1), b: used}}
 }
 
-func (fixedWindow) expires(s share, _ int64, t *terms) int64 { return (s.a + 1) * t.window }
+func (fixedWindow) expires(s state, _ int64, t *params) int64 { return (s.a + 1) * t.window }
 
-func (fixedWindow) describe(s share, _ int64, t *terms) map[string]any {
+func (fixedWindow) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"window_begins": t.instant(s.a * t.window), "units": s.b}
 }

@@ -14,15 +14,15 @@ import (
 )
 
 // everyOperation lists what a batch may do with a share.
-var everyOperation = []operation{opTake, opLook, opReserve, opGiveBack, opCharge}
+var everyOperation = []operation{opTake, opPeek, opReserve, opRefund, opCharge}
 
 // operate has Redis do one operation on a share, past the queue, and returns its error.
 func operate(r *Redis, op operation, p *Policy, key string) error {
 	c := newCall(op, []Check{{Policy: p, Key: key, Weight: 1}})
-	if op == opGiveBack {
+	if op == opRefund {
 		c.receipts = append(c.receipts, receipt{1, 1})
 	}
-	r.send(context.Background(), r.routes.whole, c.alone[:])
+	r.send(context.Background(), r.topology.anyNode, c.alone[:])
 	return c.err
 }
 
@@ -76,7 +76,7 @@ func TestForeign_strings_fail_for_their_key_alone(t *testing.T) {
 		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		for _, value := range foreignStrings(random, max(count, 2)) {
 			for _, op := range everyOperation {
-				if err := client.Set(t.Context(), r.NameOf(p, "bad"), value, 0).Err(); err != nil {
+				if err := client.Set(t.Context(), r.RedisKey(p, "bad"), value, 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 				err := operate(r, op, p, "bad")
@@ -108,7 +108,7 @@ func TestForeign_entries_of_a_log_fail_for_their_key_alone(t *testing.T) {
 			entries = append(entries, strings.Repeat("x", round%64/12*12))
 		}
 		for _, op := range everyOperation {
-			name := r.NameOf(p, "bad")
+			name := r.RedisKey(p, "bad")
 			client.Del(t.Context(), name)
 			if err := client.RPush(t.Context(), name, entries...).Err(); err != nil {
 				t.Fatal(err)
@@ -131,11 +131,11 @@ func TestForeign_value_opens_no_breaker(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	p := dayPolicy(t, "nan", "gcra", 10)
 	ctx := t.Context()
-	if err := server.Client(t).Set(ctx, r.NameOf(p, "bad"), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
+	if err := server.Client(t).Set(ctx, r.RedisKey(p, "bad"), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	at := now()
-	r.routes.whole.breaker.now = func() moment { return at }
+	r.topology.anyNode.breaker.now = func() moment { return at }
 	for i := range 2 * failuresInARow {
 		at = at.add(failuresSpan)
 		if _, err := r.Decide(ctx, []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "value" {
@@ -143,7 +143,7 @@ func TestForeign_value_opens_no_breaker(t *testing.T) {
 		}
 	}
 	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
-	if stored, err := r.Stored(ctx, p, "bad"); err != nil || len(stored) != 1 || stored[0].Value != nil {
+	if stored, err := r.Inspect(ctx, p, "bad"); err != nil || len(stored) != 1 || stored[0].Value != nil {
 		t.Errorf("what is stored is shown as a share: %+v, %v", stored, fmt.Sprint(err))
 	}
 }

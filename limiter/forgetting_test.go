@@ -39,14 +39,14 @@ func TestCharge_debt(t *testing.T) {
 // TestCharge_debt_on_Redis asks Redis how long the wait is.
 func TestCharge_debt_on_Redis(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			g.Charge([]Check{{Policy: p, Key: "k", Weight: 1000}}, SourceRedis)
 			look := Check{Policy: p, Key: "k", Weight: 1}
 			redistest.WaitFor(t, "the debt is charged", func() error {
-				if _, err := g.Look(t.Context(), &look); err != nil || look.Result.Passes() {
+				if _, err := g.Peek(t.Context(), &look); err != nil || look.Result.Passes() {
 					return fmt.Errorf("%+v, %w", look.Result, err)
 				}
 				return nil

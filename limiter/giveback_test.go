@@ -12,22 +12,22 @@ import (
 
 // guards are guards whose requests are decided on Redis, in process, in an outage, and in an outage by
 // half of the limit.
-func guards(t *testing.T) map[string]*Guard {
+func guards(t *testing.T) map[string]*Failover {
 	t.Helper()
 	server := redistest.Start(t)
 	down := openRedis(t, server, time.Second)
 	keepOpen(down)
-	return map[string]*Guard{
-		"redis":    NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second}),
-		"memory":   NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
-		"fallback": NewGuard(down, NewMemory(SystemClock), GuardOptions{}),
-		"part":     NewGuard(down, NewMemory(SystemClock), GuardOptions{LocalShare: 0.5}),
+	return map[string]*Failover{
+		"redis":    NewFailover(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second}),
+		"memory":   NewFailover(nil, NewMemory(SystemClock), FailoverOptions{}),
+		"fallback": NewFailover(down, NewMemory(SystemClock), FailoverOptions{}),
+		"part":     NewFailover(down, NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.5}),
 	}
 }
 
 // keepOpen opens the breaker of a store, which no probe closes.
 func keepOpen(r *Redis) {
-	r.routes.whole.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
+	r.topology.anyNode.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
 // TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
@@ -41,7 +41,7 @@ func TestGuard_gives_back(t *testing.T) {
 					capacity = 2
 				}
 				p := dayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
-				if err := p.GiveBack(); err != nil {
+				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
 				take := func() ([]Check, Source) {
@@ -62,7 +62,7 @@ func TestGuard_gives_back(t *testing.T) {
 				if denied, _ := take(); Allowed(denied) {
 					t.Fatalf("allowed: %+v", denied)
 				}
-				g.GiveBack(last, source)
+				g.Refund(last, source)
 				redistest.WaitFor(t, "a unit is there again, at once", func() error {
 					if again, _ := take(); !Allowed(again) {
 						return fmt.Errorf("%+v", again)
@@ -79,7 +79,7 @@ func TestGuard_gives_back(t *testing.T) {
 
 func TestQueue_cannot_give_back(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "queue", Algorithm: "leaky_bucket", Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
-	if p.GiveBack() == nil {
+	if p.AllowRefunds() == nil {
 		t.Error("no error")
 	}
 }

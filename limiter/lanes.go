@@ -17,16 +17,16 @@ import (
 //	        further lane may open in its place, until it comes back or the client gives it up.
 
 const (
-	// maxLanes is the most batches in flight that a long round trip is reason for.
-	maxLanes = 16
+	// maxSenders is the most batches in flight that a long round trip is reason for.
+	maxSenders = 16
 
-	// maxOpenLanes is the most batches in flight once some do not come back. Where one of twenty
+	// maxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
 	// takes 50 ms, ten are out at any time, and now and then twice as many.
-	maxOpenLanes = 48
+	maxOpenSenders = 48
 
-	// laneSpan is the part of the round trip that one more lane is worth. On a link without delay
+	// senderSpan is the part of the round trip that one more lane is worth. On a link without delay
 	// there is one: with two, batches are half as large, and cost more than they save.
-	laneSpan = time.Millisecond
+	senderSpan = time.Millisecond
 
 	// minSpaced is how many lanes a link must be worth for its batches to be spaced out.
 	minSpaced = 4
@@ -36,94 +36,94 @@ const (
 	stallSpan = time.Millisecond
 )
 
-// lanes knows how many batches are in flight and how many may be: as many as the round trip is
+// senders knows how many batches are in flight and how many may be: as many as the round trip is
 // worth, and in place of those that do not come back in time as many again. It is guarded by its
 // batcher's lock; the zero value has none.
-type lanes struct {
-	open      int       // lanes that there are
-	flights   []*flight // the batches of those that have sent one
-	stalled   int       // flights that are counted no more
-	departed  time.Time // when the last batch went
+type senders struct {
+	open      int         // lanes that there are
+	inflights []*inflight // the batches of those that have sent one
+	stalled   int         // flights that are counted no more
+	departed  time.Time   // when the last batch went
 	roundTrip time.Duration
 	usual     time.Duration
 }
 
-// flight is a batch on its way.
-type flight struct {
+// inflight is a batch on its way.
+type inflight struct {
 	sent    time.Time
 	stalled bool
 }
 
 // allowed adapts the number of batches in flight to the round trip: on a link of 20 ms, two
 // batches of 128 would cap at 12,800 requests a second.
-func (l *lanes) allowed() int { return min(maxLanes, 1+int(l.roundTrip/laneSpan)) }
+func (s *senders) allowed() int { return min(maxSenders, 1+int(s.roundTrip/senderSpan)) }
 
 // mayOpen tells whether one more lane is worth it for that many calls.
-func (l *lanes) mayOpen(calls int) bool {
-	return l.open-l.stalled < l.allowed() && l.open < maxOpenLanes && !l.tooSoon(calls)
+func (s *senders) mayOpen(calls int) bool {
+	return s.open-s.stalled < s.allowed() && s.open < maxOpenSenders && !s.tooSoon(calls)
 }
 
 // tooSoon tells whether that many calls should wait a little for company.
-func (l *lanes) tooSoon(calls int) bool {
-	return calls < maxBatch && len(l.flights) > l.stalled && time.Since(l.departed) < l.spacing()
+func (s *senders) tooSoon(calls int) bool {
+	return calls < maxBatch && len(s.inflights) > s.stalled && time.Since(s.departed) < s.pacing()
 }
 
-// spacing is the time between batches on a long link. Without it a crowd that comes back at once
+// pacing is the time between batches on a long link. Without it a crowd that comes back at once
 // would take all lanes with its first few calls, and the others would wait for a whole round trip.
-func (l *lanes) spacing() time.Duration {
-	if allowed := l.allowed(); allowed >= minSpaced {
-		return l.roundTrip / time.Duration(allowed)
+func (s *senders) pacing() time.Duration {
+	if allowed := s.allowed(); allowed >= minSpaced {
+		return s.roundTrip / time.Duration(allowed)
 	}
 	return 0
 }
 
 // tooMany tells whether the other lanes do without one.
-func (l *lanes) tooMany() bool { return l.open-l.stalled > l.allowed() }
+func (s *senders) tooMany() bool { return s.open-s.stalled > s.allowed() }
 
 // depart begins a flight.
-func (l *lanes) depart(f *flight) {
+func (s *senders) depart(f *inflight) {
 	f.sent, f.stalled = time.Now(), false
-	l.departed = f.sent
-	l.flights = append(l.flights, f)
+	s.departed = f.sent
+	s.inflights = append(s.inflights, f)
 }
 
 // land ends a flight and learns from it.
-func (l *lanes) land(f *flight) {
+func (s *senders) land(f *inflight) {
 	if f.stalled {
-		l.stalled--
+		s.stalled--
 	}
-	i := slices.Index(l.flights, f)
-	last := len(l.flights) - 1
-	l.flights[i], l.flights[last] = l.flights[last], nil
-	l.flights = l.flights[:last]
-	l.observe(time.Since(f.sent))
+	i := slices.Index(s.inflights, f)
+	last := len(s.inflights) - 1
+	s.inflights[i], s.inflights[last] = s.inflights[last], nil
+	s.inflights = s.inflights[:last]
+	s.observe(time.Since(f.sent))
 }
 
-// patience is how long a flight is waited for.
-func (l *lanes) patience() time.Duration { return stallSpan + 3*l.usual }
+// stallTimeout is how long a flight is waited for.
+func (s *senders) stallTimeout() time.Duration { return stallSpan + 3*s.usual }
 
 // giveUpOnLate stops counting the flights that take too long.
-func (l *lanes) giveUpOnLate() {
-	begin := time.Now().Add(-l.patience())
-	for _, f := range l.flights {
+func (s *senders) giveUpOnLate() {
+	begin := time.Now().Add(-s.stallTimeout())
+	for _, f := range s.inflights {
 		if !f.stalled && f.sent.Before(begin) {
 			f.stalled = true
-			l.stalled++
+			s.stalled++
 		}
 	}
 }
 
-// untilNews is how long until a lane may open that may not now, because it is too soon or because
+// nextWake is how long until a lane may open that may not now, because it is too soon or because
 // the flights that are out are not late yet.
-func (l *lanes) untilNews() time.Duration {
+func (s *senders) nextWake() time.Duration {
 	now := time.Now()
-	if l.open-l.stalled < l.allowed() && l.open < maxOpenLanes {
-		return max(0, l.spacing()-now.Sub(l.departed))
+	if s.open-s.stalled < s.allowed() && s.open < maxOpenSenders {
+		return max(0, s.pacing()-now.Sub(s.departed))
 	}
-	wait := l.patience()
-	for _, f := range l.flights {
+	wait := s.stallTimeout()
+	for _, f := range s.inflights {
 		if !f.stalled {
-			wait = min(wait, l.patience()-now.Sub(f.sent))
+			wait = min(wait, s.stallTimeout()-now.Sub(f.sent))
 		}
 	}
 	return max(wait, stallSpan/4)
@@ -131,20 +131,20 @@ func (l *lanes) untilNews() time.Duration {
 
 // observe keeps the shortest flight of late, which is what the link takes when nothing queues, and
 // about the median, which a few late ones do not change.
-func (l *lanes) observe(took time.Duration) {
+func (s *senders) observe(took time.Duration) {
 	const forgetting = 64
-	if l.roundTrip == 0 {
-		l.roundTrip, l.usual = took, took
+	if s.roundTrip == 0 {
+		s.roundTrip, s.usual = took, took
 		return
 	}
-	if took < l.roundTrip {
-		l.roundTrip = took
+	if took < s.roundTrip {
+		s.roundTrip = took
 	} else {
-		l.roundTrip += (took - l.roundTrip) / forgetting
+		s.roundTrip += (took - s.roundTrip) / forgetting
 	}
-	if step := l.usual / 16; took > l.usual {
-		l.usual += max(step, time.Microsecond)
+	if step := s.usual / 16; took > s.usual {
+		s.usual += max(step, time.Microsecond)
 	} else {
-		l.usual -= step
+		s.usual -= step
 	}
 }

@@ -1,7 +1,7 @@
 // Package limiter decides whether a client may make a request now, and if not, when.
 //
 // A request is a handful of checks, one per policy that it meets. A [Store] decides them all or
-// nothing: [Memory] in this process, [Redis] for any number of processes together, [Guard] the
+// nothing: [Memory] in this process, [Redis] for any number of processes together, [Failover] the
 // second with the first behind it for outages. All of them give the same answers to the last
 // microsecond. The formulas are those of the algorithm's file; the Lua twins are in scripts/.
 package limiter
@@ -31,8 +31,8 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	// Reserve asks for a charge that [Guard.GiveBack] can undo. The policy must be one that gives
-	// back, see [Policy.GiveBack]. Default: the charge stays.
+	// Reserve asks for a charge that [Failover.Refund] can undo. The policy must be one that gives
+	// back, see [Policy.AllowRefunds]. Default: the charge stays.
 	Reserve bool
 
 	receipt receipt // of a reserve that passed

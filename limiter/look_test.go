@@ -12,16 +12,16 @@ import (
 // TestGuard_looks_without_charging asks often, on Redis and in process, for shares of every algorithm.
 func TestGuard_looks_without_charging(t *testing.T) {
 	server := redistest.Start(t)
-	for name, g := range map[string]*Guard{
-		"redis":  NewGuard(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), GuardOptions{}),
-		"memory": NewGuard(nil, NewMemory(SystemClock), GuardOptions{}),
+	for name, g := range map[string]*Failover{
+		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), FailoverOptions{}),
+		"memory": NewFailover(nil, NewMemory(SystemClock), FailoverOptions{}),
 	} {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := dayPolicy(t, "look-"+name+"-"+algorithm, algorithm, 3)
 				look := func(weight int64) Result {
 					check := Check{Policy: p, Key: "k", Weight: weight}
-					if source, err := g.Look(context.Background(), &check); err != nil || string(source) != name {
+					if source, err := g.Peek(context.Background(), &check); err != nil || string(source) != name {
 						t.Fatal(source, err)
 					}
 					return check.Result
@@ -51,20 +51,20 @@ func TestGuard_looks_without_charging(t *testing.T) {
 // TestGuard_looks_at_what_it_knows_while_Redis_is_gone: the error says so, the share is the local one.
 func TestGuard_looks_at_what_it_knows_while_Redis_is_gone(t *testing.T) {
 	server := redistest.Start(t)
-	g := NewGuard(openRedis(t, server, time.Second), NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(openRedis(t, server, time.Second), NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "look-gone", "token_bucket", 3)
 	if _, err := g.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 2}}, FailLocal); err != nil {
 		t.Fatal(err)
 	}
 	server.Kill()
 	check := Check{Policy: p, Key: "k", Weight: 1}
-	source, err := g.Look(context.Background(), &check)
+	source, err := g.Peek(context.Background(), &check)
 	if !errors.Is(err, ErrUndecided) || source != SourceFallback || check.Result.Remaining != 1 {
 		t.Errorf("%v, %v, %+v", source, err, check.Result)
 	}
 	server.Run(t)
 	redistest.WaitFor(t, "a look sees that Redis is back, whatever the breaker says", func() error {
-		_, err := g.Look(context.Background(), &check)
+		_, err := g.Peek(context.Background(), &check)
 		return err
 	})
 }
@@ -74,13 +74,13 @@ func TestRedis_tells_what_is_stored(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
-		if stored, err := r.Stored(context.Background(), p, "k"); err != nil || len(stored) != 0 {
+		if stored, err := r.Inspect(context.Background(), p, "k"); err != nil || len(stored) != 0 {
 			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
 		}
 		decide(t, r, Check{Policy: p, Key: "k", Weight: 2})
 		decide(t, r, Check{Policy: p, Key: "k", Weight: 3})
-		stored, err := r.Stored(context.Background(), p, "k")
-		if err != nil || len(stored) != 1 || stored[0].Name != r.NameOf(p, "k") || stored[0].TTL <= 0 {
+		stored, err := r.Inspect(context.Background(), p, "k")
+		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, "k") || stored[0].TTL <= 0 {
 			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
 		}
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}

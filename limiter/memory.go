@@ -108,7 +108,7 @@ func (m *Memory) decideOne(c *Check) {
 	defer shard.mu.Unlock()
 	now := m.clock()
 	s := shard.get(c.Policy, c.Key, now)
-	v := judge(s, now, c)
+	v := evaluate(s, now, c)
 	if v.wait == 0 && c.Weight > 0 {
 		shard.take(c, s, v, now)
 		c.receipt = c.Policy.algorithm.kernel.receipt(v)
@@ -126,7 +126,7 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed := true
 	for i := range checks {
 		c := &checks[i]
-		v := judge(shards[i].get(c.Policy, c.Key, now), now, c)
+		v := evaluate(shards[i].get(c.Policy, c.Key, now), now, c)
 		allowed = allowed && v.wait == 0
 		c.answer(v, now)
 	}
@@ -137,19 +137,19 @@ func (m *Memory) decideMany(checks []Check) {
 		}
 		s := shards[i].get(c.Policy, c.Key, now)
 		if allowed {
-			v := judge(s, now, c)
+			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
 			c.receipt = c.Policy.algorithm.kernel.receipt(v)
 			continue
 		}
 		peek := *c
 		peek.Weight = 0
-		c.answer(judge(s, now, &peek), now)
+		c.answer(evaluate(s, now, &peek), now)
 	}
 }
 
-// GiveBack undoes the charges of checks that passed, each at most once.
-func (m *Memory) GiveBack(checks []Check) { m.each(checks, (*shard).giveBack) }
+// Refund undoes the charges of checks that passed, each at most once.
+func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 
 // Charge charges checks without asking whether there is room, into debt if need be.
 func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
@@ -164,9 +164,9 @@ func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	}
 }
 
-// judge asks the kernel for a verdict on a check at an instant in microseconds.
-func judge(s share, now int64, c *Check) verdict {
-	t := &c.Policy.terms
+// evaluate asks the kernel for a verdict on a check at an instant in microseconds.
+func evaluate(s state, now int64, c *Check) verdict {
+	t := &c.Policy.params
 	weight := c.Weight
 	if weight > t.capacity {
 		weight = 0
@@ -180,7 +180,7 @@ func judge(s share, now int64, c *Check) verdict {
 
 // answer writes a verdict found at an instant in microseconds to the check's result.
 func (c *Check) answer(v verdict, now int64) {
-	t := &c.Policy.terms
+	t := &c.Policy.params
 	offset := now % t.tick
 	c.Result = Result{
 		Remaining:  v.remaining,

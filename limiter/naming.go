@@ -8,9 +8,9 @@ import (
 	"hash"
 )
 
-// Naming says how shares are called in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces
+// KeyFormat says how shares are called in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces
 // keep all policies of one client key in one slot of a Cluster.
-type Naming struct {
+type KeyFormat struct {
 	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
 	Prefix string
 
@@ -18,8 +18,8 @@ type Naming struct {
 	Secret string
 }
 
-// naming writes key names. It belongs to one goroutine at a time.
-type naming struct {
+// keyWriter writes key names. It belongs to one goroutine at a time.
+type keyWriter struct {
 	head string
 	mac  hash.Hash
 	sum  []byte
@@ -35,35 +35,35 @@ const hiddenMark = "%~"
 // for the same reason; see also the marks in the module's key.go.
 const probeKey = "%!"
 
-func (n Naming) start() *naming {
-	head := n.Prefix + ":{"
-	if n.Prefix == "" {
+func (k KeyFormat) newWriter() *keyWriter {
+	head := k.Prefix + ":{"
+	if k.Prefix == "" {
 		head = "{"
 	}
-	w := &naming{head: head}
-	if n.Secret != "" {
-		w.mac = hmac.New(sha256.New, []byte(n.Secret))
+	w := &keyWriter{head: head}
+	if k.Secret != "" {
+		w.mac = hmac.New(sha256.New, []byte(k.Secret))
 	}
 	return w
 }
 
 // append appends the name of a share.
-func (n *naming) append(dst []byte, p *Policy, key string) []byte {
-	dst = append(dst, n.head...)
-	dst = n.appendClient(dst, key)
+func (k *keyWriter) append(dst []byte, p *Policy, key string) []byte {
+	dst = append(dst, k.head...)
+	dst = k.appendClient(dst, key)
 	dst = append(dst, "}:"...)
 	return append(dst, p.id...)
 }
 
 // appendClient appends what stands between the braces, which is never empty: a Cluster ignores
 // empty braces.
-func (n *naming) appendClient(dst []byte, key string) []byte {
+func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 	switch {
-	case n.mac != nil:
-		n.mac.Reset()
-		n.mac.Write([]byte(key))
-		n.sum = n.mac.Sum(n.sum[:0])
-		return hex.AppendEncode(append(dst, hiddenMark...), n.sum)
+	case k.mac != nil:
+		k.mac.Reset()
+		k.mac.Write([]byte(key))
+		k.sum = k.mac.Sum(k.sum[:0])
+		return hex.AppendEncode(append(dst, hiddenMark...), k.sum)
 	case key == "":
 		return append(dst, '%')
 	}
@@ -72,9 +72,9 @@ func (n *naming) appendClient(dst []byte, key string) []byte {
 
 // slotOf is the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as the Redis Cluster specification has it.
-func (n *naming) slotOf(key string) uint16 {
-	n.client = n.appendClient(n.client[:0], key)
-	client := n.client
+func (k *keyWriter) slotOf(key string) uint16 {
+	k.client = k.appendClient(k.client[:0], key)
+	client := k.client
 	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]
 	}

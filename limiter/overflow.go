@@ -29,19 +29,19 @@ func newOverflow(logs bool) *overflow {
 func (o *overflow) cell(key string) uint64 { return maphash.String(o.seed, key) % overflowCells }
 
 // get returns the share of a key's place. Its log is the caller's.
-func (o *overflow) get(key string) share {
+func (o *overflow) get(key string) state {
 	if o.plain != nil {
-		return share{numbers: o.plain[o.cell(key)]}
+		return state{numbers: o.plain[o.cell(key)]}
 	}
 	if log := o.logs[o.cell(key)]; log != nil {
-		return share{log: log.coarse()}
+		return state{log: log.coarse()}
 	}
-	return share{}
+	return state{}
 }
 
 // drop empties a key's place and tells whether there was anything.
 func (o *overflow) drop(key string) bool {
-	if o == nil || o.get(key) == (share{}) {
+	if o == nil || o.get(key) == (state{}) {
 		return false
 	}
 	if o.plain != nil {
@@ -53,7 +53,7 @@ func (o *overflow) drop(key string) bool {
 }
 
 // spillOver stores a share that there is no room for.
-func (s *shard) spillOver(key string, value share) {
+func (s *shard) spillOver(key string, value state) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
 	}
@@ -62,7 +62,7 @@ func (s *shard) spillOver(key string, value share) {
 }
 
 // put stores the share of a key's place.
-func (o *overflow) put(key string, value share) {
+func (o *overflow) put(key string, value state) {
 	switch {
 	case o.plain != nil:
 		o.plain[o.cell(key)] = value.numbers

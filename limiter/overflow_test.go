@@ -126,13 +126,13 @@ func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
 				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
 				whole, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
 				for range 20 {
-					now += random.Int64N(p.terms.window * p.terms.tick / 3)
+					now += random.Int64N(p.params.window * p.params.tick / 3)
 					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 				}
 				for range 5 {
-					now += random.Int64N(p.terms.window * p.terms.tick)
+					now += random.Int64N(p.params.window * p.params.tick)
 					have := decide(t, whole, Check{Policy: p, Key: "k"})[0].Result
 					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
 					if got.Remaining > have.Remaining {

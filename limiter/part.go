@@ -4,23 +4,23 @@ package limiter
 // shared store cannot decide.
 
 // isPartial tells whether this process enforces a part of the limits in an outage.
-func (g *Guard) isPartial() bool { return g.part > 0 && g.part < 1 }
+func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// reduce makes a check one of this process's part. What fits the whole may pass, and only that.
-func (g *Guard) reduce(c *Check) {
+// scaleDown makes a check one of this process's part. What fits the whole may pass, and only that.
+func (f *Failover) scaleDown(c *Check) {
 	whole := c.Policy
-	c.Policy = g.partOf(whole)
+	c.Policy = f.localPolicy(whole)
 	if c.Weight <= whole.Capacity() {
 		c.Weight = min(c.Weight, c.Policy.Capacity())
 	}
 }
 
-// partOf is the part of a policy that is this process's, which the policy remembers.
-func (g *Guard) partOf(p *Policy) *Policy {
-	if local := p.local.Load(); local != nil && local.part == g.part {
+// localPolicy is the part of a policy that is this process's, which the policy remembers.
+func (f *Failover) localPolicy(p *Policy) *Policy {
+	if local := p.local.Load(); local != nil && local.fraction == f.localFraction {
 		return local
 	}
-	local := p.scaled(g.part)
+	local := p.scaled(f.localFraction)
 	p.local.Store(local)
 	return local
 }
@@ -28,12 +28,12 @@ func (g *Guard) partOf(p *Policy) *Policy {
 // scaled is the policy of which this process enforces the given part, above 0 and below 1, for
 // itself: at least one unit. It counts in the same shares.
 func (p *Policy) scaled(part float64) *Policy {
-	t := p.terms
+	t := p.params
 	t.limit = max(1, int64(float64(t.limit)*part))
 	t.capacity = max(1, int64(float64(t.capacity)*part))
-	if cd(t.capacity*t.window, t.limit) > precision/2/t.tick {
+	if ceilDiv(t.capacity*t.window, t.limit) > precision/2/t.tick {
 		return p // rounding would make it longer than times can be
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
-	return &Policy{settings: p.settings, algorithm: p.algorithm, terms: t, id: p.id, capacity: p.capacity, part: part}
+	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, capacity: p.capacity, fraction: part}
 }

@@ -17,7 +17,7 @@ func TestMemory_keeps_what_a_slow_plan_owes(t *testing.T) {
 		now := int64(1_000_000_000_000)
 		m := NewMemory(func() int64 { return now })
 		slow := mustPolicy(t, Settings{Name: "plans", Algorithm: algorithm, Limit: 10, Window: time.Hour})
-		fast, err := slow.With(10_000, 0)
+		fast, err := slow.WithLimit(10_000, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestMemory_full_is_reset_while_plans_come_and_go(t *testing.T) {
 	})
 	group.Go(func() {
 		for i := range int64(5000) {
-			plan, err := plans.With(1000+i, 0)
+			plan, err := plans.WithLimit(1000+i, 0)
 			if err != nil {
 				t.Error(err)
 				return

@@ -31,10 +31,10 @@ type Settings struct {
 	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
 	MaxDelay *time.Duration
 
-	// Varies tells that requests bring limits and bursts along, see [Policy.With]. With a window of an
+	// Dynamic tells that requests bring limits and bursts along, see [Policy.WithLimit]. With a window of an
 	// hour and more times then count in milliseconds whatever the limit, so that large and small ones
 	// count in the same shares.
-	Varies bool
+	Dynamic bool
 }
 
 // Policy is a rule that stores decide by: valid settings and the numbers made of them once. What it
@@ -43,18 +43,18 @@ type Settings struct {
 type Policy struct {
 	settings  Settings
 	algorithm *algorithm
-	terms     terms
+	params    params
 	id        string
 	capacity  string                 // in decimal
 	text      atomic.Pointer[string] // that answers show it by
-	part      float64                // of the policy that it is made of; 0: it is one of its own
+	fraction  float64                // of the policy that it is made of; 0: it is one of its own
 	local     atomic.Pointer[Policy] // the part of it that was last asked for
-	givesBack atomic.Bool            // its denials are not remembered
+	refunds   atomic.Bool            // its denials are not remembered
 	table     atomic.Pointer[table]  // where a Memory keeps the shares; looked up once
 }
 
-// terms are a policy's numbers as the formulas take them; times count in ticks.
-type terms struct {
+// params are a policy's numbers as the formulas take them; times count in ticks.
+type params struct {
 	limit    int64 // units per window
 	window   int64
 	capacity int64 // limit, or the burst of a bucket
@@ -91,17 +91,17 @@ func NewPolicy(s Settings) (*Policy, error) {
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return nil, fmt.Errorf("max_delay %v: use a duration from 0, in whole microseconds", *s.MaxDelay)
 	}
-	t, err := newTerms(s, a)
+	t, err := newParams(s, a)
 	if err != nil {
 		return nil, err
 	}
 	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
-	return &Policy{settings: s, algorithm: a, terms: t, id: id, capacity: strconv.FormatInt(t.capacity, 10)}, nil
+	return &Policy{settings: s, algorithm: a, params: t, id: id, capacity: strconv.FormatInt(t.capacity, 10)}, nil
 }
 
-// With returns the policy with another limit and burst (0: the limit), which counts in the same
+// WithLimit returns the policy with another limit and burst (0: the limit), which counts in the same
 // shares. The error says what is wrong with them.
-func (p *Policy) With(limit, burst int64) (*Policy, error) {
+func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	s := p.settings
 	s.Limit, s.Burst = limit, burst
 	other, err := NewPolicy(s)
@@ -111,7 +111,7 @@ func (p *Policy) With(limit, burst int64) (*Policy, error) {
 	case other.id != p.id:
 		return nil, fmt.Errorf("limit %d: counts in another unit of time than the policy's own limit of %d", limit, p.settings.Limit)
 	}
-	other.givesBack.Store(p.givesBack.Load())
+	other.refunds.Store(p.refunds.Load())
 	return other, nil
 }
 
@@ -122,18 +122,18 @@ func (p *Policy) Settings() Settings { return p.settings }
 func (p *Policy) Name() string { return p.settings.Name }
 
 // Capacity is the most units that a share can have: the limit, for buckets the burst.
-func (p *Policy) Capacity() int64 { return p.terms.capacity }
+func (p *Policy) Capacity() int64 { return p.params.capacity }
 
 // IsBucket tells whether the policy earns its capacity unit by unit, and not by windows.
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
-// GiveBack tells that charges of the policy may be undone ([Check].Reserve): a denial may then end
+// AllowRefunds tells that charges of the policy may be undone ([Check].Reserve): a denial may then end
 // early, and is not repeated without asking. A queue cannot give back.
-func (p *Policy) GiveBack() error {
-	if p.terms.maxDelay >= 0 {
+func (p *Policy) AllowRefunds() error {
+	if p.params.maxDelay >= 0 {
 		return errors.New("max_delay: a queue cannot give back what count_if does not count; use one of them")
 	}
-	p.givesBack.Store(true)
+	p.refunds.Store(true)
 	return nil
 }
 
@@ -175,11 +175,11 @@ func (s Settings) String() string {
 	return text
 }
 
-// newTerms converts the settings to ticks: microseconds if the formulas stay exact with them, else
+// newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
 // milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
 // intermediate value is a whole number that a double holds.
-func newTerms(s Settings, a *algorithm) (terms, error) {
-	t := terms{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1}
+func newParams(s Settings, a *algorithm) (params, error) {
+	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1}
 	if s.Burst > 0 {
 		t.capacity = s.Burst
 	}
@@ -191,7 +191,7 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
 	}
 	micros := s.Window.Microseconds()
-	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.variesWidely() {
+	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
 		t.tick = 1000
 	}
 	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
@@ -207,7 +207,7 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 	if s.MaxDelay != nil {
 		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
 	}
-	if longest := cd(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
+	if longest := ceilDiv(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
 		if s.Burst == 0 {
 			return t, fmt.Errorf("window %v: must be below 2^52 microseconds (142 years); use a shorter one", s.Window)
 		}
@@ -220,9 +220,9 @@ func newTerms(s Settings, a *algorithm) (terms, error) {
 	return t, nil
 }
 
-// variesWidely tells whether the limits that requests bring along may need milliseconds.
-func (s *Settings) variesWidely() bool {
-	return s.Varies && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
+// widelyDynamic tells whether the limits that requests bring along may need milliseconds.
+func (s *Settings) widelyDynamic() bool {
+	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
 		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
 }
 

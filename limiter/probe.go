@@ -29,7 +29,7 @@ func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
 // recover probes a server whose breaker is open, once an interval, until it decides again or is used no
 // more. The probe repeats what opened the breaker: where a user has lost one right of several, anything
 // else would close it for a moment.
-func (r *Redis) recover(s *server) {
+func (r *Redis) recover(s *node) {
 	timer := time.NewTimer(probeInterval)
 	defer timer.Stop()
 	for {
@@ -39,7 +39,7 @@ func (r *Redis) recover(s *server) {
 			return
 		}
 		a := *s.cause.Load()
-		if slot, found := r.routes.slotAt(s, a.slot); found {
+		if slot, found := r.topology.slotAt(s, a.slot); found {
 			a.slot = slot
 			if a.err = r.probe(s.life, s, &a); a.err == nil || FailedAlone(a.err) {
 				s.breaker.close()
@@ -58,10 +58,10 @@ func (r *Redis) recover(s *server) {
 
 // probe has a server do what an attempt was about, on the reserved key. To give back it reserves two
 // units before, so that a log has an entry to move.
-func (r *Redis) probe(ctx context.Context, s *server, a *attempt) error {
+func (r *Redis) probe(ctx context.Context, s *node, a *attempt) error {
 	operations := []operation{opTake}
-	if a.op == opGiveBack {
-		operations = []operation{opReserve, opReserve, opGiveBack}
+	if a.op == opRefund {
+		operations = []operation{opReserve, opReserve, opRefund}
 	}
 	checks := r.probeChecks(a)
 	for _, op := range operations {
@@ -73,10 +73,10 @@ func (r *Redis) probe(ctx context.Context, s *server, a *attempt) error {
 }
 
 // try has a server do one operation, past the breaker.
-func (r *Redis) try(ctx context.Context, s *server, op operation, slot uint16, checks []Check) error {
+func (r *Redis) try(ctx context.Context, s *node, op operation, slot uint16, checks []Check) error {
 	c := newCall(op, checks)
 	c.slot = slot
-	if op == opGiveBack {
+	if op == opRefund {
 		for i := range checks {
 			c.receipts = append(c.receipts, checks[i].receipt)
 		}
@@ -109,7 +109,7 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 	if key, known := r.probeKeys.Load(slot); known {
 		return key.(string) //nolint:forcetypeassert,errcheck // nothing else is stored
 	}
-	n := r.naming.start()
+	n := r.keyFormat.newWriter()
 	for i := 0; ; i++ {
 		if key := probeKey + strconv.Itoa(i); n.slotOf(key) == slot {
 			r.probeKeys.Store(slot, key)
@@ -139,12 +139,12 @@ func (r *Redis) Probe(ctx context.Context, checks []Check) error {
 	if r.closed.Load() {
 		return errClosed
 	}
-	parts := []*part{{checks: checks}}
+	parts := []*slotGroup{{checks: checks}}
 	if r.slotted.Load() {
-		parts = r.split(checks)
+		parts = r.groupBySlot(checks)
 	}
 	for _, p := range parts {
-		if err := r.probeUnlessOpen(ctx, r.routes.to(p.slot), attemptOf(opTake, p.slot, p.checks, nil)); err != nil {
+		if err := r.probeUnlessOpen(ctx, r.topology.to(p.slot), attemptOf(opTake, p.slot, p.checks, nil)); err != nil {
 			return err
 		}
 	}
@@ -156,10 +156,10 @@ func (r *Redis) ProbeAll(ctx context.Context, policies []*Policy) error {
 	if r.closed.Load() {
 		return errClosed
 	}
-	a := attempt{op: opTake, slot: r.naming.start().slotOf(probeKey), policies: onePerScript(policies)}
-	for _, s := range r.routes.servers() {
+	a := attempt{op: opTake, slot: r.keyFormat.newWriter().slotOf(probeKey), policies: onePerScript(policies)}
+	for _, s := range r.topology.servers() {
 		own := a
-		own.slot, _ = r.routes.slotAt(s, a.slot)
+		own.slot, _ = r.topology.slotAt(s, a.slot)
 		if err := r.probeUnlessOpen(ctx, s, &own); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func onePerScript(policies []*Policy) []*Policy {
 }
 
 // probeUnlessOpen probes a server, or returns why its breaker is open.
-func (r *Redis) probeUnlessOpen(ctx context.Context, s *server, a *attempt) error {
+func (r *Redis) probeUnlessOpen(ctx context.Context, s *node, a *attempt) error {
 	if cause := s.cause.Load(); cause != nil && s.breaker.open() {
 		return cause.err
 	}

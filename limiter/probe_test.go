@@ -53,7 +53,7 @@ func openLimited(t *testing.T) (r *Redis, reported *listener, setRights func(rig
 	}
 	reported = &listener{}
 	r = NewRedis(client, RedisOptions{
-		Timeout: 10 * time.Second, Naming: Naming{Prefix: "rl"},
+		Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"},
 		OnOutage:   func(err error) { reported.add("outage:" + Kind(err)) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 		OnLost:     func(err error) { reported.add("lost:" + Kind(err)) },
@@ -74,7 +74,7 @@ func waitReported(t *testing.T, reported *listener, want string) {
 }
 
 // waitProbes waits until a server has been probed that often and still fails.
-func waitProbes(t *testing.T, s *server, probes int) {
+func waitProbes(t *testing.T, s *node, probes int) {
 	t.Helper()
 	for last := s.breaker.probes.Load(); probes > 0; probes-- {
 		redistest.WaitFor(t, "the server is probed", func() error {
@@ -111,7 +111,7 @@ func TestProbe_finds_a_right_that_is_missing_in_the_script(t *testing.T) {
 			if _, err := r.Decide(t.Context(), []Check{check}); !errors.Is(err, ErrOutage) {
 				t.Errorf("the next decision: %v", err)
 			}
-			waitProbes(t, r.routes.whole, 2)
+			waitProbes(t, r.topology.anyNode, 2)
 			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
 				t.Errorf("a probe while the breaker is open: %v", err)
 			}
@@ -126,17 +126,17 @@ func TestProbe_finds_a_right_that_is_missing_in_the_script(t *testing.T) {
 func TestProbe_repeats_the_refund_that_failed(t *testing.T) {
 	r, reported, setRights := openLimited(t)
 	p := dayPolicy(t, "limited", "sliding_window_log", 100)
-	if err := p.GiveBack(); err != nil {
+	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 	setRights("-lset", "-lrange")
-	r.GiveBack(first)
+	r.Refund(first)
 	waitReported(t, reported, "outage:auth lost:auth")
-	waitProbes(t, r.routes.whole, 2)
-	r.GiveBack(first)
-	if r.charge(&first[0]) {
+	waitProbes(t, r.topology.anyNode, 2)
+	r.Refund(first)
+	if r.chargeAsync(&first[0]) {
 		t.Error("a charge is sent while the breaker is open")
 	}
 	setRights("+lset", "+lrange")
@@ -153,13 +153,13 @@ func TestProbe_closes_the_breaker_of_an_idle_store(t *testing.T) {
 	}
 	server.Run(t)
 	redistest.WaitFor(t, "the breaker closes without a request", func() error {
-		if failing, _ := r.routes.failing(); failing {
+		if failing, _ := r.topology.failing(); failing {
 			return errors.New("it is open")
 		}
 		return nil
 	})
 	client, ctx := server.Client(t), t.Context()
-	name := r.NameOf(p, probeKey)
+	name := r.RedisKey(p, probeKey)
 	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
 		t.Errorf("the probe has left %v", keys)
 	}
@@ -173,7 +173,7 @@ func TestProbe_closes_the_breaker_of_an_idle_master(t *testing.T) {
 	p := dayPolicy(t, "idle", "sliding_window_log", 100)
 	key := ""
 	for i := 0; key == ""; i++ {
-		if k := fmt.Sprint("client-", i); r.naming.start().slotOf(k) > 2*clusterSlots/3+1 {
+		if k := fmt.Sprint("client-", i); r.keyFormat.newWriter().slotOf(k) > 2*clusterSlots/3+1 {
 			key = k
 		}
 	}
@@ -182,24 +182,24 @@ func TestProbe_closes_the_breaker_of_an_idle_master(t *testing.T) {
 	masters[2].Kill()
 	redistest.WaitFor(t, "the breaker opens", func() error {
 		_ = errorOf(r, p, key)
-		if failing, _ := r.routes.failing(); !failing {
+		if failing, _ := r.topology.failing(); !failing {
 			return errors.New("closed")
 		}
 		return nil
 	})
 	masters[2].Run(t)
 	redistest.WaitFor(t, "the breaker closes without a request", func() error {
-		if failing, _ := r.routes.failing(); failing {
-			return fmt.Errorf("open: %w", r.routes.to(r.naming.start().slotOf(key)).cause.Load().err)
+		if failing, _ := r.topology.failing(); failing {
+			return fmt.Errorf("open: %w", r.topology.to(r.keyFormat.newWriter().slotOf(key)).cause.Load().err)
 		}
 		return nil
 	})
 }
 
 func TestProbe_keys_lie_in_every_slot_and_are_no_clients(t *testing.T) {
-	for _, naming := range []Naming{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		r := &Redis{naming: naming}
-		n := naming.start()
+	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		r := &Redis{keyFormat: naming}
+		n := naming.newWriter()
 		for slot := uint16(0); slot < clusterSlots; slot += 997 {
 			if key := r.probeKeyIn(slot); n.slotOf(key) != slot || !strings.HasPrefix(key, probeKey) {
 				t.Errorf("slot %d: %q lies in %d", slot, key, n.slotOf(key))
@@ -223,8 +223,8 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 	}
 	redistest.WaitFor(t, "those of other tests end", none)
 	a := newAtlas(t, owned(0, 16383, masterA))
-	a.routes.know()
-	s := a.routes.to(0)
+	a.topology.discover()
+	s := a.topology.to(0)
 	s.report(opTake, 0, nil, now(), refused)
 	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
 		if n := probing(); n != 1 || !s.breaker.open() {
@@ -233,9 +233,9 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 		return nil
 	})
 	a.handOut(t, owned(0, 16383, masterB))
-	a.routes.to(0) // retires it
+	a.topology.to(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
-	a.routes.to(0).report(opTake, 0, nil, now(), refused)
+	a.topology.to(0).report(opTake, 0, nil, now(), refused)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -245,12 +245,12 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 // TestProbe_finds_that_an_idle_master_was_replaced has no request ask for the slot again.
 func TestProbe_finds_that_an_idle_master_was_replaced(t *testing.T) {
 	a := newAtlas(t, owned(0, 16383, masterA))
-	a.routes.know()
-	gone := a.routes.to(0)
+	a.topology.discover()
+	gone := a.topology.to(0)
 	gone.report(opTake, 0, nil, now(), refused)
 	a.handOut(t, owned(0, 16383, masterB))
 	redistest.WaitFor(t, "the outage ends", func() error {
-		if failing, _ := a.routes.failing(); failing {
+		if failing, _ := a.topology.failing(); failing {
 			return errors.New("it fails")
 		}
 		return nil
@@ -261,10 +261,10 @@ func TestProbe_finds_that_an_idle_master_was_replaced(t *testing.T) {
 func TestUnawaited_full_queue_counts(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), time.Second)
 	reported := &listener{}
-	s := r.routes.whole
+	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
-	r.GiveBack([]Check{{Policy: dayPolicy(t, "full", "gcra", 10), Key: "k", Weight: 1}})
+	r.Refund([]Check{{Policy: dayPolicy(t, "full", "gcra", 10), Key: "k", Weight: 1}})
 	if reported.String() != "overload" || s.breaker.failures.Load() != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.breaker.failures.Load())
 	}

@@ -57,7 +57,7 @@ func TestRetryAfter_is_exact_to_the_tick(t *testing.T) {
 				}
 				denials++
 				// Counted in milliseconds, the clock's fraction is gone: nothing earlier can be told.
-				at, tick := tr.now+r.RetryAfter.Microseconds(), p.terms.tick
+				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.tick
 				if early := play(t, copyOf(s, p), at-tick, p, weight); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
 				}
@@ -116,9 +116,9 @@ func TestClocks_that_run_backwards_refill_nothing(t *testing.T) {
 	for _, p := range tracePolicies(t) {
 		window := p.settings.Window.Microseconds()
 		if p.algorithm.bursts {
-			window = cd(p.terms.capacity*p.terms.window, p.terms.limit) * p.terms.tick
+			window = ceilDiv(p.params.capacity*p.params.window, p.params.limit) * p.params.tick
 		}
-		for _, back := range []int64{p.terms.tick, window / 3, window / 3 * 2} {
+		for _, back := range []int64{p.params.tick, window / 3, window / 3 * 2} {
 			s := memoryStore()
 			for play(t, s, epoch+window, p, 1).Passes() {
 				continue

@@ -2,9 +2,9 @@ package limiter
 
 import "math"
 
-// answer is what Redis last said of a share, so that an outage is no free refill: the local store
+// lastSeen is what Redis last said of a share, so that an outage is no free refill: the local store
 // goes on from what this node has seen.
-type answer struct {
+type lastSeen struct {
 	used   int64 // units
 	resets int64 // local microseconds since the Unix epoch
 	at     int64 // the same: when it was heard
@@ -17,7 +17,7 @@ const outOfOrder = 1_000_000
 // remember keeps the answer to a check that Redis decided. Where there is no room, nothing.
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
-	a := answer{used: c.Policy.terms.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
+	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key)
 	defer s.mu.Unlock()
 	if a.used == 0 || a.resets <= now {
@@ -31,7 +31,7 @@ func (m *Memory) remember(c *Check) {
 		a.used, a.at = before.used, before.at
 	}
 	if s.seen == nil {
-		s.seen = map[string]answer{}
+		s.seen = map[string]lastSeen{}
 	}
 	s.seen[c.Key] = a
 }
@@ -60,19 +60,19 @@ func (s *shard) sweepSeen(now int64, sample int) (looked int) {
 	return looked
 }
 
-// recall makes a share of an answer, for a policy that may be a part of the one that it is about.
-func (a answer) recall(p *Policy, now int64) share {
-	t := &p.terms
-	used := a.used
-	if p.part > 0 {
-		used = int64(math.Ceil(float64(used) * p.part))
+// restore makes a share of an answer, for a policy that may be a part of the one that it is about.
+func (l lastSeen) restore(p *Policy, now int64) state {
+	t := &p.params
+	used := l.used
+	if p.fraction > 0 {
+		used = int64(math.Ceil(float64(used) * p.fraction))
 	}
-	return p.algorithm.kernel.recall(min(used, t.capacity), cd(a.resets, t.tick), now/t.tick, t)
+	return p.algorithm.kernel.restoreState(min(used, t.capacity), ceilDiv(l.resets, t.tick), now/t.tick, t)
 }
 
 // fuller is the one of two shares that leaves less at an instant in microseconds.
-func (p *Policy) fuller(a, b share, now int64) share {
-	t, kernel := &p.terms, p.algorithm.kernel
+func (p *Policy) fuller(a, b state, now int64) state {
+	t, kernel := &p.params, p.algorithm.kernel
 	x, y := kernel.decide(a, now/t.tick, t, 0), kernel.decide(b, now/t.tick, t, 0)
 	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
 		return b
@@ -83,7 +83,7 @@ func (p *Policy) fuller(a, b share, now int64) share {
 // windowsBy is how many windows have ended when a share resets. An answer that was on its way for a
 // moment, from a clock slightly behind this one, seems to reset slightly after the boundary that it does
 // reset at; taken for the next one it would cost a client a whole window.
-func windowsBy(resets int64, t *terms) int64 {
+func windowsBy(resets int64, t *params) int64 {
 	const moment = 20 // of a window
-	return cd(resets-t.window/moment, t.window)
+	return ceilDiv(resets-t.window/moment, t.window)
 }

@@ -15,15 +15,15 @@ import (
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
 type Redis struct {
-	client  redis.UniversalClient
-	timeout time.Duration
-	naming  Naming
-	scripts scriptSet
-	routes  routes
-	writers sync.Pool // of *writer
-	slotted atomic.Bool
-	closed  atomic.Bool
-	onBatch func(size int, took time.Duration)
+	client    redis.UniversalClient
+	timeout   time.Duration
+	keyFormat KeyFormat
+	scripts   scriptSet
+	topology  topology
+	writers   sync.Pool // of *writer
+	slotted   atomic.Bool
+	closed    atomic.Bool
+	onBatch   func(size int, took time.Duration)
 
 	uses       *references
 	closing    atomic.Bool // the owner has closed it
@@ -36,8 +36,8 @@ type RedisOptions struct {
 	// Timeout is how long Decide waits for Redis; required.
 	Timeout time.Duration
 
-	// Naming says how keys are called.
-	Naming Naming
+	// KeyFormat says how keys are called.
+	KeyFormat KeyFormat
 
 	// OnOutage is called when Redis, or the first master of a Cluster, begins to fail, with the
 	// first error. It must not block. Nil: nobody listens.
@@ -56,7 +56,7 @@ type RedisOptions struct {
 
 // writer is what one batch needs to be written and read.
 type writer struct {
-	naming   *naming
+	keys     *keyWriter
 	messages []*message
 	used     int // of them, by the batch at hand
 }
@@ -64,16 +64,16 @@ type writer struct {
 // NewRedis returns a store on a client, which it closes. It does not connect. The client must not
 // replay commands by itself: [NewClient] makes one that does not.
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
-	r := &Redis{client: client, timeout: options.Timeout, naming: options.Naming}
-	r.writers.New = func() any { return &writer{naming: options.Naming.start()} }
+	r := &Redis{client: client, timeout: options.Timeout, keyFormat: options.KeyFormat}
+	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter()} }
 	r.onBatch = options.OnBatch
 	r.uses = newReferences(r.shut)
-	r.routes.uses = r.uses
-	r.routes.send, r.routes.timeout = r.sendTimed, options.Timeout
-	r.routes.recover, r.routes.lost = r.recover, options.OnLost
-	r.routes.outages.onOutage, r.routes.outages.onRecovery = options.OnOutage, options.OnRecovery
-	r.routes.start(client)
-	r.slotted.Store(r.routes.cluster != nil)
+	r.topology.uses = r.uses
+	r.topology.send, r.topology.timeout = r.sendTimed, options.Timeout
+	r.topology.recover, r.topology.lost = r.recover, options.OnLost
+	r.topology.outages.onOutage, r.topology.outages.onRecovery = options.OnOutage, options.OnRecovery
+	r.topology.start(client)
+	r.slotted.Store(r.topology.cluster != nil)
 	return r
 }
 
@@ -86,7 +86,7 @@ func (r *Redis) shut() {
 // Release ends the store and leaves its client open.
 func (r *Redis) Release() {
 	r.closed.Store(true)
-	r.routes.end()
+	r.topology.end()
 }
 
 // Client returns the client, for administration.
@@ -102,11 +102,11 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	if r.slotted.Load() {
 		return SourceRedis, r.decideSlotted(ctx, checks)
 	}
-	return SourceRedis, r.decideAt(ctx, r.routes.whole, 0, checks)
+	return SourceRedis, r.decideAt(ctx, r.topology.anyNode, 0, checks)
 }
 
 // decideAt has one server decide checks of one slot.
-func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []Check) error {
+func (r *Redis) decideAt(ctx context.Context, s *node, slot uint16, checks []Check) error {
 	op := opTake
 	if reserves(checks) {
 		op = opReserve
@@ -120,16 +120,16 @@ func (r *Redis) decideAt(ctx context.Context, s *server, slot uint16, checks []C
 	return nil
 }
 
-// once is a command that go-redis sends a single time. Its own retries would charge a request
+// noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
 // again whose answer was lost; NoRetry stops them on every kind of client, and still lets a
 // Cluster's redirections through, which are answers.
-type once struct{ *redis.Cmd }
+type noRetryCmd struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
-func (once) NoRetry() bool { return true }
+func (noRetryCmd) NoRetry() bool { return true }
 
 // sendTimed sends a batch and tells how long that took.
-func (r *Redis) sendTimed(ctx context.Context, s *server, calls []*call) bool {
+func (r *Redis) sendTimed(ctx context.Context, s *node, calls []*call) bool {
 	if r.onBatch == nil {
 		return r.send(ctx, s, calls)
 	}
@@ -140,20 +140,20 @@ func (r *Redis) sendTimed(ctx context.Context, s *server, calls []*call) bool {
 }
 
 // send has a server decide a batch and tells whether it answered.
-func (r *Redis) send(ctx context.Context, s *server, calls []*call) bool {
+func (r *Redis) send(ctx context.Context, s *node, calls []*call) bool {
 	w := r.writer()
 	defer r.writers.Put(w)
 	if r.slotted.Load() {
 		return r.sendSlots(ctx, s, w, calls)
 	}
 	m := w.message()
-	m.write(calls, w.naming)
+	m.write(calls, w.keys)
 	err := r.run(ctx, s.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		// A sharding proxy that looks like one server. Nothing has run.
 		r.slotted.Store(true)
 		for _, c := range calls {
-			c.slot = w.naming.slotOf(c.checks[0].Key)
+			c.slot = w.keys.slotOf(c.checks[0].Key)
 		}
 		return r.sendSlots(ctx, s, w, calls)
 	}
@@ -196,7 +196,7 @@ func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *messag
 // command makes the command that a message goes as.
 func (m *message) command(name, script string) {
 	m.args[0], m.args[1] = name, script
-	m.sent = once{redis.NewCmd(context.Background(), m.args...)}
+	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
 	m.sent.SetFirstKeyPos(commandArgs)
 }
 

@@ -16,7 +16,7 @@ import (
 // openRedis is a store on a real Redis and its own clock.
 func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *Redis {
 	t.Helper()
-	return newTestRedis(t, server, RedisOptions{Timeout: timeout, Naming: Naming{Prefix: "rl"}})
+	return newTestRedis(t, server, RedisOptions{Timeout: timeout, KeyFormat: KeyFormat{Prefix: "rl"}})
 }
 
 // decide sends one request and returns its checks.
@@ -75,7 +75,7 @@ func sendBatch(r *Redis, requests [][]Check) []*call {
 	for i, checks := range requests {
 		calls[i] = newCall(opTake, checks)
 	}
-	r.send(context.Background(), r.routes.whole, calls)
+	r.send(context.Background(), r.topology.anyNode, calls)
 	return calls
 }
 
@@ -236,7 +236,7 @@ func TestLost_replies_count_once(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, Naming: Naming{Prefix: "rl"}})
+	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	p := dayPolicy(t, "lost", "fixed_window", 1_000)
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})

@@ -37,7 +37,7 @@ func (r *references) release() {
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued refunds
-// and charges, and requests of [Guard.Retain]. Close waits for that, but not longer than the timeout.
+// and charges, and requests of [Failover.Retain]. Close waits for that, but not longer than the timeout.
 func (r *Redis) Close() error {
 	if r.closing.Swap(true) {
 		return nil
@@ -53,13 +53,13 @@ func (r *Redis) Close() error {
 	}
 }
 
-// Retain keeps the shared store open until [Guard.Release], for a refund or a charge after a decision. It
+// Retain keeps the shared store open until [Failover.Release], for a refund or a charge after a decision. It
 // reports whether the store is open; only then there is something to release.
-func (g *Guard) Retain() bool { return g.shared == nil || g.shared.uses.acquire() }
+func (f *Failover) Retain() bool { return f.shared == nil || f.shared.uses.acquire() }
 
-// Release ends what [Guard.Retain] began.
-func (g *Guard) Release() {
-	if g.shared != nil {
-		g.shared.uses.release()
+// Release ends what [Failover.Retain] began.
+func (f *Failover) Release() {
+	if f.shared != nil {
+		f.shared.uses.release()
 	}
 }

@@ -16,9 +16,9 @@ import (
 func TestRedis_Close_after_its_last_use(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 50*time.Millisecond)
-	g := NewGuard(store, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "closing", "gcra", 100)
-	if err := p.GiveBack(); err != nil {
+	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	check := Check{Policy: p, Key: "k", Weight: 40, Reserve: true}
@@ -32,7 +32,7 @@ func TestRedis_Close_after_its_last_use(t *testing.T) {
 	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
 		t.Errorf("%d units remain, want 20", left)
 	}
-	g.GiveBack(reserved, SourceRedis)
+	g.Refund(reserved, SourceRedis)
 	g.Charge([]Check{{Policy: p, Key: "k", Weight: 7}}, SourceRedis)
 	g.Release()
 	<-store.uses.closed
@@ -53,7 +53,7 @@ func TestRedis_Close_after_its_last_use(t *testing.T) {
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 10*time.Second)
-	g := NewGuard(store, NewMemory(SystemClock), GuardOptions{})
+	g := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "draining", "fixed_window", 100_000)
 	decide(t, store, Check{Policy: p, Key: "k"})
 	for range 2_000 {

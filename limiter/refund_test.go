@@ -57,17 +57,17 @@ func TestLog_refunds_of_one_run_are_bounded(t *testing.T) {
 	var calls []*call
 	for i := range refunds + later {
 		c := newCall(opReserve, []Check{{Policy: p, Key: "k", Weight: 1}})
-		if r.send(context.Background(), r.routes.whole, []*call{c}); c.err != nil {
+		if r.send(context.Background(), r.topology.anyNode, []*call{c}); c.err != nil {
 			t.Fatal(c.err)
 		}
 		if i < refunds {
-			back := newCall(opGiveBack, c.checks)
+			back := newCall(opRefund, c.checks)
 			back.receipts = append(back.receipts, c.receipts...)
 			calls = append(calls, back)
 		}
 	}
 	for runs := 1; len(calls) > 0; runs++ {
-		r.send(context.Background(), r.routes.whole, calls)
+		r.send(context.Background(), r.topology.anyNode, calls)
 		before := len(calls)
 		calls = slices.DeleteFunc(calls, func(c *call) bool { return !c.isPostponed() })
 		if done := before - len(calls); done < 1 || done > 2 {
@@ -80,7 +80,7 @@ func TestLog_refunds_of_one_run_are_bounded(t *testing.T) {
 }
 
 // reserveMany makes takes that can be given back, in parallel.
-func reserveMany(t *testing.T, g *Guard, p *Policy, key string, n int) [][]Check {
+func reserveMany(t *testing.T, g *Failover, p *Policy, key string, n int) [][]Check {
 	t.Helper()
 	reserved := make([][]Check, n)
 	var group sync.WaitGroup
@@ -105,9 +105,9 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 			client := server.Client(t)
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
-			g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 			p, other := dayPolicy(t, "log", "sliding_window_log", 100_000), dayPolicy(t, "other", "gcra", 1_000_000)
-			if err := p.GiveBack(); err != nil {
+			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
 			reserved := reserveMany(t, g, p, "k", 600)
@@ -122,7 +122,7 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 				want -= 600
 			}
 			for _, checks := range reserved {
-				g.GiveBack(checks, SourceRedis)
+				g.Refund(checks, SourceRedis)
 			}
 			var asked, undecided int
 			var slowest time.Duration
@@ -137,7 +137,7 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 					}
 				}
 				look := Check{Policy: p, Key: "k"}
-				if err := r.Look(ctx, &look); err != nil || look.Result.Remaining != want {
+				if err := r.Peek(ctx, &look); err != nil || look.Result.Remaining != want {
 					return fmt.Errorf("%+v, want %d, %w", look.Result, want, err)
 				}
 				return nil
@@ -175,9 +175,9 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 			}
 			r := NewRedis(client, RedisOptions{Timeout: 10 * time.Second})
 			t.Cleanup(func() { _ = r.Close() })
-			g := NewGuard(r, NewMemory(SystemClock), GuardOptions{})
+			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 			p, budget := dayPolicy(t, "one", "fixed_window", 1), dayPolicy(t, "budget", "fixed_window", 1)
-			if err := p.GiveBack(); err != nil {
+			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
 			stop := keepBusy(t, g, p, budget)
@@ -192,7 +192,7 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 					overtook++
 					continue // it is given back already
 				}
-				g.GiveBack(checks, SourceRedis)
+				g.Refund(checks, SourceRedis)
 				if i%4 > 0 {
 					continue
 				}
@@ -207,7 +207,7 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 			}
 			stop()
 			redistest.WaitFor(t, "nothing is left of those that were followed", func() error {
-				b := &r.routes.whole.batcher
+				b := &r.topology.anyNode.batcher
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				if len(b.waiting)+len(b.unsettled.quotas) > 0 {
@@ -220,7 +220,7 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 }
 
 // keepBusy has other clients ask all the time, for the same policies, until the function is called.
-func keepBusy(t *testing.T, g *Guard, refunds, charges *Policy) (stop func()) {
+func keepBusy(t *testing.T, g *Failover, refunds, charges *Policy) (stop func()) {
 	t.Helper()
 	var over atomic.Bool
 	var group sync.WaitGroup
@@ -247,9 +247,9 @@ func keepBusy(t *testing.T, g *Guard, refunds, charges *Policy) (stop func()) {
 // TestBatcher_holds_no_call_for_long has a batch with a refund stall: what follows it goes on.
 func TestBatcher_holds_no_call_for_long(t *testing.T) {
 	g := newGate()
-	g.lanes.usual, g.timeout = 0, 40*time.Millisecond
+	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", "gcra", 10)
-	back := newCall(opGiveBack, []Check{{Policy: p, Key: "k", Weight: 1}})
+	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
 	back.receipts = append(back.receipts, receipt{})
 	back.forget(nil)
 	if err := g.enqueue(back); err != nil {
@@ -271,7 +271,7 @@ func TestBatcher_holds_no_call_for_long(t *testing.T) {
 	redistest.WaitFor(t, "nothing is under way", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if len(g.unsettled.quotas)+len(g.waiting)+g.lanes.open > 0 {
+		if len(g.unsettled.quotas)+len(g.waiting)+g.senders.open > 0 {
 			return fmt.Errorf("%+v", g.unsettled)
 		}
 		return nil

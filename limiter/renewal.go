@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// renewal asks again about denials before they are too old to be repeated, many at once and
+// denyRefresher asks again about denials before they are too old to be repeated, many at once and
 // without anybody waiting. A flood that is refused is so asked about in a few batches a second,
 // where each of its clients would otherwise send a request of its own.
-type renewal struct {
+type denyRefresher struct {
 	shared *Redis
 	denied *denyCache
 	span   time.Duration // how long questions are collected
@@ -18,23 +18,23 @@ type renewal struct {
 }
 
 // add puts a question to the others that wait.
-func (r *renewal) add(check Check) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.due = append(r.due, check)
-	if len(r.due) == 1 {
-		time.AfterFunc(r.span, r.ask)
+func (d *denyRefresher) add(check Check) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due = append(d.due, check)
+	if len(d.due) == 1 {
+		time.AfterFunc(d.span, d.refresh)
 	}
 }
 
-// ask asks about all that is due. Where there is no answer the denial is forgotten in its time.
-func (r *renewal) ask() {
-	r.mu.Lock()
-	due := r.due
-	r.due = nil
-	r.mu.Unlock()
+// refresh asks about all that is due. Where there is no answer the denial is forgotten in its time.
+func (d *denyRefresher) refresh() {
+	d.mu.Lock()
+	due := d.due
+	d.due = nil
+	d.mu.Unlock()
 	sent := time.Now()
 	for i := range due {
-		r.shared.look(&due[i], func(answered *Check) { r.denied.relearn(answered, sent) })
+		d.shared.peekAsync(&due[i], func(answered *Check) { d.denied.relearn(answered, sent) })
 	}
 }

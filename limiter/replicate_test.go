@@ -33,7 +33,7 @@ local redis = {
 
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
-	r := newTestRedis(t, redistest.Start(t), RedisOptions{Timeout: 10 * time.Second, Naming: Naming{Prefix: "t"}})
+	r := newTestRedis(t, redistest.Start(t), RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"}})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Forgotten counts the shares that a reset has found.
-type Forgotten struct {
+// ResetCount counts the shares that a reset has found.
+type ResetCount struct {
 	// Shared were in the shared store; with an error, in that part of it which could be asked. Where
 	// there is no shared store it is 0.
 	Shared int64
@@ -24,25 +24,25 @@ type Forgotten struct {
 
 // Reset forgets one share of a policy, here and in the shared store. Other nodes may go on denying for
 // the age of their deny caches. With an error it was forgotten in this process alone.
-func (g *Guard) Reset(ctx context.Context, p *Policy, key string) (found Forgotten, err error) {
-	found.Here = g.local.Reset(p, key)
-	if g.shared == nil {
+func (f *Failover) Reset(ctx context.Context, p *Policy, key string) (found ResetCount, err error) {
+	found.Here = f.local.Reset(p, key)
+	if f.shared == nil {
 		return found, nil
 	}
-	defer g.denied.forget(p.id, key)
-	found.Shared, err = g.shared.Reset(ctx, p, key)
+	defer f.denied.forget(p.id, key)
+	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
 }
 
 // ResetAll forgets all shares of the policy of that name, whatever its settings are or were. With an
 // error those that are left in the shared store were not forgotten there.
-func (g *Guard) ResetAll(ctx context.Context, policy string) (found Forgotten, err error) {
-	found.Here = g.local.ResetAll(policy)
-	if g.shared == nil {
+func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCount, err error) {
+	found.Here = f.local.ResetAll(policy)
+	if f.shared == nil {
 		return found, nil
 	}
-	defer g.denied.forgetAll(policy)
-	found.Shared, err = g.shared.ResetAll(ctx, policy)
+	defer f.denied.forgetAll(policy)
+	found.Shared, err = f.shared.ResetAll(ctx, policy)
 	return found, err
 }
 
@@ -76,16 +76,16 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	cmd := once{redis.NewCmd(ctx, "unlink", r.NameOf(p, key))}
+	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", r.RedisKey(p, key))}
 	cmd.SetFirstKeyPos(1)
 	err := r.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
 	return found, undecided(err)
 }
 
-// NameOf is what a share is called in Redis. On a Cluster the name tells which master has it.
-func (r *Redis) NameOf(p *Policy, key string) string {
-	return string(r.naming.start().append(nil, p, key))
+// RedisKey is what a share is called in Redis. On a Cluster the name tells which master has it.
+func (r *Redis) RedisKey(p *Policy, key string) string {
+	return string(r.keyFormat.newWriter().append(nil, p, key))
 }
 
 const (
@@ -124,7 +124,7 @@ var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
 // resetOn forgets the shares of a policy that one master has.
 func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string) (found int64, err error) {
 	ends := "}:" + policy + ":"
-	pattern := r.naming.start().head + "*" + ends + "*"
+	pattern := r.keyFormat.newWriter().head + "*" + ends + "*"
 	for cursor := uint64(0); ; {
 		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
 		if err != nil {

@@ -22,13 +22,13 @@ func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	g := NewGuard(r, NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	one, two := dayPolicy(t, "one", "token_bucket", 5), dayPolicy(t, "two", "sliding_window_log", 5)
 	before := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
 	fill(t, r, before, 10)
 	fill(t, r, two, 10)
-	foreign := []string{r.naming.start().head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	foreign := []string{r.keyFormat.newWriter().head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "somebody else's", 0)
 	}
@@ -41,7 +41,7 @@ func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
 }
 
 func TestResetAll_ends_remembered_denials_at_once(t *testing.T) {
-	g := NewGuard(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), GuardOptions{DenyAge: time.Second})
+	g := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", "fixed_window", 1)
 	pass := func() bool {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
@@ -74,7 +74,7 @@ func TestResetAll_on_every_master_of_a_Cluster(t *testing.T) {
 func TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs(t *testing.T) {
 	r, masters := openCluster(t)
 	local := NewMemory(SystemClock)
-	g := NewGuard(r, local, GuardOptions{})
+	g := NewFailover(r, local, FailoverOptions{})
 	p := dayPolicy(t, "partly", "gcra", 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)

@@ -40,8 +40,8 @@ func newAtlas(t *testing.T, owners ...redis.ClusterSlot) *atlas {
 		Addrs:        []string{masterA},
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
-	a.Redis = NewRedis(client, RedisOptions{Timeout: time.Second, Naming: Naming{Prefix: "rl"}})
-	a.routes.send = func(context.Context, *server, []*call) bool { return false }
+	a.Redis = NewRedis(client, RedisOptions{Timeout: time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
+	a.topology.send = func(context.Context, *node, []*call) bool { return false }
 	a.listen(a.Redis)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -57,9 +57,9 @@ func (a *atlas) handOut(t *testing.T, owners ...redis.ClusterSlot) {
 	t.Helper()
 	a.owners.Store(&owners)
 	redistest.WaitFor(t, "the client knows the new masters", func() error {
-		a.routes.reload()
+		a.topology.reload()
 		for _, o := range owners {
-			if got := a.routes.masterOf(uint16(o.Start)).Options().Addr; got != o.Nodes[0].Addr {
+			if got := a.topology.masterOf(uint16(o.Start)).Options().Addr; got != o.Nodes[0].Addr {
 				return fmt.Errorf("slot %d is of %s", o.Start, got)
 			}
 		}
@@ -68,10 +68,10 @@ func (a *atlas) handOut(t *testing.T, owners ...redis.ClusterSlot) {
 }
 
 // servers are those of some slots, each once.
-func (a *atlas) servers(first, last uint16) []*server {
-	var found []*server
+func (a *atlas) servers(first, last uint16) []*node {
+	var found []*node
 	for slot := first; slot <= last; slot++ {
-		if s := a.routes.to(slot); !slices.Contains(found, s) {
+		if s := a.topology.to(slot); !slices.Contains(found, s) {
 			found = append(found, s)
 		}
 	}
@@ -89,13 +89,13 @@ func TestSlotKeys_lie_in_their_slots(t *testing.T) {
 
 func TestRoutes_lead_to_each_master_once_the_masters_are_known(t *testing.T) {
 	a := newAtlas(t, owned(0, 99, masterA), owned(100, 16383, masterB))
-	if s := a.routes.to(0); s != a.routes.whole {
+	if s := a.topology.to(0); s != a.topology.anyNode {
 		t.Fatal("before, a slot is not that of the whole")
 	}
-	a.routes.whole.breaker.failure(refused)
-	a.routes.whole.failed()
+	a.topology.anyNode.breaker.failure(refused)
+	a.topology.anyNode.failed()
 	redistest.WaitFor(t, "a failure has the masters asked for", func() error {
-		if !a.routes.known.Load() || a.routes.loading.Load() {
+		if !a.topology.known.Load() || a.topology.loading.Load() {
 			return errors.New("not known")
 		}
 		return nil
@@ -107,52 +107,52 @@ func TestRoutes_lead_to_each_master_once_the_masters_are_known(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].client)
 		}
 	}
-	a.routes.whole.breaker.failure(refused) // of a request that was under way
-	if failing, _ := a.routes.failing(); failing || len(a.ended) != 1 {
+	a.topology.anyNode.breaker.failure(refused) // of a request that was under way
+	if failing, _ := a.topology.failing(); failing || len(a.ended) != 1 {
 		t.Errorf("failing %v, told %+v, though nobody asks the whole any more", failing, a.told)
 	}
 }
 
 func TestRoutes_keep_one_server_for_a_master_that_loses_a_slot(t *testing.T) {
 	a := newAtlas(t, owned(0, 8191, masterA), owned(8192, 16383, masterB))
-	a.routes.know()
-	first := a.routes.to(0)
+	a.topology.discover()
+	first := a.topology.to(0)
 	a.servers(1, 20)
 	a.handOut(t, owned(0, 0, masterB), owned(1, 8191, masterA), owned(8192, 16383, masterB))
 	first.breaker.failure(refused)
-	if s := a.routes.to(0); s == first {
+	if s := a.topology.to(0); s == first {
 		t.Error("the slot that has moved is still asked of its old master")
 	}
 	if of := a.servers(1, 20); len(of) != 1 || of[0] != first {
 		t.Errorf("the other slots have %d servers", len(of))
 	}
-	if failing, _ := a.routes.failing(); !failing || len(a.ended) != 0 {
+	if failing, _ := a.topology.failing(); !failing || len(a.ended) != 0 {
 		t.Errorf("failing %v, told %+v, though the master still fails", failing, a.told)
 	}
 }
 
 func TestRoutes_count_outages_of_masters_that_were_replaced(t *testing.T) {
-	for name, late := range map[string]func(*server){
-		"a probe is under way":   func(s *server) { s.breaker.close() },
-		"a request is under way": func(s *server) { s.report(opTake, 0, nil, now(), refused) },
+	for name, late := range map[string]func(*node){
+		"a probe is under way":   func(s *node) { s.breaker.close() },
+		"a request is under way": func(s *node) { s.report(opTake, 0, nil, now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAtlas(t, owned(0, 16383, masterA))
-			a.routes.know()
+			a.topology.discover()
 			a.servers(0, 2)
-			gone := a.routes.to(0)
+			gone := a.topology.to(0)
 			gone.breaker.failure(refused)
 			a.handOut(t, owned(0, 16383, masterB)) // a replica has been promoted
-			a.routes.to(0)
+			a.topology.to(0)
 			late(gone)
 			if of := a.servers(0, 2); len(of) != 1 || of[0] == gone {
 				t.Errorf("the slots have %d servers", len(of))
 			}
-			if failing, _ := a.routes.failing(); failing || len(a.began) != 1 || len(a.ended) != 1 {
+			if failing, _ := a.topology.failing(); failing || len(a.began) != 1 || len(a.ended) != 1 {
 				t.Errorf("after the first outage: failing %v, told %+v", failing, a.told)
 			}
-			a.routes.to(0).breaker.failure(refused)
-			if failing, _ := a.routes.failing(); !failing || len(a.began) != 2 || len(a.ended) != 1 {
+			a.topology.to(0).breaker.failure(refused)
+			if failing, _ := a.topology.failing(); !failing || len(a.began) != 2 || len(a.ended) != 1 {
 				t.Errorf("in the second outage: failing %v, told %+v", failing, a.told)
 			}
 		})
@@ -161,35 +161,35 @@ func TestRoutes_count_outages_of_masters_that_were_replaced(t *testing.T) {
 
 func TestRoutes_know_the_server_of_a_master_that_comes_back(t *testing.T) {
 	a := newAtlas(t, owned(0, 16383, masterA))
-	a.routes.know()
+	a.topology.discover()
 	first := a.servers(0, 9)[0]
 	first.breaker.failure(refused)
 	a.handOut(t, owned(0, 16383, masterB))
-	a.routes.to(0)
+	a.topology.to(0)
 	a.handOut(t, owned(0, 16383, masterA))
-	a.routes.to(0).breaker.failure(refused)
+	a.topology.to(0).breaker.failure(refused)
 	of := a.servers(0, 9)
 	if len(of) != 1 || of[0] == first {
 		t.Fatalf("the slots have %d servers", len(of))
 	}
 	of[0].breaker.failure(refused)
-	if failing, _ := a.routes.failing(); !failing {
+	if failing, _ := a.topology.failing(); !failing {
 		t.Error("it fails, and that is not known")
 	}
 }
 
 func TestAcross_charges_where_the_slot_is_now(t *testing.T) {
 	a := newAtlas(t, owned(0, 16383, masterA))
-	a.routes.know()
+	a.topology.discover()
 	p := dayPolicy(t, "moved", "sliding_window_log", 10)
-	part := a.split([]Check{{Policy: p, Key: "k", Weight: 1}})[0]
-	if err := a.ask(part, opLook); err != nil {
+	part := a.groupBySlot([]Check{{Policy: p, Key: "k", Weight: 1}})[0]
+	if err := a.enqueueGroup(part, opPeek); err != nil {
 		t.Fatal(err)
 	}
-	looked := part.server
+	looked := part.node
 	looked.breaker.failure(refused)
 	a.handOut(t, owned(0, 16383, masterB))
-	if err := a.ask(part, opReserve); err != nil || part.server == looked {
-		t.Errorf("error %v, asked the old master: %v", err, part.server == looked)
+	if err := a.enqueueGroup(part, opReserve); err != nil || part.node == looked {
+		t.Errorf("error %v, asked the old master: %v", err, part.node == looked)
 	}
 }

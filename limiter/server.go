@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
+// node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
 // own batches and its own breaker, so that one that is slow or fails holds nobody else up.
-type server struct {
+type node struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
@@ -25,65 +25,65 @@ type server struct {
 
 // decide has a call of some checks decided. After nil its results are valid and it is the caller's to
 // recycle; after an error it is gone.
-func (s *server) decide(ctx context.Context, c *call, checks []Check, timeout time.Duration) error {
-	if s.breaker.open() {
+func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time.Duration) error {
+	if n.breaker.open() {
 		c.recycle()
 		return ErrOutage
 	}
 	op, slot, sent := c.op, c.slot, now()
-	err := s.settle(ctx, c, s.batcher.do(ctx, c, timeout))
-	s.report(op, slot, checks, sent, err)
+	err := n.settle(ctx, c, n.batcher.do(ctx, c, timeout))
+	n.report(op, slot, checks, sent, err)
 	return err
 }
 
-// giveBack undoes a reserve, without waiting for it.
-func (s *server) giveBack(slot uint16, checks []Check) {
-	c := newCall(opGiveBack, checks)
+// refund undoes a reserve, without waiting for it.
+func (n *node) refund(slot uint16, checks []Check) {
+	c := newCall(opRefund, checks)
 	c.slot = slot
 	for i := range checks {
 		c.receipts = append(c.receipts, checks[i].receipt)
 	}
-	s.enqueue(c, nil)
+	n.enqueue(c, nil)
 }
 
 // enqueue puts a call in line that no request waits for, and reports whether it is on its way. What
 // becomes of it is reported as of any other. The function is called after nil; it must not block nor keep
 // the call.
-func (s *server) enqueue(c *call, answered func(*call)) bool {
-	if s.breaker.open() {
-		s.lose(c.op, ErrOutage)
+func (n *node) enqueue(c *call, answered func(*call)) bool {
+	if n.breaker.open() {
+		n.lose(c.op, ErrOutage)
 		c.recycle()
 		return false
 	}
 	op, slot, checks, sent := c.op, c.slot, c.checks, now()
 	c.forget(func() {
-		s.report(op, slot, checks, sent, c.err)
+		n.report(op, slot, checks, sent, c.err)
 		switch {
 		case c.err != nil:
-			s.lose(op, c.err)
+			n.lose(op, c.err)
 		case c.isPostponed():
-			s.lose(op, errOverload) // the queue had no room to try it again
+			n.lose(op, errOverload) // the queue had no room to try it again
 		case answered != nil:
 			answered(c)
 		}
 	})
-	err := s.batcher.enqueue(c)
+	err := n.batcher.enqueue(c)
 	if err != nil {
-		s.report(op, slot, nil, sent, err) // the checks are gone with the call
-		s.lose(op, err)
+		n.report(op, slot, nil, sent, err) // the checks are gone with the call
+		n.lose(op, err)
 	}
 	return err == nil
 }
 
 // lose reports a refund or a charge that Redis did not do. A look that has no answer is no loss.
-func (s *server) lose(op operation, err error) {
-	if s.lost != nil && (op == opGiveBack || op == opCharge) {
-		s.lost(err)
+func (n *node) lose(op operation, err error) {
+	if n.lost != nil && (op == opRefund || op == opCharge) {
+		n.lost(err)
 	}
 }
 
 // settle ends a call that the batcher is through with: unless it was decided it is gone.
-func (s *server) settle(ctx context.Context, c *call, err error) error {
+func (n *node) settle(ctx context.Context, c *call, err error) error {
 	if err != nil || c.err == nil {
 		return err
 	}
@@ -97,21 +97,21 @@ func (s *server) settle(ctx context.Context, c *call, err error) error {
 
 // report passes the outcome of an operation to the breaker. A request whose client went away says nothing
 // of Redis, nor does one that failed alone.
-func (s *server) report(op operation, slot uint16, checks []Check, sent moment, err error) {
+func (n *node) report(op operation, slot uint16, checks []Check, sent moment, err error) {
 	switch {
 	case err == nil:
-		s.breaker.success(sent)
+		n.breaker.success(sent)
 	case errors.Is(err, ErrUndecided) && !FailedAlone(err):
-		if s.breaker.failure(err) {
-			s.cause.Store(attemptOf(op, slot, checks, err))
-			s.opened()
+		if n.breaker.failure(err) {
+			n.cause.Store(attemptOf(op, slot, checks, err))
+			n.opened()
 		}
-		s.failed()
+		n.failed()
 	}
 }
 
 // retire ends a server that is not used any more, and its probes.
-func (s *server) retire() {
-	s.breaker.retire()
-	s.end()
+func (n *node) retire() {
+	n.breaker.retire()
+	n.end()
 }

@@ -12,9 +12,9 @@ func TestServer_a_key_of_a_wrong_type_fails_for_its_client_alone(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 5*time.Second)
 	at := now()
-	r.routes.whole.breaker.now = func() moment { return at }
+	r.topology.anyNode.breaker.now = func() moment { return at }
 	p := dayPolicy(t, "mixed", "fixed_window", 100)
-	if err := server.Client(t).RPush(context.Background(), r.NameOf(p, "bad"), "x").Err(); err != nil {
+	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, "bad"), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 * failuresInARow {

@@ -18,17 +18,17 @@ type shard struct {
 	order int // locks are taken in this order, which is the same for all
 	plain map[string]numbers
 	logs  map[string]*unitLog
-	seen  map[string]answer // what Redis last said of shares; nil before the first
-	spill *overflow         // shares that there was no room for; nil while there was
+	seen  map[string]lastSeen // what Redis last said of shares; nil before the first
+	spill *overflow           // shares that there was no room for; nil while there was
 }
 
 // get returns a key's share as it counts at an instant in microseconds: the one that is kept, or
 // what else is known, whichever is used more.
-func (s *shard) get(p *Policy, key string, now int64) share {
+func (s *shard) get(p *Policy, key string, now int64) state {
 	kept, found := s.kept(key)
 	if len(s.seen) > 0 {
 		if a, known := s.seen[key]; known && a.resets > now {
-			kept = p.fuller(kept, a.recall(p, now), now)
+			kept = p.fuller(kept, a.restore(p, now), now)
 		}
 	}
 	if !found && s.spill != nil {
@@ -38,16 +38,16 @@ func (s *shard) get(p *Policy, key string, now int64) share {
 }
 
 // kept returns the share that is kept for a key alone.
-func (s *shard) kept(key string) (kept share, found bool) {
+func (s *shard) kept(key string) (kept state, found bool) {
 	if s.logs != nil {
 		log, found := s.logs[key]
-		return share{log: log}, found
+		return state{log: log}, found
 	}
 	n, found := s.plain[key]
-	return share{numbers: n}, found
+	return state{numbers: n}, found
 }
 
-func (s *shard) put(key string, value share) {
+func (s *shard) put(key string, value state) {
 	if s.logs != nil {
 		s.logs[key] = value.log
 		return
@@ -81,19 +81,19 @@ func (s *shard) dropAll() int64 {
 }
 
 // take charges a passing check and stores its share.
-func (s *shard) take(c *Check, old share, v verdict, now int64) {
-	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.terms, v), now)
+func (s *shard) take(c *Check, old state, v verdict, now int64) {
+	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v), now)
 }
 
 // charge charges a check without asking whether there is room.
 func (s *shard) charge(c *Check, now int64) {
-	t, old := &c.Policy.terms, s.get(c.Policy, c.Key, now)
+	t, old := &c.Policy.params, s.get(c.Policy, c.Key, now)
 	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, c.Weight), now)
 }
 
 // store keeps the new share of a check's key, where there is room in a place of its own.
-func (s *shard) store(c *Check, old, value share, now int64) {
-	if old == (share{}) || len(s.seen) > 0 || s.spill != nil {
+func (s *shard) store(c *Check, old, value state, now int64) {
+	if old == (state{}) || len(s.seen) > 0 || s.spill != nil {
 		s.forget(c.Key) // what was seen is part of the value
 		if _, found := s.kept(c.Key); !found && !s.makeRoom(now) {
 			s.spillOver(c.Key, value)
@@ -103,10 +103,10 @@ func (s *shard) store(c *Check, old, value share, now int64) {
 	s.put(c.Key, value)
 }
 
-// giveBack undoes a take, wherever its share is now.
-func (s *shard) giveBack(c *Check, now int64) {
-	t, kernel := &c.Policy.terms, c.Policy.algorithm.kernel
-	back := func(held share) share { return kernel.giveBack(held, now/t.tick, t, c.Weight, c.receipt) }
+// refund undoes a take, wherever its share is now.
+func (s *shard) refund(c *Check, now int64) {
+	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
+	back := func(held state) state { return kernel.refund(held, now/t.tick, t, c.Weight, c.receipt) }
 	if held, found := s.kept(c.Key); found {
 		s.put(c.Key, back(held))
 	} else if s.spill != nil {
@@ -152,12 +152,12 @@ func (s *shard) makeRoom(now int64) bool {
 // how many it has looked at.
 func (s *shard) sweep(now int64, sample int) (looked int) {
 	p := s.table.slowest.Load()
-	t := &p.terms
+	t := &p.params
 	tick, kernel := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick
 	before := len(s.plain) + len(s.logs) + len(s.seen)
 	for key, value := range s.plain {
-		if looked++; kernel.expires(share{numbers: value}, tick, t) <= ended {
+		if looked++; kernel.expires(state{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
 		}
 		if looked >= sample {
@@ -165,7 +165,7 @@ func (s *shard) sweep(now int64, sample int) (looked int) {
 		}
 	}
 	for key, value := range s.logs {
-		if looked++; kernel.expires(share{log: value}, tick, t) <= ended {
+		if looked++; kernel.expires(state{log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
 		if looked >= sample {

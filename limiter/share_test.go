@@ -38,7 +38,7 @@ func compareShare(t *testing.T, s Settings) {
 	window := s.Window.Microseconds()
 	now := int64(1_750_000_000_000_000)
 	steps := []int64{0, 1, window / 10, window / 3, window - 1, window, window + 1, 3 * window, -1, -window / 2}
-	var share Share
+	var share State
 	for i := range 20_000 {
 		now += steps[random.IntN(len(steps))]
 		weight := random.Int64N(4)
@@ -62,7 +62,7 @@ func TestShare_allocates_nothing_but_for_a_log(t *testing.T) {
 			continue
 		}
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
-		var share Share
+		var share State
 		now := int64(1_750_000_000_000_000)
 		allocs := testing.AllocsPerRun(1000, func() {
 			now += 50_000

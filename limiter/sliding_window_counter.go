@@ -10,7 +10,7 @@ type slidingWindowCounter struct{}
 
 // rolled returns the share as it stands now. A window that begins more than one window ahead of
 // now was written by a broken clock and counts as none.
-func (slidingWindowCounter) rolled(s share, now int64, t *terms) (index, count, previous int64) {
+func (slidingWindowCounter) rolled(s state, now int64, t *params) (index, count, previous int64) {
 	index = now / t.window
 	switch s.a {
 	case index, index + 1:
@@ -21,7 +21,7 @@ func (slidingWindowCounter) rolled(s share, now int64, t *terms) (index, count, 
 	return index, 0, 0
 }
 
-func (k slidingWindowCounter) decide(s share, now int64, t *terms, weight int64) verdict {
+func (k slidingWindowCounter) decide(s state, now int64, t *params, weight int64) verdict {
 	index, count, previous := k.rolled(s, now, t)
 	skew := max(0, index*t.window-now)
 	left := t.window - (now + skew - index*t.window)
@@ -31,9 +31,9 @@ func (k slidingWindowCounter) decide(s share, now int64, t *terms, weight int64)
 	case weight == 0 || count+covered+weight <= t.limit:
 		count += weight
 	case count+weight <= t.limit:
-		v.wait = skew + left - cd((t.limit-count-weight+1)*t.window, previous) + 1
+		v.wait = skew + left - ceilDiv((t.limit-count-weight+1)*t.window, previous) + 1
 	default: // the previous window alone will not make room: one roll later this one is it
-		v.wait = skew + left + t.window - cd((t.limit-weight+1)*t.window, count) + 1
+		v.wait = skew + left + t.window - ceilDiv((t.limit-weight+1)*t.window, count) + 1
 	}
 	v.b = count
 	v.remaining = max(0, t.limit-count-covered)
@@ -46,13 +46,13 @@ func (k slidingWindowCounter) decide(s share, now int64, t *terms, weight int64)
 	return v
 }
 
-func (slidingWindowCounter) take(_ share, _ *terms, v verdict) share {
-	return share{numbers: numbers{v.a, v.b, v.c}}
+func (slidingWindowCounter) take(_ state, _ *params, v verdict) state {
+	return state{numbers: numbers{v.a, v.b, v.c}}
 }
 
-// giveBack subtracts the weight from the current or the previous window, whichever the receipt
+// refund subtracts the weight from the current or the previous window, whichever the receipt
 // names. The receipt is the window's index.
-func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
+func (k slidingWindowCounter) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	index, count, previous := k.rolled(s, now, t)
 	switch {
 	case count == 0 && previous == 0:
@@ -64,34 +64,34 @@ func (k slidingWindowCounter) giveBack(s share, now int64, t *terms, weight int6
 	default:
 		return s
 	}
-	return share{numbers: numbers{index, count, previous}}
+	return state{numbers: numbers{index, count, previous}}
 }
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }
 
 // charge counts the weight in the current window.
-func (k slidingWindowCounter) charge(s share, now int64, t *terms, weight int64) share {
+func (k slidingWindowCounter) charge(s state, now int64, t *params, weight int64) state {
 	index, count, previous := k.rolled(s, now, t)
-	return share{numbers: numbers{index, indebted(count, weight, MaxCharge/t.window), previous}}
+	return state{numbers: numbers{index, addDebt(count, weight, MaxCharge/t.window), previous}}
 }
 
-// recall counts the units in the window that stops to matter then; where it is the previous one, as
+// restoreState counts the units in the window that stops to matter then; where it is the previous one, as
 // many in it as give that estimate now.
-func (slidingWindowCounter) recall(used, resets, now int64, t *terms) share {
+func (slidingWindowCounter) restoreState(used, resets, now int64, t *params) state {
 	last := windowsBy(resets, t) - 1 // the last window that the share matters in
 	if resets-now > t.window {
-		return share{numbers: numbers{a: min(last-1, now/t.window+1), b: used}}
+		return state{numbers: numbers{a: min(last-1, now/t.window+1), b: used}}
 	}
 	index := now / t.window
 	if last > index { // the clocks' windows are not aligned: it ends in the next one here
-		return share{numbers: numbers{a: index, b: used}}
+		return state{numbers: numbers{a: index, b: used}}
 	}
 	left := (index+1)*t.window - now
-	return share{numbers: numbers{a: index, c: min(cd(used*t.window, left), t.limit)}}
+	return state{numbers: numbers{a: index, c: min(ceilDiv(used*t.window, left), t.limit)}}
 }
 
-func (slidingWindowCounter) expires(s share, _ int64, t *terms) int64 { return (s.a + 2) * t.window }
+func (slidingWindowCounter) expires(s state, _ int64, t *params) int64 { return (s.a + 2) * t.window }
 
-func (slidingWindowCounter) describe(s share, _ int64, t *terms) map[string]any {
+func (slidingWindowCounter) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"window_begins": t.instant(s.a * t.window), "units": s.b, "units_of_window_before": s.c}
 }

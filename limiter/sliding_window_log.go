@@ -13,7 +13,7 @@ type slidingWindowLog struct{}
 // live returns the entries that still count now, the total before them, and the instant that
 // stands for now, which is later where the clock ran backwards. Entries more than one window ahead
 // of now were written by a broken clock and count as none.
-func (slidingWindowLog) live(s share, now int64, t *terms) (live []logEntry, before, at int64) {
+func (slidingWindowLog) live(s state, now int64, t *params) (live []logEntry, before, at int64) {
 	if s.log == nil || len(s.log.entries) == 0 {
 		return nil, 0, now
 	}
@@ -40,7 +40,7 @@ func deadEntries(entries []logEntry, now, horizon int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
-func (k slidingWindowLog) decide(s share, now int64, t *terms, weight int64) verdict {
+func (k slidingWindowLog) decide(s state, now int64, t *params, weight int64) verdict {
 	live, before, at := k.live(s, now, t)
 	if len(live) == 0 {
 		return emptyLogVerdict(now, t, weight)
@@ -65,7 +65,7 @@ func (k slidingWindowLog) decide(s share, now int64, t *terms, weight int64) ver
 }
 
 // emptyLogVerdict is the answer for a share without live entries.
-func emptyLogVerdict(now int64, t *terms, weight int64) verdict {
+func emptyLogVerdict(now int64, t *params, weight int64) verdict {
 	v := verdict{remaining: t.limit - weight, a: now, c: weight}
 	if weight > 0 {
 		v.reset = t.window
@@ -75,7 +75,7 @@ func emptyLogVerdict(now int64, t *terms, weight int64) verdict {
 
 // take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
 // before the oldest live entry, c the total after the new one.
-func (k slidingWindowLog) take(s share, t *terms, v verdict) share {
+func (k slidingWindowLog) take(s state, t *params, v verdict) state {
 	live, _, _ := k.live(s, v.a, t)
 	if s.log == nil {
 		s.log = &unitLog{}
@@ -91,9 +91,9 @@ func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} 
 // half a millisecond; an entry that more follow stays until it is dead.
 const logRewritten = 1000
 
-// giveBack removes one live entry of the receipt's tick and weight, the first that no more than
+// refund removes one live entry of the receipt's tick and weight, the first that no more than
 // logRewritten follow. The receipt is the tick.
-func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r receipt) share {
+func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.first })
 	first = max(first, len(live)-1-logRewritten)
@@ -115,7 +115,7 @@ func (k slidingWindowLog) giveBack(s share, now int64, t *terms, weight int64, r
 }
 
 // charge appends an entry. Its units, with those that are live, stay apart in a running total.
-func (k slidingWindowLog) charge(s share, now int64, t *terms, weight int64) share {
+func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) state {
 	live, before, at := k.live(s, now, t)
 	total := before
 	if len(live) > 0 {
@@ -125,12 +125,12 @@ func (k slidingWindowLog) charge(s share, now int64, t *terms, weight int64) sha
 	return k.take(s, t, verdict{a: at, b: before, c: total + weight})
 }
 
-// recall remembers the units as taken all at once, when the newest of them was.
-func (slidingWindowLog) recall(used, resets, _ int64, t *terms) share {
-	return share{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}
+// restoreState remembers the units as taken all at once, when the newest of them was.
+func (slidingWindowLog) restoreState(used, resets, _ int64, t *params) state {
+	return state{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}
 }
 
-func (slidingWindowLog) expires(s share, now int64, t *terms) int64 {
+func (slidingWindowLog) expires(s state, now int64, t *params) int64 {
 	if s.log == nil || len(s.log.entries) == 0 {
 		return now
 	}
@@ -138,7 +138,7 @@ func (slidingWindowLog) expires(s share, now int64, t *terms) int64 {
 }
 
 // describe tells of the first and the last entry.
-func (slidingWindowLog) describe(s share, now int64, t *terms) map[string]any {
+func (slidingWindowLog) describe(s state, now int64, t *params) map[string]any {
 	first, last := s.log.entries[0], s.log.entries[len(s.log.entries)-1]
 	return map[string]any{
 		"first_entry": t.instant(first.tick(now)), "last_entry": t.instant(last.tick(now)),

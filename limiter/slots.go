@@ -14,25 +14,25 @@ import (
 func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 	if len(checks) == 1 {
 		w := r.writer()
-		s, slot := r.serverOf(w, &checks[0])
+		s, slot := r.nodeOf(w, &checks[0])
 		r.writers.Put(w)
 		return r.decideAt(ctx, s, slot, checks)
 	}
-	parts := r.split(checks)
+	parts := r.groupBySlot(checks)
 	if len(parts) == 1 {
-		return r.decideAt(ctx, r.routes.to(parts[0].slot), parts[0].slot, checks)
+		return r.decideAt(ctx, r.topology.to(parts[0].slot), parts[0].slot, checks)
 	}
-	return r.decideAcross(ctx, checks, parts)
+	return r.decideCrossSlot(ctx, checks, parts)
 }
 
-// serverOf finds the slot of a check and who decides there.
-func (r *Redis) serverOf(w *writer, c *Check) (*server, uint16) {
-	slot := w.naming.slotOf(c.Key)
-	return r.routes.to(slot), slot
+// nodeOf finds the slot of a check and who decides there.
+func (r *Redis) nodeOf(w *writer, c *Check) (*node, uint16) {
+	slot := w.keys.slotOf(c.Key)
+	return r.topology.to(slot), slot
 }
 
 // sendSlots has a server decide a batch with one script run per slot, all in one pipeline.
-func (r *Redis) sendSlots(ctx context.Context, s *server, w *writer, calls []*call) bool {
+func (r *Redis) sendSlots(ctx context.Context, s *node, w *writer, calls []*call) bool {
 	slices.SortStableFunc(calls, func(a, b *call) int { return int(a.slot) - int(b.slot) })
 	w.used = 0
 	for len(calls) > 0 {
@@ -40,7 +40,7 @@ func (r *Redis) sendSlots(ctx context.Context, s *server, w *writer, calls []*ca
 		for n < len(calls) && calls[n].slot == calls[0].slot {
 			n++
 		}
-		w.message().write(calls[:n], w.naming)
+		w.message().write(calls[:n], w.keys)
 		calls = calls[n:]
 	}
 	messages := w.messages[:w.used]
@@ -78,15 +78,15 @@ func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messag
 
 // end hands the outcome of a message to its calls, and learns of the Cluster from it: one that was
 // sent to a master which does not have its slot any more goes again, by way of the whole.
-func (r *Redis) end(ctx context.Context, s *server, m *message, err error) (answered bool) {
-	if s != r.routes.whole && isRedirection(err) {
-		s = r.routes.whole
+func (r *Redis) end(ctx context.Context, s *node, m *message, err error) (answered bool) {
+	if s != r.topology.anyNode && isRedirection(err) {
+		s = r.topology.anyNode
 		err = r.run(ctx, s.client, m)
 	}
 	m.settle(err)
-	if err == nil && s == r.routes.whole && r.routes.cluster != nil {
-		r.routes.know()
-		r.routes.learn(m.order[0].slot)
+	if err == nil && s == r.topology.anyNode && r.topology.cluster != nil {
+		r.topology.discover()
+		r.topology.learn(m.order[0].slot)
 	}
 	return err == nil
 }

@@ -24,12 +24,12 @@ type StoredKey struct {
 	Value map[string]any
 }
 
-// Stored tells what Redis has stored for a share; nothing where there is none. Reading takes
+// Inspect tells what Redis has stored for a share; nothing where there is none. Reading takes
 // commands that deciding does not need: TYPE and PTTL.
-func (r *Redis) Stored(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
+func (r *Redis) Inspect(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	name := r.NameOf(p, key)
+	name := r.RedisKey(p, key)
 	kind, err := r.client.Type(ctx, name).Result()
 	if err != nil || kind == "none" {
 		return nil, undecided(err)
@@ -66,8 +66,8 @@ func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (m
 		}
 		values[i] = int64(n)
 	}
-	s := share{numbers: numbers{values[0], values[1], values[2]}}
-	return p.algorithm.kernel.describe(s, p.now(), &p.terms), nil
+	s := state{numbers: numbers{values[0], values[1], values[2]}}
+	return p.algorithm.kernel.describe(s, p.now(), &p.params), nil
 }
 
 // readLog reads the ends of a log.
@@ -76,7 +76,7 @@ func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string
 	if err != nil || entries == 0 {
 		return nil, ignoreGone(err)
 	}
-	s := share{log: &unitLog{}}
+	s := state{log: &unitLog{}}
 	for _, index := range []int64{0, -1} {
 		text, err := r.client.LIndex(ctx, name, index).Result()
 		var entry logEntry
@@ -85,7 +85,7 @@ func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string
 		}
 		s.log.entries = append(s.log.entries, entry)
 	}
-	described := p.algorithm.kernel.describe(s, p.now(), &p.terms)
+	described := p.algorithm.kernel.describe(s, p.now(), &p.params)
 	described["entries"] = entries
 	return described, nil
 }
@@ -99,9 +99,9 @@ func ignoreGone(err error) error {
 }
 
 // now is this machine's time in ticks.
-func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.terms.tick }
+func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
 
 // instant writes an instant in ticks.
-func (t *terms) instant(ticks int64) string {
-	return time.UnixMicro(ticks * t.tick).UTC().Format(time.RFC3339Nano)
+func (p *params) instant(ticks int64) string {
+	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
 }

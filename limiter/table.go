@@ -41,7 +41,7 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 
 // admit has a policy count here. The owner's lock is held.
 func (t *table) admit(p *Policy) {
-	if p.terms.limit < t.slowest.Load().terms.limit {
+	if p.params.limit < t.slowest.Load().params.limit {
 		t.slowest.Store(p)
 	}
 	p.table.Store(t)

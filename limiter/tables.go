@@ -130,18 +130,18 @@ func (t *table) end(now int64) bool {
 // empty forgets all shares if all of them have ended, and reports whether nothing is left.
 func (s *shard) empty(now int64) bool {
 	p := s.table.slowest.Load()
-	tick := now / p.terms.tick
-	last := tick - s.owner.grace/p.terms.tick
-	ended := func(held share) bool {
-		return held == (share{}) || p.algorithm.kernel.expires(held, tick, &p.terms) <= last
+	tick := now / p.params.tick
+	last := tick - s.owner.grace/p.params.tick
+	ended := func(held state) bool {
+		return held == (state{}) || p.algorithm.kernel.expires(held, tick, &p.params) <= last
 	}
 	for _, n := range s.plain {
-		if !ended(share{numbers: n}) {
+		if !ended(state{numbers: n}) {
 			return false
 		}
 	}
 	for _, log := range s.logs {
-		if !ended(share{log: log}) {
+		if !ended(state{log: log}) {
 			return false
 		}
 	}
@@ -158,14 +158,14 @@ func (s *shard) empty(now int64) bool {
 }
 
 // all reports whether something is true of every place.
-func (o *overflow) all(is func(held share) bool) bool {
+func (o *overflow) all(is func(held state) bool) bool {
 	for _, n := range o.plain {
-		if !is(share{numbers: n}) {
+		if !is(state{numbers: n}) {
 			return false
 		}
 	}
 	for _, log := range o.logs {
-		if !is(share{log: log}) {
+		if !is(state{log: log}) {
 			return false
 		}
 	}

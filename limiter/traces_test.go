@@ -77,7 +77,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 func (tr *trace) step() {
 	p := tr.policies[tr.random.IntN(len(tr.policies))]
 	window := p.settings.Window.Microseconds()
-	nudge := (tr.random.Int64N(3) - 1) * p.terms.tick
+	nudge := (tr.random.Int64N(3) - 1) * p.params.tick
 	switch tr.random.IntN(10) {
 	case 0, 1, 2:
 	case 3:
@@ -93,8 +93,8 @@ func (tr *trace) step() {
 	case 8:
 		tr.now += tr.random.Int64N(2000)
 	case 9:
-		full := cd(p.terms.capacity*p.terms.window, p.terms.limit) * p.terms.tick
-		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.terms.tick}
+		full := ceilDiv(p.params.capacity*p.params.window, p.params.limit) * p.params.tick
+		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.params.tick}
 		if tr.random.IntN(3) == 0 {
 			tr.now -= back[tr.random.IntN(len(back))]
 		}

@@ -32,7 +32,7 @@ const (
 )
 
 // settles reports whether the operation changes a share after its request was answered.
-func (o operation) settles() bool { return o == opGiveBack || o == opCharge }
+func (o operation) settles() bool { return o == opRefund || o == opCharge }
 
 // quotaName names what a policy has stored for a key.
 type quotaName struct{ policy, key string }
@@ -124,7 +124,7 @@ func (u *unsettled) isElsewhere(c *call) bool {
 func (b *batcher) follow(c *call) {
 	c.heldUntil = time.Time{}
 	if b.unsettled.isFollowedBy(c) {
-		c.heldUntil = time.Now().Add(min(followSpan+b.lanes.patience(), b.timeout/2))
+		c.heldUntil = time.Now().Add(min(followSpan+b.senders.stallTimeout(), b.timeout/2))
 	}
 }
 
@@ -153,7 +153,7 @@ func (b *batcher) settle(calls []*call) []*call {
 
 // isPostponed reports whether the script had no room for a refund.
 func (c *call) isPostponed() bool {
-	return c.op == opGiveBack && c.err == nil && !Allowed(c.checks)
+	return c.op == opRefund && c.err == nil && !Allowed(c.checks)
 }
 
 // keepPostponed makes a refund that was sent one that is queued, with the checks that are left to do.
@@ -186,8 +186,8 @@ func (l *load) add(c *call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *call) refundsLog() bool {
-	return c.op == opGiveBack && slices.ContainsFunc(c.checks, func(c Check) bool {
-		return c.Policy.algorithm.logs && (c.Policy.terms.limit >= longLog || c.Policy.settings.Varies)
+	return c.op == opRefund && slices.ContainsFunc(c.checks, func(c Check) bool {
+		return c.Policy.algorithm.logs && (c.Policy.params.limit >= longLog || c.Policy.settings.Dynamic)
 	})
 }
 

@@ -12,11 +12,11 @@ import (
 type operation int
 
 const (
-	opTake     operation = 1 + iota // charge if all checks pass
-	opLook                          // decide, charge nothing
-	opReserve                       // take, and answer with receipts
-	opGiveBack                      // undo reserves
-	opCharge                        // take without asking for room
+	opTake    operation = 1 + iota // charge if all checks pass
+	opPeek                         // decide, charge nothing
+	opReserve                      // take, and answer with receipts
+	opRefund                       // undo reserves
+	opCharge                       // take without asking for room
 )
 
 // answerSize is the length in bytes of the answer to one check: wait, remaining, reset and delay,
@@ -41,7 +41,7 @@ type message struct {
 	text     argument
 	args     []any
 	kernels  kernelSet
-	sent     once // the command that it went as, in a pipeline
+	sent     noRetryCmd // the command that it went as, in a pipeline
 }
 
 // group is the calls of one shape: same operation, same policies, same weights.
@@ -66,7 +66,7 @@ const commandArgs = 3
 
 // write makes the arguments of one EVALSHA, whose script text or hash is still to be set at index
 // 0 and 1, of calls.
-func (m *message) write(calls []*call, naming *naming) {
+func (m *message) write(calls []*call, naming *keyWriter) {
 	m.group(calls)
 	m.writeKeys(naming)
 	m.text.bytes = m.text.bytes[:0]
@@ -105,7 +105,7 @@ next:
 }
 
 // writeKeys names every check's share, in the order that the answers will have.
-func (m *message) writeKeys(naming *naming) {
+func (m *message) writeKeys(naming *keyWriter) {
 	m.order, m.names, m.arena, m.policies, m.kernels = m.order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
 	for i := range m.groups {
 		m.order = append(m.order, m.groups[i].calls...)
@@ -134,7 +134,7 @@ func (m *message) writePolicies() {
 	}
 	m.writeNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
-		t := &p.terms
+		t := &p.params
 		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.limit, t.window, t.capacity, t.maxDelay, t.maxDebt, t.tick} {
 			m.writeNumber(n)
 		}
@@ -182,7 +182,7 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 		m.writeNumber(int64(numbers[i]))
 		m.writeNumber(shape.checks[i].Weight)
 	}
-	if shape.op != opGiveBack {
+	if shape.op != opRefund {
 		return
 	}
 	for _, c := range calls {
@@ -244,7 +244,7 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 func (c *call) readAnswers(text string) error {
 	for i := range c.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity := float64(c.checks[i].Policy.terms.capacity)
+		capacity := float64(c.checks[i].Policy.params.capacity)
 		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
 			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) {
 			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))

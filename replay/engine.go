@@ -44,8 +44,8 @@ type Decision struct {
 	EmptyKey bool // a placeholder of the key was empty in the log
 	LeftOut  bool // for that reason the policy did not count the request
 
-	// TriedKey is the key that limits are suggested for, where it is not the policy's own.
-	TriedKey string
+	// SuggestKey is the key that limits are suggested for, where it is not the policy's own.
+	SuggestKey string
 
 	// RetryAfter is how long until the denied request would have passed, negative for never.
 	RetryAfter time.Duration

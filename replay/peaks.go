@@ -37,7 +37,7 @@ func (k *peak) add(micros, weight, window int64) {
 	k.most = max(k.most, sum)
 }
 
-// giveBack undoes the last request, which needed room all the same.
+// refund undoes the last request, which needed room all the same.
 func (k *peak) giveBack(weight int64) {
 	part := &k.parts[k.now%peakParts]
 	*part -= uint32(min(weight, int64(*part)))

@@ -37,7 +37,7 @@ type Result struct {
 	Policies []PolicyResult `json:"policies"`
 
 	// Timeline is the requests over time, in steps of Step.
-	Timeline []Moment      `json:"timeline"`
+	Timeline []Bucket      `json:"timeline"`
 	Step     time.Duration `json:"step"`
 
 	// Suggestions are what --suggest has found; nil without it.
@@ -60,8 +60,8 @@ type Minute struct {
 	Denied   int64     `json:"denied"`
 }
 
-// Moment is a step of the timeline.
-type Moment struct {
+// Bucket is a step of the timeline.
+type Bucket struct {
 	Begins   time.Time `json:"begins"`
 	Requests int64     `json:"requests"`
 	Denied   int64     `json:"denied"`
@@ -109,7 +109,7 @@ type PolicyResult struct {
 	PeakRates []PeakRate `json:"peak_rates"`
 
 	// Timeline is the policy's part in that of the result, step by step.
-	Timeline []Moment `json:"timeline"`
+	Timeline []Bucket `json:"timeline"`
 }
 
 // ClientResult is what became of one key.
@@ -187,8 +187,8 @@ type Suggestions struct {
 
 // Ladder is one algorithm with limits from low to high.
 type Ladder struct {
-	Algorithm string `json:"algorithm"`
-	Rungs     []Rung `json:"limits"`
+	Algorithm string        `json:"algorithm"`
+	Limits    []LimitResult `json:"limits"`
 
 	// Untouched99, Untouched999 and Untouched100 are the smallest limits that leave 99, 99.9 and 100 %
 	// of the clients untouched; 0 where not even the highest limit that was tried is enough, or there
@@ -198,8 +198,8 @@ type Ladder struct {
 	Untouched100 int64 `json:"untouched_100"`
 }
 
-// Rung is one limit: how many requests and clients it would have refused.
-type Rung struct {
+// LimitResult is one limit: how many requests and clients it would have refused.
+type LimitResult struct {
 	Limit         int64 `json:"limit"`
 	Denied        int64 `json:"denied"`
 	ClientsDenied int   `json:"clients_denied"`

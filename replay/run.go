@@ -78,8 +78,8 @@ func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 			continue
 		}
 		key := d.Key
-		if d.TriedKey != "" && d.TriedKey != key {
-			key, s.otherKeys = d.TriedKey, true
+		if d.SuggestKey != "" && d.SuggestKey != key {
+			key, s.otherKeys = d.SuggestKey, true
 		}
 		s.Add(key, micros, d.Weight, d.Returned)
 	}

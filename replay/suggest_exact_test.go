@@ -63,7 +63,7 @@ type decided struct {
 func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	t.Helper()
 	p := suggestPolicy(t, s)
-	if err := p.GiveBack(); err != nil {
+	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	now := int64(0)
@@ -83,7 +83,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 			d.denied++
 			keys[a.key] = true
 		case a.returned:
-			store.GiveBack(checks)
+			store.Refund(checks)
 		}
 	}
 	d.clients = len(keys)
@@ -153,7 +153,7 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 			settings.Limit = limit
 			want := decideAll(t, settings, traffic)
 			got := suggester.rung(j, suggester.denied[i], peaks)
-			if got != (Rung{limit, want.denied, want.clients}) {
+			if got != (LimitResult{limit, want.denied, want.clients}) {
 				t.Errorf("%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
 			}
 			decisions[algorithm] = append(decisions[algorithm], want)

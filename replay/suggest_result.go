@@ -12,7 +12,7 @@ func (s *Suggester) Finish() *Suggestions {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
 	r.Ladders, r.Differences = []Ladder{}, []Difference{}
-	ladders, shares := make([][]Rung, len(s.columns)), []shares(nil)
+	ladders, shares := make([][]LimitResult, len(s.columns)), []shares(nil)
 	for i, c := range s.columns {
 		peaks := s.peaks(c)
 		for place := range s.ladder.limits {
@@ -20,7 +20,7 @@ func (s *Suggester) Finish() *Suggestions {
 		}
 		shares = append(shares, sharesOf(ladders[i], s.requests, len(s.keys))...)
 		r.Ladders = append(r.Ladders, Ladder{
-			Algorithm: s.names[i], Rungs: []Rung{},
+			Algorithm: s.names[i], Limits: []LimitResult{},
 			Untouched99:  s.untouched(peaks, len(peaks)/100),
 			Untouched999: s.untouched(peaks, len(peaks)/1000),
 			Untouched100: s.untouched(peaks, 0),
@@ -31,7 +31,7 @@ func (s *Suggester) Finish() *Suggestions {
 	}
 	for _, place := range usefulPlaces(shares, slices.Index(s.ladder.limits, r.OwnLimit)) {
 		for i := range r.Ladders {
-			r.Ladders[i].Rungs = append(r.Ladders[i].Rungs, ladders[i][place])
+			r.Ladders[i].Limits = append(r.Ladders[i].Limits, ladders[i][place])
 		}
 		if s.differ != nil {
 			r.Differences = append(r.Differences, Difference{s.ladder.limits[place], s.differ.tooStrict[place], s.differ.tooGenerous[place]})
@@ -62,8 +62,8 @@ func (s *Suggester) untouched(peaks []int64, touched int) int64 {
 	return limit
 }
 
-func (s *Suggester) rung(i int, denied, peaks []int64) Rung {
+func (s *Suggester) rung(i int, denied, peaks []int64) LimitResult {
 	limit := s.ladder.limits[i]
 	above := sort.Search(len(peaks), func(j int) bool { return peaks[j] > limit })
-	return Rung{Limit: limit, Denied: denied[i], ClientsDenied: len(peaks) - above}
+	return LimitResult{Limit: limit, Denied: denied[i], ClientsDenied: len(peaks) - above}
 }

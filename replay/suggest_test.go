@@ -46,7 +46,7 @@ func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
 	s.Add("a", peakStart, 1<<62, false)
 	s.Add("a", peakStart, highestLimit, false)
 	for _, l := range s.Finish().Ladders {
-		if last := l.Rungs[len(l.Rungs)-1]; l.Untouched100 != 0 || last != (Rung{highestLimit, 1, 1}) {
+		if last := l.Limits[len(l.Limits)-1]; l.Untouched100 != 0 || last != (LimitResult{highestLimit, 1, 1}) {
 			t.Errorf("%s: %d leaves all untouched, last %+v", l.Algorithm, l.Untouched100, last)
 		}
 	}
@@ -58,10 +58,10 @@ func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
 		s.Add("busy", peakStart+int64(i), 1, false)
 	}
 	for _, l := range s.Finish().Ladders {
-		own := slices.ContainsFunc(l.Rungs, func(r Rung) bool { return r.Limit == 77 })
-		first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
-		if !own || len(l.Rungs) > mostRungs || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
-			t.Errorf("%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Rungs), own, first, last)
+		own := slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 77 })
+		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
+		if !own || len(l.Limits) > mostRungs || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
+			t.Errorf("%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Limits), own, first, last)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestSuggester_suggests_nothing_without_traffic(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, l := range r.Ladders {
-		if l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Rungs == nil || len(l.Rungs) != 0 {
+		if l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0 {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -102,12 +102,12 @@ func TestSuggester_shows_the_limits_of_ordinary_clients_beside_one_that_dominate
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute}, SuggestOptions{})
 	crowd(s)
 	for _, l := range s.Finish().Ladders {
-		first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
-		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Rungs) > mostRungs {
-			t.Errorf("%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Rungs), first, last)
+		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
+		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostRungs {
+			t.Errorf("%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
 		}
-		for i, r := range l.Rungs[1:] {
-			before := l.Rungs[i]
+		for i, r := range l.Limits[1:] {
+			before := l.Limits[i]
 			if fall := before.ClientsDenied - r.ClientsDenied; fall > 79/4 {
 				t.Errorf("%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
 			}
@@ -125,12 +125,12 @@ func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *t
 			s.Add("busy", peakStart+int64(i), 1, false)
 		}
 		for _, l := range s.Finish().Ladders {
-			for i, r := range l.Rungs[1:] {
-				if before := l.Rungs[i]; r.Limit > 4*before.Limit && before.Denied > 0 || len(l.Rungs) > mostRungs {
-					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Rungs), before.Limit, r.Limit)
+			for i, r := range l.Limits[1:] {
+				if before := l.Limits[i]; r.Limit > 4*before.Limit && before.Denied > 0 || len(l.Limits) > mostRungs {
+					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Limits), before.Limit, r.Limit)
 				}
 			}
-			if !slices.ContainsFunc(l.Rungs, func(r Rung) bool { return r.Limit == own }) {
+			if !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }) {
 				t.Errorf("%s: not the policy's own %d", l.Algorithm, own)
 			}
 		}

@@ -48,8 +48,8 @@ func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *t
 		{"as it is", 0, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
 		{"the same window, named", time.Minute, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
 		{"another window", time.Hour, PolicyResult{Limit: 77}, Decision{Key: "a"}, 0},
-		{"another key", 0, PolicyResult{Limit: 77}, Decision{Key: "a", TriedKey: "b"}, 0},
-		{"a key that says the same", 0, PolicyResult{Limit: 77}, Decision{Key: "a", TriedKey: "a"}, 77},
+		{"another key", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "b"}, 0},
+		{"a key that says the same", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "a"}, 77},
 		{"something that is not tried", 0, PolicyResult{Limit: 77, Charge: "response_bytes"}, Decision{Key: "a"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ const nearlyAll = 0.9
 // to all others are far below those at which the share of the requests changes.
 type shares []float64
 
-func sharesOf(ladder []Rung, requests int64, clients int) []shares {
+func sharesOf(ladder []LimitResult, requests int64, clients int) []shares {
 	ofRequests, ofClients := make(shares, len(ladder)), make(shares, len(ladder))
 	for i, r := range ladder {
 		ofRequests[i] = float64(r.Denied) / float64(max(1, requests))

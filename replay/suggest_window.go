@@ -18,8 +18,8 @@ type windowColumn struct {
 // windowKey is one key: the share of all limits that have admitted everything, and those of the limits
 // that have not.
 type windowKey struct {
-	admitted limiter.Share
-	below    []limiter.Share // never that of the top, which admitted is
+	admitted limiter.State
+	below    []limiter.State // never that of the top, which admitted is
 	most     int64           // peak demand
 }
 
@@ -66,7 +66,7 @@ func (c *windowColumn) add(key int, at, weight int64, returned bool) (denied uin
 }
 
 // take decides a request under one limit. Where its units are given back, a copy of the share is charged.
-func (c *windowColumn) take(s *limiter.Share, limit int, at, weight int64, returned bool) limiter.Result {
+func (c *windowColumn) take(s *limiter.State, limit int, at, weight int64, returned bool) limiter.Result {
 	if returned {
 		looked := *s
 		s = &looked

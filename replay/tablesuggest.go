@@ -30,7 +30,7 @@ func (p *printer) suggestions(s *Suggestions) {
 // ladder prints what each limit would have done.
 func (p *printer) ladder(s *Suggestions, l *Ladder) {
 	rows := [][]string{{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}}
-	for _, rung := range l.Rungs {
+	for _, rung := range l.Limits {
 		rows = append(rows, []string{
 			number(rung.Limit), number(rung.Denied), percent(rung.Denied, s.Requests),
 			number(int64(rung.ClientsDenied)), percent(int64(rung.ClientsDenied), int64(s.Clients)),

@@ -70,10 +70,10 @@ func (t *timeline) coarsen() {
 }
 
 // moments are those of a series.
-func (t *timeline) moments(series int) []Moment {
-	moments := make([]Moment, len(t.series[series]))
+func (t *timeline) moments(series int) []Bucket {
+	moments := make([]Bucket, len(t.series[series]))
 	for i, m := range t.series[series] {
-		moments[i] = Moment{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
+		moments[i] = Bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
 	}
 	return moments
 }

@@ -19,7 +19,7 @@
 --       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
-local TAKE, LOOK, RESERVE, GIVE_BACK, CHARGE = 1, 2, 3, 4, 5
+local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
 local message, position = ARGV[1], 1
 local answers, failures = {}, {}
 local done = 0   -- keys of the requests before the one at hand
@@ -37,7 +37,7 @@ for i = 1, policy_count do
     kernel = kernels[kernel], limit = limit, window = window, capacity = capacity,
     max_delay = max_delay, max_debt = max_debt, tick = tick, now = now, offset = now_us % tick,
     index = floor(now / window), volume = capacity * window,
-    full = cd(capacity * window, limit),
+    full = ceil_div(capacity * window, limit),
   }
 end
 
@@ -102,12 +102,12 @@ local function make_others()
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
     else
       local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
-      answer(i, wait, rest, ends, operation == LOOK and delay or 0)
+      answer(i, wait, rest, ends, operation == PEEK and delay or 0)
     end
   end
 
   local function request()
-    local decided, passes = {}, operation ~= LOOK
+    local decided, passes = {}, operation ~= PEEK
     for i = 1, checks do
       decided[i] = {decide(i)}
       passes = passes and decided[i][1] == 0
@@ -117,7 +117,7 @@ local function make_others()
     end
   end
 
-  local function give_back()
+  local function refund()
     local receipts = {}   -- all read before anything can fail
     for i = 1, 2 * checks do
       receipts[i], position = unpack_state('<d', message, position)
@@ -125,7 +125,7 @@ local function make_others()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
-      local postponed = policy.kernel.give_back(policy, KEYS[done + i], shape_weights[i],
+      local postponed = policy.kernel.refund(policy, KEYS[done + i], shape_weights[i],
         receipts[2 * i - 1], receipts[2 * i])
       if postponed then
         answer(i, 1, 0, 0, 0)
@@ -143,8 +143,8 @@ local function make_others()
 
   return function()
     while left > 0 do
-      if operation == GIVE_BACK then
-        give_back()
+      if operation == REFUND then
+        refund()
       elseif operation == CHARGE then
         charge()
       else

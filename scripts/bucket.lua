@@ -9,7 +9,7 @@
 -- The debt at tick te that is left at tick `at` of a debt that was d.
 local function drained(d, te, at, limit)
   local elapsed = at - te
-  if elapsed >= cd(d, limit) then
+  if elapsed >= ceil_div(d, limit) then
     return 0
   end
   return d - elapsed * limit
@@ -35,13 +35,13 @@ kernels[#kernels + 1] = {
     local d, te = drained_bucket(policy, key)
     local skew = te - policy.now
     local queued = max_delay >= 0
-    local delay = queued and cd(d, limit) or 0
+    local delay = queued and ceil_div(d, limit) or 0
     local over = d + weight * window - policy.volume
     local wait = 0
     if weight == 0 or (over <= 0 and (not queued or delay <= max_delay)) then
       d = d + weight * window
     else
-      wait = skew + cd(over, limit)
+      wait = skew + ceil_div(over, limit)
       if queued then
         wait = max(wait, skew + delay - max_delay)
       end
@@ -49,7 +49,7 @@ kernels[#kernels + 1] = {
     if weight == 0 or wait > 0 then
       delay = 0
     end
-    local drains = cd(d, limit)
+    local drains = ceil_div(d, limit)
     local remaining = max(0, floor((policy.volume - d) / window))
     if queued and drains > max_delay then
       remaining = 0
@@ -68,21 +68,21 @@ kernels[#kernels + 1] = {
     else
       d = d + weight * policy.window
     end
-    policy.kernel.take(policy, key, te - policy.now + cd(d, policy.limit), d, te)
+    policy.kernel.take(policy, key, te - policy.now + ceil_div(d, policy.limit), d, te)
   end,
 
   receipt = function(d, te)
     return te, d
   end,
 
-  give_back = function(policy, key, weight, taken_at, debt)
+  refund = function(policy, key, weight, taken_at, debt)
     local d, te = drained_bucket(policy, key)
     if d == 0 then
       return
     end
     local undrained = drained(debt, taken_at, max(te, taken_at), policy.limit)
     d = max(0, d - min(weight * policy.window, undrained))
-    local reset = te - policy.now + cd(d, policy.limit)
+    local reset = te - policy.now + ceil_div(d, policy.limit)
     call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, max(1, reset)))
   end,
 }

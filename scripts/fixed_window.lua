@@ -40,7 +40,7 @@ kernels[#kernels + 1] = {
 
   charge = function(policy, key, weight)
     local w, c, found = rolled_window(policy, key)
-    c = indebted(c, weight, floor(MAX_CHARGE / policy.window))
+    c = add_debt(c, weight, floor(MAX_CHARGE / policy.window))
     policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c, found)
   end,
 
@@ -48,7 +48,7 @@ kernels[#kernels + 1] = {
     return w, 0
   end,
 
-  give_back = function(policy, key, weight, taken_in)
+  refund = function(policy, key, weight, taken_in)
     local w, c, found = rolled_window(policy, key)
     if found and w == taken_in then
       call('SET', key, pack('<dd', w, max(0, c - weight)), 'KEEPTTL')

@@ -1,9 +1,9 @@
 -- prelude.lua: the names that every kernel uses, second fragment of every script.
--- Go twin: cd in limiter/algorithm.go   KEYS: none   ARGV: none
+-- Go twin: ceil_div in limiter/algorithm.go   KEYS: none   ARGV: none
 -- Defines: kernels  the table that each algorithm's fragment adds itself to
---          cd       division rounded up, exact while a + b <= 2^53
+--          ceil_div       division rounded up, exact while a + b <= 2^53
 --          MAX_CHARGE  the most units that can be charged at once
---          indebted    units after a charge, which saturates at `most`
+--          add_debt    units after a charge, which saturates at `most`
 --          foreign  raises the error of a stored value that is none of this module's
 --          stored_numbers  the doubles of a stored string of a size: whole and from 0 to 2^53
 --          ttl      milliseconds until a share that resets in `reset` ticks may be forgotten
@@ -11,13 +11,13 @@ local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
 local kernels = {}
 
-local function cd(a, b)
+local function ceil_div(a, b)
   return floor((a + b - 1) / b)
 end
 
 local MAX_CHARGE, MAX_STORED = 2 ^ 52, 2 ^ 53
 
-local function indebted(units, weight, most)
+local function add_debt(units, weight, most)
   return min(units + weight, max(units, most))
 end
 
@@ -41,5 +41,5 @@ local function stored_numbers(state, format, size)
 end
 
 local function ttl(policy, reset)
-  return cd(reset * policy.tick - policy.offset, 1000) + grace
+  return ceil_div(reset * policy.tick - policy.offset, 1000) + grace
 end

@@ -34,9 +34,9 @@ kernels[#kernels + 1] = {
     if weight == 0 or c + share + weight <= limit then
       c = c + weight
     elseif c + weight <= limit then
-      wait = skew + left - cd((limit - c - weight + 1) * window, p) + 1
+      wait = skew + left - ceil_div((limit - c - weight + 1) * window, p) + 1
     else
-      wait = skew + left + window - cd((limit - weight + 1) * window, c) + 1
+      wait = skew + left + window - ceil_div((limit - weight + 1) * window, c) + 1
     end
     local reset = c > 0 and skew + window + left or p > 0 and skew + left or 0
     return wait, max(0, limit - c - share), reset, 0, w, c, p, counted
@@ -54,7 +54,7 @@ kernels[#kernels + 1] = {
   charge = function(policy, key, weight)
     local w, c, p = rolled_counter(policy, key)
     local counted = c > 0
-    c = indebted(c, weight, floor(MAX_CHARGE / policy.window))
+    c = add_debt(c, weight, floor(MAX_CHARGE / policy.window))
     policy.kernel.take(policy, key, (w + 2) * policy.window - policy.now, w, c, p, counted)
   end,
 
@@ -62,7 +62,7 @@ kernels[#kernels + 1] = {
     return w, 0
   end,
 
-  give_back = function(policy, key, weight, taken_in)
+  refund = function(policy, key, weight, taken_in)
     local w, c, p, found = rolled_counter(policy, key)
     if not found or (taken_in ~= w and taken_in ~= w - 1) then
       return

@@ -162,7 +162,7 @@ kernels[#kernels + 1] = {
   -- more than LOG_REWRITTEN follow it stays until it is dead. Returns true where the run has no
   -- room left for the work. The first write is one that a full Redis refuses, so that it leaves
   -- the list as it is.
-  give_back = function(policy, key, weight, taken_at)
+  refund = function(policy, key, weight, taken_at)
     if log_rewritable < 0 then
       return true
     end

@@ -15,7 +15,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 	low, high, most := math.Inf(1), 1.0, 0.0
 	for _, l := range s.Ladders {
 		requests, _ := curveShares(s, l)
-		for i, r := range l.Rungs {
+		for i, r := range l.Limits {
 			limit := float64(max(1, r.Limit))
 			low, high, most = min(low, limit), max(high, limit), max(most, requests[i])
 		}
@@ -28,7 +28,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 	y := chartScale{high: ticks[len(ticks)-1], start: 140, end: 26}
 	var charts []*chart
 	for i, l := range s.Ladders {
-		if len(l.Rungs) == 0 {
+		if len(l.Limits) == 0 {
 			continue
 		}
 		v := chartView{Class: "small", Width: 240, Height: 182}
@@ -59,7 +59,7 @@ func algorithmTable(s *replay.Suggestions) reportTable {
 	rungs := map[int64][]string{}
 	for i, l := range s.Ladders {
 		t.Columns = append(t.Columns, reportColumn{sayName(l.Algorithm) + ", requests", numbers}, reportColumn{"clients", numbers})
-		for _, r := range l.Rungs {
+		for _, r := range l.Limits {
 			row := rungs[r.Limit]
 			if row == nil {
 				row = slices.Repeat([]string{nothing}, 1+2*len(s.Ladders))

@@ -35,7 +35,7 @@ func TestLogAxis_keeps_its_labels_apart_where_they_stand(t *testing.T) {
 
 func TestCurve_without_a_denial_has_a_whole_axis(t *testing.T) {
 	s := &replay.Suggestions{Requests: 9, Clients: 3, Window: time.Minute}
-	l := replay.Ladder{Rungs: []replay.Rung{{Limit: 1}, {Limit: 2}}}
+	l := replay.Ladder{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}
 	s.Ladders = []replay.Ladder{l}
 	for _, v := range []chartView{curveView(chartSizes[0], s, l, nil), algorithmCharts(s)[0].Views[0]} {
 		labels := []string{}

@@ -17,15 +17,15 @@ type curveMark struct {
 // curveChart draws how many requests and clients each limit denies under one algorithm. It is nil
 // without limits.
 func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64) *chart {
-	if len(l.Rungs) == 0 {
+	if len(l.Limits) == 0 {
 		return nil
 	}
 	c := &chart{
 		ID:    id,
 		Title: "Limits and what they deny, " + sayName(l.Algorithm),
 		Desc: fmt.Sprintf("Limits from %s to %s in a window of %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
-			sayCount(l.Rungs[0].Limit), sayCount(l.Rungs[len(l.Rungs)-1].Limit), saySpan(s.Window),
-			sayShare(l.Rungs[0].Denied, s.Requests), sayShare(l.Rungs[len(l.Rungs)-1].Denied, s.Requests), untouchedSentence(l)),
+			sayCount(l.Limits[0].Limit), sayCount(l.Limits[len(l.Limits)-1].Limit), saySpan(s.Window),
+			sayShare(l.Limits[0].Denied, s.Requests), sayShare(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
 		Legend: []chartKey{{"curve", "share of requests denied"}, {"curve clients", "share of clients denied at least once"}},
 		Table:  curveTable(s, l),
 	}
@@ -60,7 +60,7 @@ func curveMarks(l replay.Ladder, current int64) []curveMark {
 }
 
 func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []curveMark) chartView {
-	low, high := float64(max(1, l.Rungs[0].Limit)), float64(max(1, l.Rungs[len(l.Rungs)-1].Limit))
+	low, high := float64(max(1, l.Limits[0].Limit)), float64(max(1, l.Limits[len(l.Limits)-1].Limit))
 	for _, m := range marks {
 		low, high = min(low, float64(m.limit)), max(high, float64(m.limit))
 	}
@@ -111,7 +111,7 @@ func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMar
 
 // curveShares are the shares of requests and of clients denied, in percent, limit by limit.
 func curveShares(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
-	for _, r := range l.Rungs {
+	for _, r := range l.Limits {
 		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
 		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
 	}
@@ -121,7 +121,7 @@ func curveShares(s *replay.Suggestions, l replay.Ladder) (requests, clients []fl
 func curveLine(l replay.Ladder, shares []float64, x, y chartScale) string {
 	xs, ys := make([]float64, len(shares)), make([]float64, len(shares))
 	for i, share := range shares {
-		xs[i], ys[i] = x.at(float64(max(1, l.Rungs[i].Limit))), y.at(share)
+		xs[i], ys[i] = x.at(float64(max(1, l.Limits[i].Limit))), y.at(share)
 	}
 	if len(xs) == 1 { // a line of one point would be invisible
 		xs, ys = []float64{xs[0] - 3, xs[0] + 3}, []float64{ys[0], ys[0]}
@@ -131,17 +131,17 @@ func curveLine(l replay.Ladder, shares []float64, x, y chartScale) string {
 
 // curveHover lays a transparent strip over each limit that tells its numbers.
 func curveHover(v *chartView, x, y chartScale, s *replay.Suggestions, l replay.Ladder) {
-	if v.Class != "wide" || len(l.Rungs) > 100 {
+	if v.Class != "wide" || len(l.Limits) > 100 {
 		return
 	}
-	for i, r := range l.Rungs {
+	for i, r := range l.Limits {
 		place := x.at(float64(max(1, r.Limit)))
 		left, right := place-6, place+6
 		if i > 0 {
-			left = (place + x.at(float64(max(1, l.Rungs[i-1].Limit)))) / 2
+			left = (place + x.at(float64(max(1, l.Limits[i-1].Limit)))) / 2
 		}
-		if i+1 < len(l.Rungs) {
-			right = (place + x.at(float64(max(1, l.Rungs[i+1].Limit)))) / 2
+		if i+1 < len(l.Limits) {
+			right = (place + x.at(float64(max(1, l.Limits[i+1].Limit)))) / 2
 		}
 		v.box("hover", left, y.end, right, y.start, fmt.Sprintf("limit %s: %s of the requests and %s of the clients denied",
 			sayCount(r.Limit), sayShare(r.Denied, s.Requests), sayShare(r.ClientsDenied, s.Clients)))

@@ -10,7 +10,7 @@ import (
 
 func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
-	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Moment{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
 	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
@@ -28,10 +28,10 @@ func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
 		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
-		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Rungs: []replay.Rung{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
+		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Limits: []replay.LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
 		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
-		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 7}}}}}), "limit per"},
-		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Rungs: []replay.Rung{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
+		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
@@ -60,7 +60,7 @@ func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
 
 func TestWrite_stays_small_for_times_that_are_far_apart(t *testing.T) {
 	r := sampleResult()
-	r.Timeline = []replay.Moment{
+	r.Timeline = []replay.Bucket{
 		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},

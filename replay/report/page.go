@@ -80,7 +80,7 @@ func reportTiles(r *replay.Result) []reportTile {
 	}
 }
 
-// leftOut counts the requests that no limit was asked about, as far as there are any.
+// skipped counts the requests that no limit was asked about, as far as there are any.
 func leftOut(r *replay.Result) []reportFact {
 	var facts []reportFact
 	for _, f := range []struct {

@@ -44,9 +44,9 @@ func sampleTimelines(r *replay.Result, random *rand.Rand) {
 		hour := float64(minute) / 60
 		level := 14 + 26*bell((hour-11)/3.2) + 20*bell((hour-20)/2)
 		begins := r.First.Truncate(time.Minute).Add(time.Duration(minute) * time.Minute)
-		all := replay.Moment{Begins: begins}
+		all := replay.Bucket{Begins: begins}
 		for i, share := range shares {
-			m := replay.Moment{Begins: begins, Requests: int64(level * share * (0.7 + 0.6*random.Float64()))}
+			m := replay.Bucket{Begins: begins, Requests: int64(level * share * (0.7 + 0.6*random.Float64()))}
 			if i == 0 && minute > 13*60+20 && minute < 14*60+5 {
 				m.Denied = 20 + random.Int64N(40)
 			} else if i == 1 && random.IntN(9) == 0 {
@@ -122,7 +122,7 @@ func sampleSuggestions(p replay.PolicyResult) *replay.Suggestions {
 		strict := []float64{1, 1, 0.8, 0.72, 0.7, 0.7}[i]
 		for limit := int64(5); limit <= 500; limit += max(1, limit/5) {
 			x := float64(limit) / strict / 60
-			l.Rungs = append(l.Rungs, replay.Rung{
+			l.Limits = append(l.Limits, replay.LimitResult{
 				Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * math.Exp(-x*1.5)), ClientsDenied: int(float64(p.Clients) * 0.8 * math.Exp(-x*3.2)),
 			})
 			if i == 0 && limit%5 == 0 {

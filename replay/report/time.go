@@ -35,7 +35,7 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 
 // thinTimeline sums a timeline up to at most about so many steps, and tells how long they are. Steps
 // that the timeline leaves out are there, with nothing in them.
-func thinTimeline(moments []replay.Moment, step time.Duration, most int) ([]replay.Moment, time.Duration) {
+func thinTimeline(moments []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
@@ -45,7 +45,7 @@ func thinTimeline(moments []replay.Moment, step time.Duration, most int) ([]repl
 	last := moments[len(moments)-1].Begins.Add(step)
 	size := roundSpan(last.Sub(moments[0].Begins), step, most)
 	start := moments[0].Begins.UTC().Truncate(size)
-	thin := make([]replay.Moment, 1+max(0, last.Sub(start)-1)/size)
+	thin := make([]replay.Bucket, 1+max(0, last.Sub(start)-1)/size)
 	for i := range thin {
 		thin[i].Begins = start.Add(time.Duration(i) * size)
 	}

@@ -14,7 +14,7 @@ const tableSteps = 50
 // timelineChart draws the requests over time with the denied ones before them. Where these are too few to
 // be seen beside all, as they are under a limit that is right, they are drawn again below, on a scale of
 // their own. It is nil without requests.
-func timelineChart(id, of string, moments []replay.Moment, step time.Duration) *chart {
+func timelineChart(id, of string, moments []replay.Bucket, step time.Duration) *chart {
 	var requests, denied int64
 	for _, m := range moments {
 		requests, denied = requests+m.Requests, denied+m.Denied
@@ -40,7 +40,7 @@ func timelineChart(id, of string, moments []replay.Moment, step time.Duration) *
 	return c
 }
 
-func busiest(moments []replay.Moment) time.Time {
+func busiest(moments []replay.Bucket) time.Time {
 	best := moments[0]
 	for _, m := range moments {
 		if m.Requests > best.Requests {
@@ -50,7 +50,7 @@ func busiest(moments []replay.Moment) time.Time {
 	return best.Begins
 }
 
-func timelineTable(moments []replay.Moment, step time.Duration) reportTable {
+func timelineTable(moments []replay.Bucket, step time.Duration) reportTable {
 	t := reportTable{
 		Caption: "Requests and denials in steps of " + sayDuration(step) + ", times in UTC",
 		Note:    "The chart may have shorter steps; the table sums them up to stay readable.",
@@ -63,7 +63,7 @@ func timelineTable(moments []replay.Moment, step time.Duration) reportTable {
 }
 
 // timelineView draws the panels one below the other, over one axis of time.
-func timelineView(size chartSize, all []replay.Moment, step time.Duration) chartView {
+func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chartView {
 	moments, step := thinTimeline(all, step, size.steps)
 	var requests, denied float64
 	for _, m := range moments {
@@ -76,13 +76,13 @@ func timelineView(size chartSize, all []replay.Moment, step time.Duration) chart
 	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: size.width - 14}
 
 	y := timelinePanel(&v, x, 26, size.height, "requests per "+saySpan(step), upper)
-	v.path("requests", stairs(moments, x, y, func(m replay.Moment) int64 { return m.Requests }))
+	v.path("requests", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Requests }))
 	if denied > 0 {
-		v.path("denied", stairs(moments, x, y, func(m replay.Moment) int64 { return m.Denied }))
+		v.path("denied", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
 	if denied > 0 && denied < requests/4 {
 		y = timelinePanel(&v, x, 42, size.height*0.4, "denied requests alone, on a larger scale", lower)
-		v.path("denied", stairs(moments, x, y, func(m replay.Moment) int64 { return m.Denied }))
+		v.path("denied", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
 	timeAxis(&v, x, begin, end, size.ticks)
 	if size.class == "wide" {
@@ -104,7 +104,7 @@ func timelinePanel(v *chartView, x chartScale, gap, height float64, name string,
 
 // stairs is the outline of a timeline: level through each step, down to the axis around those without
 // anything. The least of steps is still to be seen.
-func stairs(moments []replay.Moment, x, y chartScale, of func(replay.Moment) int64) string {
+func stairs(moments []replay.Bucket, x, y chartScale, of func(replay.Bucket) int64) string {
 	var b strings.Builder
 	begin, base := moments[0].Begins, px(y.start)
 	before := base
@@ -142,7 +142,7 @@ func timeAxis(v *chartView, x chartScale, begin, end time.Time, most int) {
 }
 
 // hoverSteps lays transparent boxes over the chart that tell the numbers of the table.
-func hoverSteps(v *chartView, x chartScale, all []replay.Moment, step time.Duration) {
+func hoverSteps(v *chartView, x chartScale, all []replay.Bucket, step time.Duration) {
 	fine, _ := thinTimeline(all, step, 300)
 	coarse, size := thinTimeline(all, step, tableSteps)
 	begin := fine[0].Begins

@@ -32,7 +32,7 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 		Caption: "Limits per " + saySpan(s.Window) + " under " + sayName(l.Algorithm),
 		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
 	}
-	rungs, thinned := thinRows(l.Rungs)
+	rungs, thinned := thinRows(l.Limits)
 	if thinned {
 		t.Note = "The table leaves some limits out to stay readable; the chart has all."
 	}
