@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 )
 
 func init() {

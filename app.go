@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -100,8 +100,8 @@ func (App) CaddyModule() caddy.ModuleInfo {
 func (a *App) UnmarshalJSON(text []byte) error {
 	type fields App
 	err := caddy.StrictUnmarshalJSON(text, (*fields)(a))
-	if err != nil && words.Shown(err.Error()) == words.Hidden {
-		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + words.Hidden)
+	if err != nil && humanize.Shown(err.Error()) == humanize.Hidden {
+		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + humanize.Hidden)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (a *App) check() error {
 	case a.Timeout < 0 || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(limiter.FailModes(), a.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", words.Shown(a.FailMode))
+		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case !(*a.LocalShare > 0 && *a.LocalShare <= 1):
@@ -169,7 +169,7 @@ func (a *App) check() error {
 	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
 		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
-		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", words.Shown(*a.KeyPrefix))
+		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", humanize.Shown(*a.KeyPrefix))
 	}
 	return nil
 }

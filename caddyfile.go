@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -251,7 +251,7 @@ func (p *handlerParser) register(state map[string]any) error {
 func parseDuration(d *caddyfile.Dispenser, option, value string, least time.Duration, bounds string) (caddy.Duration, error) {
 	duration, err := caddy.ParseDuration(value)
 	if err != nil || duration < least {
-		return 0, d.Errf("%s %s: use %s", option, words.Shown(value), bounds)
+		return 0, d.Errf("%s %s: use %s", option, humanize.Shown(value), bounds)
 	}
 	return caddy.Duration(duration), nil
 }
@@ -287,5 +287,5 @@ func oneText(d *caddyfile.Dispenser) (string, error) {
 }
 
 func unknownOption(d *caddyfile.Dispenser, option string, known []string) error {
-	return d.Errf("unknown option %s; the options are %s", words.Shown(option), strings.Join(known, ", "))
+	return d.Errf("unknown option %s; the options are %s", humanize.Shown(option), strings.Join(known, ", "))
 }

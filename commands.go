@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/checkup"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/command"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 )
 
 func init() {
@@ -25,7 +25,7 @@ func init() {
 }
 
 // configuredRedis reads how an app reaches its Redis; nil where it has none.
-func configuredRedis(raw json.RawMessage) (*checkup.Options, error) {
+func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 	app := new(App)
 	if raw != nil {
 		if err := caddy.StrictUnmarshalJSON(raw, app); err != nil {
@@ -40,5 +40,5 @@ func configuredRedis(raw json.RawMessage) (*checkup.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &checkup.Options{Client: options.Client, Naming: options.Naming}, options.Client.Validate()
+	return &preflight.Options{Client: options.Client, Naming: options.Naming}, options.Client.Validate()
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 func TestLocalAddress_is_where_a_request_would_arrive(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -128,7 +128,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		app.LocalShare = new(float64)
 		*app.LocalShare, err = strconv.ParseFloat(value, 64)
 		if err != nil || strings.Trim(value, "0123456789.") != "" {
-			err = d.Errf("local_share %s: use %s", words.Shown(value), localShareBounds)
+			err = d.Errf("local_share %s: use %s", humanize.Shown(value), localShareBounds)
 		}
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)

@@ -18,7 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -248,7 +248,7 @@ func (h *Handler) check() error {
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
 	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", words.Shown(h.FailMode))
+		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(h.FailMode))
 	case h.Status < 400 || h.Status > 599:
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
 	case *h.IPv4Prefix < 0 || *h.IPv4Prefix > 32:
@@ -256,7 +256,7 @@ func (h *Handler) check() error {
 	case *h.IPv6Prefix < 0 || *h.IPv6Prefix > 128:
 		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *h.IPv6Prefix)
 	case !slices.Contains([]string{emptyKeyClientIP, emptyKeySkip, emptyKeyReject}, h.OnEmptyKey):
-		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", words.Shown(h.OnEmptyKey))
+		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", humanize.Shown(h.OnEmptyKey))
 	}
 	return nil
 }

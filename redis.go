@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -170,7 +170,7 @@ var namedPlaceholder = regexp.MustCompile(`\{?((?:env|file|system|time)\.[^{}\s]
 
 // placeholderError names the placeholder of the replacer's error, if it is certainly one.
 func placeholderError(option string, err error) error {
-	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && words.Shown(name[1]) == name[1] {
+	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && humanize.Shown(name[1]) == name[1] {
 		return fmt.Errorf("%s: the placeholder {%s} is unknown or empty", option, name[1])
 	}
 	return fmt.Errorf(`%s: a placeholder is unknown or empty; write \{ for a brace that begins none`, option)

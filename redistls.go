@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/words"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 // RedisTLS says how to trust Redis and how to be trusted by it.
@@ -63,7 +63,7 @@ func (t *RedisTLS) config() (config *tls.Config, digest string, err error) {
 		hash.Write(pem)
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, "", fmt.Errorf("ca: %s holds no certificate in PEM form", words.Shown(ca))
+			return nil, "", fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(ca))
 		}
 	}
 	if (cert == "") != (key == "") {
@@ -94,7 +94,7 @@ func readConfigured(option, path string) ([]byte, error) {
 		err = cause.Err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading %s: %w", option, words.Shown(path), err)
+		return nil, fmt.Errorf("%s: reading %s: %w", option, humanize.Shown(path), err)
 	}
 	return text, nil
 }

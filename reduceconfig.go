@@ -12,7 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // reducedConfig is what of a configuration decides about rate limits. Nothing in it is set up yet.

@@ -15,10 +15,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/command"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
 // simulation is a configuration that decides requests of the past: its routes, reduced to what decides

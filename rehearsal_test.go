@@ -18,8 +18,8 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"        // use what these
 	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // nasaLog is a real log. NASA_LOG names a longer one.
@@ -27,7 +27,7 @@ func nasaLog() string {
 	if path := os.Getenv("NASA_LOG"); path != "" {
 		return path
 	}
-	return "replay/testdata/nasa-1995-08-01.log.gz"
+	return "internal/replay/testdata/nasa-1995-08-01.log.gz"
 }
 
 // openNASA reads the log's lines.

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // loggingConfig is what of a configuration's logging tells how its logs are to be read.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // visitOf is a request as a log tells of it.

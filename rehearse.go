@@ -7,9 +7,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
 )
 
 // Play implements [replay.Engine]. Where several servers may have got the request it goes through the

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
 )
 
 // TestReplay_dry_run_refuses_nothing has a dry-run policy that would answer with an error.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // repeated is a log that is longer than memory should be: the real one, day after day.

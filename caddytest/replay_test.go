@@ -251,7 +251,7 @@ func TestReadme_shows_what_a_replay_prints(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("README.md shows no replay")
 	}
-	log, err := os.ReadFile("../replay/testdata/nasa-1995-08-01.log.gz")
+	log, err := os.ReadFile("../internal/replay/testdata/nasa-1995-08-01.log.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,298 +2,84 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestLog_refunds_rewrite_a_bounded_tail gives back entries around the bound, in both stores: one that
-// a thousand follow is removed, one that more follow stays.
-func TestLog_refunds_rewrite_a_bounded_tail(t *testing.T) {
-	p := mustPolicy(t, Settings{Name: "tail", Algorithm: "sliding_window_log", Limit: 100_000, Window: time.Hour})
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
-		t.Run(s.name, func(t *testing.T) {
-			var reserved [][]Check
-			var receipts [][]receipt
-			for i := range 1100 {
-				if i < 60 || i == 99 { // from 60 on 40 of one instant, of two weights
-					s.set(epoch + int64(i))
-				}
-				if i == 100 {
-					s.set(epoch + 1_000)
-				}
-				checks := []Check{{Policy: p, Key: "k", Weight: int64(1 + i%2)}}
-				reserved, receipts = append(reserved, checks), append(receipts, s.reserve(checks))
-			}
-			remaining := play(t, s, epoch+1_000, p, 0).Remaining
-			for _, refund := range []struct {
-				at, units int64
-				why       string
-			}{
-				{10, 0, "1089 entries follow"}, {98, 0, "1001 follow, and one of another weight"},
-				{99, 2, "1000 follow"}, {99, 0, "it was given back"}, {98, 1, "1000 follow"},
-				{1099, 2, "the last"}, {500, 1, "of an instant that has many"},
-			} {
-				s.giveBack(reserved[refund.at], receipts[refund.at])
-				remaining += refund.units
-				if got := play(t, s, epoch+1_000, p, 0).Remaining; got != remaining {
-					t.Fatalf("entry %d (%s): %d remain, want %d", refund.at, refund.why, got, remaining)
-				}
-			}
-		})
-	}
-}
-
-// TestLog_refunds_of_one_run_are_bounded sends refunds that together rewrite more than one run may.
-func TestLog_refunds_of_one_run_are_bounded(t *testing.T) {
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	p := dayPolicy(t, "run", "sliding_window_log", 100_000)
-	const refunds, later = 20, 400
-	var calls []*call
-	for i := range refunds + later {
-		c := newCall(opReserve, []Check{{Policy: p, Key: "k", Weight: 1}})
-		if r.send(context.Background(), r.topology.anyNode, []*call{c}); c.err != nil {
-			t.Fatal(c.err)
-		}
-		if i < refunds {
-			back := newCall(opRefund, c.checks)
-			back.receipts = append(back.receipts, c.receipts...)
-			calls = append(calls, back)
-		}
-	}
-	for runs := 1; len(calls) > 0; runs++ {
-		r.send(context.Background(), r.topology.anyNode, calls)
-		before := len(calls)
-		calls = slices.DeleteFunc(calls, func(c *call) bool { return !c.isPostponed() })
-		if done := before - len(calls); done < 1 || done > 2 {
-			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
-		}
-	}
-	if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 0})[0].Result.Remaining; got != 100_000-later {
-		t.Errorf("%d remain, want %d", got, 100_000-later)
-	}
-}
-
-// reserveMany makes takes that can be given back, in parallel.
-func reserveMany(t *testing.T, g *Failover, p *Policy, key string, n int) [][]Check {
+// guards are guards whose requests are decided on Redis, in process, in an outage, and in an outage by
+// half of the limit.
+func guards(t *testing.T) map[string]*Failover {
 	t.Helper()
-	reserved := make([][]Check, n)
-	var group sync.WaitGroup
-	for i := range reserved {
-		group.Go(func() {
-			reserved[i] = []Check{{Policy: p, Key: key, Weight: 1, Reserve: true}}
-			if _, err := g.Decide(context.Background(), reserved[i], FailClosed); err != nil || !Allowed(reserved[i]) {
-				t.Errorf("%+v %v", reserved[i], err)
-			}
-		})
-	}
-	group.Wait()
-	return reserved
-}
-
-// TestGuard_refunds_of_a_long_log_disturb_no_other_client has 600 requests of a client end at once,
-// as many entries later as is worst, and as an attacker had at first.
-func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
-	for _, later := range []int{300, 9000} {
-		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
-			server := redistest.Start(t)
-			client := server.Client(t)
-			ctx := context.Background()
-			r := openRedis(t, server, 2*time.Second)
-			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-			p, other := dayPolicy(t, "log", "sliding_window_log", 100_000), dayPolicy(t, "other", "gcra", 1_000_000)
-			if err := p.AllowRefunds(); err != nil {
-				t.Fatal(err)
-			}
-			reserved := reserveMany(t, g, p, "k", 600)
-			for left := later; left > 0; left -= 300 {
-				reserveMany(t, g, p, "k", 300)
-			}
-			client.ConfigSet(ctx, "slowlog-log-slower-than", "0")
-			client.ConfigSet(ctx, "slowlog-max-len", "100000")
-			client.SlowLogReset(ctx)
-			want := int64(100_000 - later)
-			if later > 1000 {
-				want -= 600
-			}
-			for _, checks := range reserved {
-				g.Refund(checks, SourceRedis)
-			}
-			var asked, undecided int
-			var slowest time.Duration
-			began := time.Now()
-			redistest.WaitFor(t, "all is given back", func() error {
-				for range 20 {
-					start := time.Now()
-					_, err := g.Decide(ctx, []Check{{Policy: other, Key: fmt.Sprint(asked), Weight: 1}}, FailClosed)
-					slowest = max(slowest, time.Since(start))
-					if asked++; err != nil {
-						undecided++
-					}
-				}
-				look := Check{Policy: p, Key: "k"}
-				if err := r.Peek(ctx, &look); err != nil || look.Result.Remaining != want {
-					return fmt.Errorf("%+v, want %d, %w", look.Result, want, err)
-				}
-				return nil
-			})
-			took := time.Since(began)
-			var runs []time.Duration
-			for _, entry := range client.SlowLogGet(ctx, 100_000).Val() {
-				if entry.Args[0] == "evalsha" {
-					runs = append(runs, entry.Duration)
-				}
-			}
-			slices.Sort(runs)
-			long := runs[len(runs)*95/100] // on a busy machine a few take longer
-			t.Logf("took %v, %d other requests, the slowest %v; runs of the script: median %v, 95 %% below %v, longest %v",
-				took, asked, slowest, runs[len(runs)/2], long, runs[len(runs)-1])
-			if undecided > 0 || long > 60*time.Millisecond {
-				t.Errorf("%d of %d requests of others were not decided; one in 20 runs took %v and longer", undecided, asked, long)
-			}
-		})
+	server := redistest.Start(t)
+	down := openRedis(t, server, time.Second)
+	keepOpen(down)
+	return map[string]*Failover{
+		"redis":    NewFailover(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second}),
+		"memory":   NewFailover(nil, NewMemory(SystemClock), FailoverOptions{}),
+		"fallback": NewFailover(down, NewMemory(SystemClock), FailoverOptions{}),
+		"part":     NewFailover(down, NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.5}),
 	}
 }
 
-// TestGuard_request_follows_its_own_clients_refund has a client of one unit come again as soon as its
-// unit is on its way back, while others keep Redis busy. Before, a few requests in a hundred overtook
-// the refund and were denied; so did those that follow a charge.
-func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
-	for trip, rounds := range map[time.Duration]int{0: 400, 6 * time.Millisecond: 120} {
-		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
-			server := redistest.Start(t)
-			proxy := redistest.NewProxy(t, server.Addr)
-			proxy.Delay(trip)
-			client, err := NewClient(ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := NewRedis(client, RedisOptions{Timeout: 10 * time.Second})
-			t.Cleanup(func() { _ = r.Close() })
-			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-			p, budget := dayPolicy(t, "one", "fixed_window", 1), dayPolicy(t, "budget", "fixed_window", 1)
-			if err := p.AllowRefunds(); err != nil {
-				t.Fatal(err)
-			}
-			stop := keepBusy(t, g, p, budget)
-			defer stop()
-			overtook, unpaid := 0, 0
-			for i := range rounds {
-				checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-				if _, err := g.Decide(context.Background(), checks, FailClosed); err != nil {
+// keepOpen opens the breaker of a store, which no probe closes.
+func keepOpen(r *Redis) {
+	r.topology.anyNode.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
+}
+
+// TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
+// outage, and with a part of the limit.
+func TestGuard_gives_back(t *testing.T) {
+	for name, g := range guards(t) {
+		for _, algorithm := range Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				capacity := int64(4)
+				if name == "part" {
+					capacity = 2
+				}
+				p := dayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
+				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
-				if !Allowed(checks) {
-					overtook++
-					continue // it is given back already
+				take := func() ([]Check, Source) {
+					checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
+					source, err := g.Decide(context.Background(), checks, FailLocal)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return checks, source
 				}
-				g.Refund(checks, SourceRedis)
-				if i%4 > 0 {
-					continue
+				var last []Check
+				var source Source
+				for range capacity {
+					if last, source = take(); !Allowed(last) {
+						t.Fatalf("denied: %+v", last)
+					}
 				}
-				owes := []Check{{Policy: budget, Key: fmt.Sprint(i), Weight: 1}}
-				g.Charge(owes, SourceRedis)
-				if _, err := g.Decide(context.Background(), owes, FailClosed); err != nil || Allowed(owes) {
-					unpaid++
+				if denied, _ := take(); Allowed(denied) {
+					t.Fatalf("allowed: %+v", denied)
 				}
-			}
-			if overtook > 0 || unpaid > 0 {
-				t.Errorf("of %d requests %d overtook a refund, and of %d so many a charge: %d", rounds, overtook, rounds/4, unpaid)
-			}
-			stop()
-			redistest.WaitFor(t, "nothing is left of those that were followed", func() error {
-				b := &r.topology.anyNode.batcher
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				if len(b.waiting)+len(b.unsettled.quotas) > 0 {
-					return fmt.Errorf("%d calls wait, %d quotas", len(b.waiting), len(b.unsettled.quotas))
+				g.Refund(last, source)
+				redistest.WaitFor(t, "a unit is there again, at once", func() error {
+					if again, _ := take(); !Allowed(again) {
+						return fmt.Errorf("%+v", again)
+					}
+					return nil
+				})
+				if denied, _ := take(); Allowed(denied) {
+					t.Errorf("more was given back than was taken: %+v", denied)
 				}
-				return nil
 			})
-		})
+		}
 	}
 }
 
-// keepBusy has other clients ask all the time, for the same policies, until the function is called.
-func keepBusy(t *testing.T, g *Failover, refunds, charges *Policy) (stop func()) {
-	t.Helper()
-	var over atomic.Bool
-	var group sync.WaitGroup
-	for i := range 16 {
-		group.Go(func() {
-			for n := 0; !over.Load(); n++ {
-				checks := []Check{{Policy: refunds, Key: fmt.Sprint("busy", i), Weight: 1, Reserve: true}}
-				if n%4 == 0 {
-					checks = []Check{{Policy: charges, Key: fmt.Sprint("busy", i), Weight: 1}}
-				}
-				if _, err := g.Decide(context.Background(), checks, FailClosed); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	return func() {
-		over.Store(true)
-		group.Wait()
-	}
-}
-
-// TestBatcher_holds_no_call_for_long has a batch with a refund stall: what follows it goes on.
-func TestBatcher_holds_no_call_for_long(t *testing.T) {
-	g := newGate()
-	g.senders.usual, g.timeout = 0, 40*time.Millisecond
-	p := dayPolicy(t, "held", "gcra", 10)
-	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
-	back.receipts = append(back.receipts, receipt{})
-	back.forget(nil)
-	if err := g.enqueue(back); err != nil {
-		t.Fatal(err)
-	}
-	<-g.started
-	for _, key := range []string{"k", "other"} {
-		c := newCall(opTake, []Check{{Policy: p, Key: key, Weight: 1}})
-		if err := g.enqueue(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var sizes []int
-	sizes = append(sizes, <-g.started, <-g.started) // the other, and then the one that was held
-	if !slices.Equal(sizes, []int{1, 1}) {
-		t.Errorf("batches of %v", sizes)
-	}
-	close(g.release)
-	redistest.WaitFor(t, "nothing is under way", func() error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if len(g.unsettled.quotas)+len(g.waiting)+g.senders.open > 0 {
-			return fmt.Errorf("%+v", g.unsettled)
-		}
-		return nil
-	})
-}
-
-// TestBatcher_counts_checks has requests of many checks fill batches: what is one too many goes in the
-// next, and a request that is too large for any goes alone.
-func TestBatcher_counts_checks(t *testing.T) {
-	b := batcher{timeout: time.Second}
-	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
-		b.waiting = append(b.waiting, newCall(opTake, make([]Check, checks)))
-	}
-	var batches [][]int
-	for len(b.waiting) > 0 {
-		var sizes []int
-		for _, c := range b.fill(nil) {
-			sizes = append(sizes, len(c.checks))
-		}
-		batches = append(batches, sizes)
-	}
-	if got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"; got != want {
-		t.Errorf("batches of requests with so many checks: %s, want %s", got, want)
+func TestQueue_cannot_give_back(t *testing.T) {
+	p := mustPolicy(t, Settings{Name: "queue", Algorithm: "leaky_bucket", Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
+	if p.AllowRefunds() == nil {
+		t.Error("no error")
 	}
 }

@@ -1,0 +1,103 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
+)
+
+func (h Host) check() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check --config <path> [--adapter <name>]",
+		Short: "Tries the Redis of a configuration, and says what is missing",
+		Long: `
+Connects to the Redis of a configuration, which need not run, and tries what
+this module does there: whether Redis is reachable, recent enough, of the
+configured mode and writable; whether the user may run every command that is
+needed; whether each algorithm's script decides, and how long a round trip
+takes. On a Cluster every master is tried.
+
+It counts under a policy of its own, redis-ratelimit-check, whose keys are gone
+after seconds.
+
+The exit code is 0 where nothing failed, 2 where something is missing, and 3
+where Redis cannot be asked. --json prints a list of {"check", "result",
+"detail", "advice"}, where the result is ok, warning or failed.`,
+		Example: `  caddy redis-ratelimit check --config /etc/caddy/Caddyfile
+  caddy redis-ratelimit check --config caddy.json --json`,
+		Args: cobra.NoArgs,
+		RunE: runs(h.runCheck),
+	}
+}
+
+func (h Host) runCheck(i *invocation) error {
+	findings, unasked, err := h.findings(i)
+	if err != nil {
+		return err
+	}
+	if i.json {
+		text, err := json.MarshalIndent(findings, "", "  ")
+		if err != nil {
+			return err
+		}
+		i.printJSON(text)
+	} else {
+		findingTable(findings).write(i.terminal)
+	}
+	switch {
+	case unasked:
+		return &exit{code: exitNoRedis}
+	case slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Result == preflight.Failed }):
+		return &exit{code: exitRefused}
+	}
+	return nil
+}
+
+// findings tries the Redis of the configuration, if it has one.
+func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked bool, err error) {
+	text, file, _, err := i.loadConfig()
+	if err != nil {
+		return nil, false, err
+	}
+	if file == "" {
+		return nil, false, exitf(exitNotAsked, "no configuration: name it with --config, there is no Caddyfile in this directory")
+	}
+	var config struct {
+		Apps map[string]json.RawMessage `json:"apps"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, false, fmt.Errorf("%s is no configuration of Caddy: %w", file, err)
+	}
+	options, err := h.Redis(config.Apps["redis_ratelimit"])
+	switch {
+	case err != nil:
+		return []preflight.Finding{{
+			Check: "configuration", Result: preflight.Failed, Detail: err.Error(),
+			Advice: "change the global option redis_ratelimit, or set what it takes from the environment or a file",
+		}}, false, nil
+	case options == nil:
+		return []preflight.Finding{{
+			Check: "redis", Result: preflight.OK,
+			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
+		}}, false, nil
+	}
+	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
+	findings, unasked = preflight.Run(i.cmd.Context(), *options)
+	return findings, unasked, nil
+}
+
+func findingTable(findings []preflight.Finding) *textTable {
+	t := &textTable{columns: []column{{title: "CHECK"}, {title: "RESULT"}, {title: "DETAIL", words: true}}}
+	for _, f := range findings {
+		t.add(f.Check, f.Result, f.Detail)
+		if f.Advice != "" {
+			t.add("", "", "-> "+f.Advice)
+		}
+	}
+	return t
+}

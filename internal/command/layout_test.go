@@ -1,0 +1,58 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+)
+
+func TestPolicies_store_fits_80_columns(t *testing.T) {
+	var text strings.Builder
+	terminal{out: &text, width: 80}.printWords(storeLine(adminapi.StoreReport{
+		Kind: "redis", Mode: "cluster", Addresses: []string{"node-1.example.com:6379", "node-2.example.com:6379", "node-3.example.com:6379"},
+		Error: "dial tcp 127.0.0.1:6379: connect: connection refused", FailMode: "local", Breaker: "open", NextProbe: 0.4,
+	}))
+	if wantFits(t, text.String(), 80); !strings.Contains(text.String(), "next probe in") {
+		t.Errorf("got\n%s", &text)
+	}
+}
+
+// TestTables_fit_80_columns_and_keep_keys_whole has the tables of what the documentation's examples print,
+// where they are at their widest.
+func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
+	delay := 2.5
+	share := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
+	for name, tt := range map[string]struct {
+		table *textTable
+		whole []string
+	}{
+		"policies": {policyTable([]adminapi.PolicyReport{
+			{Name: "api", Algorithm: "sliding_window_counter", Limit: 60, LimitFrom: "{http.vars.plan_limit}", Window: 60, IPv4Prefix: 24, IPv6Prefix: 56},
+			{Name: "reports", Algorithm: "leaky_bucket", Limit: 10, Window: 1, Burst: 21, MaxDelay: &delay, IPv4Prefix: 32, IPv6Prefix: 64},
+			{Name: strings.Repeat("n", 64), Algorithm: "sliding_window_log", Limit: 1, Window: 900, IPv4Prefix: 32, IPv6Prefix: 64},
+		}), []string{"{http.vars.plan_limit} or 60", strings.Repeat("n", 64)}},
+		"explain": {explainedTable([]adminapi.ExplainedPolicy{
+			{Policy: "login", Key: "2001:db8:1:2::/64", Decision: "denied", DryRun: true, Weight: 1, QuotaReport: share, Source: "deny_cache"},
+			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: share, Source: "redis"},
+		}), []string{"2001:db8:1:2::/64", "日本語の鍵はとても幅が広いので", "99999/100000"}},
+		"state": {keyTable([]adminapi.RedisKeyReport{{
+			Name: "rl:{2001:db8:1:2::/64}:login:l15m", Type: "list", TTL: 1636.2,
+			Value: map[string]any{"entries": 5.0, "first_entry": "2026-11-21T18:32:15.975548Z", "last_entry": "2026-11-21T18:32:16.145716Z"},
+		}}), []string{"rl:{2001:db8:1:2::/64}:login:l15m", "last_entry=2026-11-21T18:32:16.145716Z"}},
+		"top": {topTable([]adminapi.TopEntry{
+			{Policy: strings.Repeat("n", 64), Key: "2001:db8:1:2::/64", Denied: 1_000_000, Error: 17}, {Policy: "api", Key: "203.0.113.7", Denied: 1},
+		}), []string{"2001:db8:1:2::/64", strings.Repeat("n", 64)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			tt.table.write(terminal{out: &text, width: 80})
+			wantFits(t, text.String(), 80)
+			for _, whole := range tt.whole {
+				if !strings.Contains(text.String(), whole) {
+					t.Errorf("%s is missing in\n%s", whole, &text)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var errNoMaster = errors.New("no master of the cluster answers")
+
+// helloReply is what a server says of itself. It says so to every user who may connect.
+type helloReply struct{ server, version, mode, role string }
+
+// askHello connects and asks a server what it is. One that does not know the question, such as a proxy,
+// has empty answers.
+func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
+	words, err := client.Do(ctx, "hello").Slice()
+	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
+		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
+	}
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
+		return helloReply{}, nil
+	}
+	var h helloReply
+	for i := 0; i+1 < len(words); i += 2 {
+		value := fmt.Sprint(words[i+1])
+		switch words[i] {
+		case "server":
+			h.server = value
+		case "version":
+			h.version = value
+		case "mode":
+			h.mode = value
+		case "role":
+			h.role = value
+		}
+	}
+	return h, err
+}
+
+// diagnosis is what an error of Redis or of the way there means. Where Redis has answered, something is
+// missing; elsewhere it could not be asked.
+type diagnosis struct {
+	words    string // of the error
+	answered bool
+	advice   string
+}
+
+// What errors of several words mean.
+const (
+	noTLS   = "leave tls out, or use redis://: this port does not speak TLS"
+	hangsUp = "see Redis's log: it closes the connection; perhaps it has maxclients connections, or this port speaks TLS only"
+	holdsUp = "see whether a firewall or a stopped Redis holds connections up"
+)
+
+var diagnoses = []diagnosis{
+	{"WRONGPASS", true, "change username and password, or the user in Redis"},
+	{"NOAUTH", true, "set username and password: this Redis wants them"},
+	{"invalid password", true, "change the password"},
+	{"AUTH", true, "change username and password"},
+	{"DB index is out of range", true, "set db to a number that this Redis has"},
+	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
+	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
+	{"max number of clients", true, "raise maxclients in Redis"},
+	{"BUSY", false, "wait until the script that Redis runs has ended, or end it there with SCRIPT KILL"},
+	{"LOADING", false, "wait until Redis has loaded its data"},
+	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
+	{"no such host", false, "change the address: its name is unknown here"},
+	{"no such file", false, "start Redis, or change the path of its socket"},
+	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
+	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
+	{"does not look like a TLS", false, noTLS},
+	{errSpeaksPlain.Error(), false, noTLS},
+	{errSpeaksTLS.Error(), false, "set tls, or use rediss://: this port speaks TLS only"},
+	{"connection reset", false, hangsUp},
+	{"broken pipe", false, hangsUp},
+	{"EOF", false, hangsUp},
+	{"timeout", false, holdsUp},
+	{"deadline exceeded", false, holdsUp},
+}
+
+// refusedCommand finds the command that a user may not run.
+var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
+
+// refused reports an error of connecting.
+func (p *preflight) refused(err error) {
+	text := err.Error()
+	if missing := refusedCommand.FindStringSubmatch(text); missing != nil {
+		p.failed("permissions", "", "missing: +"+missing[1], p.grant("+"+missing[1]))
+		return
+	}
+	t := diagnose(text)
+	p.unasked = p.unasked || !t.answered
+	p.failed("reachable", "", text, cmp.Or(t.advice, "see whether the address is that of a Redis"))
+}
+
+// diagnose finds what an error means, without advice where that is not known.
+func diagnose(text string) diagnosis {
+	for _, t := range diagnoses {
+		if strings.Contains(text, t.words) {
+			return t
+		}
+	}
+	return diagnosis{}
+}
+
+// grant is the command that gives the user of Redis further rights.
+func (p *preflight) grant(rights string) string {
+	user := p.options.Client.Username
+	if user == "" {
+		user = "default"
+	}
+	return "in Redis: ACL SETUSER " + user + " " + rights
+}

@@ -1,0 +1,158 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// reach connects and finds the servers that decide. Without one it returns no client, and the findings
+// say why.
+func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
+	o := p.clientOptions()
+	mode := cmp.Or(o.Mode, limiter.Standalone)
+	if !p.tryAddresses(ctx, mode) {
+		return nil
+	}
+	client, err := limiter.NewClient(o)
+	if err != nil { // Validate has passed
+		p.failed("configuration", "", err.Error(), "")
+		return nil
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		err = p.reachMasters(ctx, cluster)
+	} else if single, ok := client.(*redis.Client); ok {
+		err = p.reachServer(ctx, single)
+	}
+	if err != nil {
+		_ = client.Close() // it has not connected
+		return nil
+	}
+	p.ok("mode", "", p.modeDetail(mode))
+	return client
+}
+
+func (p *preflight) modeDetail(mode limiter.Mode) string {
+	switch answer := len(p.servers); {
+	case mode == limiter.Sentinel:
+		return "sentinel, master " + p.options.Client.Master
+	case mode == limiter.Cluster && answer < p.masters:
+		return fmt.Sprintf("cluster of %d masters, of which %d answer", p.masters, answer)
+	case mode == limiter.Cluster:
+		return fmt.Sprintf("cluster of %d masters", p.masters)
+	}
+	return string(mode)
+}
+
+// tryAddresses asks each configured address what it is, and tells whether to go on: one of them is of the
+// configured mode.
+func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
+	var errs []error
+	good, wrong := 0, 0
+	for _, address := range p.options.Client.Addresses {
+		o := p.seedOptions(mode, address)
+		client, err := limiter.NewClient(o)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		said, err := askHello(ctx, client)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", address, explained(ctx, o, err)))
+		case said.mode != "" && said.mode != string(mode):
+			wrong++
+			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
+		case mode != limiter.Sentinel || p.trySentinel(ctx, client, address):
+			good++
+			p.ok("reachable", "", address)
+		default:
+			wrong++
+		}
+		_ = client.Close() // all was asked
+	}
+	for _, err := range errs {
+		if good > 0 {
+			p.warn("reachable", "", err.Error(), "the others suffice; leave it out, or see why it does not answer")
+		} else {
+			p.refused(err)
+		}
+	}
+	p.unasked = p.unasked && wrong == 0 // one that is something else has answered
+	return good > 0 && wrong == 0
+}
+
+// The modes that HELLO tells, and what to configure for each.
+var (
+	modeNames = map[string]string{
+		"standalone": "a server of its own", "sentinel": "a sentinel", "cluster": "a node of a cluster",
+	}
+	modeAdvice = map[string]string{
+		"standalone": "leave mode out, or name the addresses of another Redis",
+		"sentinel":   "set mode sentinel, and master to the name that the sentinels watch",
+		"cluster":    "set mode cluster; one node's address is enough",
+	}
+)
+
+// seedOptions are how to reach one of the addresses by itself.
+func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
+	o := p.clientOptions()
+	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
+	if mode == limiter.Sentinel {
+		o.Username, o.Password, o.DB = o.SentinelUsername, o.SentinelPassword, 0
+	}
+	o.SentinelUsername, o.SentinelPassword = "", ""
+	return o
+}
+
+// reachServer connects to the one server that decides.
+func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error {
+	address := p.options.Client.Addresses[0]
+	if p.options.Client.Mode == limiter.Sentinel {
+		address = "the master " + p.options.Client.Master
+	}
+	said, err := askHello(ctx, client)
+	if err != nil {
+		p.refused(fmt.Errorf("%s: %w", address, err))
+		return err
+	}
+	if p.options.Client.Mode == limiter.Sentinel {
+		p.ok("reachable", "", address)
+	}
+	p.servers = []checkedServer{{address: address, client: client, hello: said}}
+	return nil
+}
+
+// reachMasters connects to every master of a cluster.
+func (p *preflight) reachMasters(ctx context.Context, cluster *redis.ClusterClient) error {
+	var mu sync.Mutex
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		address := master.Options().Addr
+		said, err := askHello(ctx, master)
+		mu.Lock()
+		defer mu.Unlock()
+		p.masters++
+		if err != nil {
+			p.refused(fmt.Errorf("the master %s: %w", address, err))
+			return nil // the others are tried too
+		}
+		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: said})
+		return nil
+	})
+	if err == nil && len(p.servers) == 0 {
+		err = errNoMaster
+	}
+	if err != nil {
+		p.refused(err)
+		return err
+	}
+	slices.SortFunc(p.servers, func(a, b checkedServer) int { return strings.Compare(a.address, b.address) })
+	return nil
+}

@@ -1,0 +1,72 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sentinelChannels are what the client listens to for a new master.
+var sentinelChannels = []string{"+switch-master", "+replica-reconf-done"}
+
+// trySentinel tries what the module asks a sentinel, and tells whether it knows the master.
+func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClient, address string) bool {
+	master := p.options.Client.Master
+	known, missing := true, []string(nil)
+	for _, ask := range []struct {
+		right   string
+		command []any
+	}{
+		{"+sentinel|get-master-addr-by-name", []any{"sentinel", "get-master-addr-by-name", master}},
+		{"+sentinel|sentinels", []any{"sentinel", "sentinels", master}},
+		{"+ping", []any{"ping"}},
+	} {
+		err := client.Do(ctx, ask.command...).Err()
+		switch {
+		case isForbidden(err):
+			missing = append(missing, ask.right)
+		case errors.Is(err, redis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
+			known = false
+		case err != nil:
+			p.refused(fmt.Errorf("%s: %w", address, err))
+			return false
+		}
+	}
+	missing = append(missing, p.tryChannels(ctx, client)...)
+	if len(missing) > 0 {
+		rights := strings.Join(missing, " ")
+		user := p.options.Client.SentinelUsername
+		if user == "" {
+			user = "default"
+		}
+		p.failed("permissions", "", "the sentinel "+address+", missing: "+rights, "in each sentinel: ACL SETUSER "+user+" "+rights)
+	}
+	if !known {
+		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")
+	}
+	return known && len(missing) == 0
+}
+
+// tryChannels lists the rights that subscribing lacks.
+func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClient) []string {
+	var missing []string
+	for _, channel := range sentinelChannels {
+		subscription := client.Subscribe(ctx, channel)
+		_, err := subscription.ReceiveTimeout(ctx, leastTimeout)
+		_ = subscription.Close() // all was asked
+		switch {
+		case err == nil || !isForbidden(err):
+		case refusedCommand.MatchString(err.Error()):
+			return []string{"+subscribe"}
+		default:
+			missing = append(missing, "&"+channel)
+		}
+	}
+	return missing
+}
+
+// isForbidden tells whether Redis's user may not do something.
+func isForbidden(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOPERM") }

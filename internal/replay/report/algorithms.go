@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// algorithmCharts draws each algorithm's curve before those of all others, all on the same scales. Many
+// of them nearly coincide, and six lines in one drawing could not be told apart.
+func algorithmCharts(s *replay.Suggestions) []*chart {
+	low, high, most := math.Inf(1), 1.0, 0.0
+	for _, l := range s.Ladders {
+		requests, _ := curveShares(s, l)
+		for i, r := range l.Limits {
+			limit := float64(max(1, r.Limit))
+			low, high, most = min(low, limit), max(high, limit), max(most, requests[i])
+		}
+	}
+	if low >= high {
+		return nil // one limit is no curve, and the table has it
+	}
+	ticks := percentSteps(most, 3)
+	x := chartScale{low: low, high: high, start: labelRoom(ticks, axisPercent), end: 232, log: true}
+	y := chartScale{high: ticks[len(ticks)-1], start: 140, end: 26}
+	var charts []*chart
+	for i, l := range s.Ladders {
+		if len(l.Limits) == 0 {
+			continue
+		}
+		v := chartView{Class: "small", Width: 240, Height: 182}
+		v.text("unit", "start", 0, 12, "requests denied")
+		rowsAxis(&v, y, ticks, x.start, x.end, axisPercent)
+		logAxis(&v, x, y.start, "limit per "+saySpan(s.Window))
+		for _, other := range s.Ladders {
+			requests, _ := curveShares(s, other)
+			v.path("others", curveLine(other, requests, x, y))
+		}
+		requests, _ := curveShares(s, l)
+		v.path("curve", curveLine(l, requests, x, y))
+		charts = append(charts, &chart{
+			ID: fmt.Sprintf("algorithm-%d", i+1), Title: sayName(l.Algorithm), Views: []chartView{v},
+			Desc: "Share of requests that each limit denies under " + sayName(l.Algorithm) + ", before the other algorithms in gray. " +
+				untouchedSentence(l) + " The table after these charts has the numbers.",
+		})
+	}
+	return charts
+}
+
+// algorithmTable has the numbers of all algorithms, limit by limit.
+func algorithmTable(s *replay.Suggestions) reportTable {
+	t := reportTable{
+		Caption: "Share of requests and of clients that a limit denies, by algorithm",
+		Columns: []reportColumn{{"Limit", numbers}},
+	}
+	rungs := map[int64][]string{}
+	for i, l := range s.Ladders {
+		t.Columns = append(t.Columns, reportColumn{sayName(l.Algorithm) + ", requests", numbers}, reportColumn{"clients", numbers})
+		for _, r := range l.Limits {
+			row := rungs[r.Limit]
+			if row == nil {
+				row = slices.Repeat([]string{nothing}, 1+2*len(s.Ladders))
+				row[0] = sayCount(r.Limit)
+				rungs[r.Limit] = row
+			}
+			row[1+2*i], row[2+2*i] = sayShare(r.Denied, s.Requests), sayShare(r.ClientsDenied, s.Clients)
+		}
+	}
+	limits, thinned := thinRows(slices.Sorted(maps.Keys(rungs)))
+	if thinned {
+		t.Note = "The table leaves some limits out to stay readable; the charts have all."
+	}
+	for _, limit := range limits {
+		t.Rows = append(t.Rows, rungs[limit])
+	}
+	return t
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// chromium finds a browser, or skips the test.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium in PATH; Debian's package is chromium")
+	return ""
+}
+
+// visit is what a browser made of a page: its document, what its console said, and what the page asked
+// the network for.
+type visit struct {
+	document       string
+	console, asked []string
+}
+
+// open shows a file to a headless browser. Its proxy is a port where nobody listens, so that nothing
+// leaves the machine, not even what the browser itself asks its maker for.
+func open(t *testing.T, browser, file string) visit {
+	t.Helper()
+	netLog := filepath.Join(t.TempDir(), "net.json")
+	command := exec.CommandContext(t.Context(), browser,
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--user-data-dir="+t.TempDir(), "--hide-scrollbars", "--window-size=1400,900",
+		"--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=<-loopback>", "--log-net-log="+netLog,
+		"--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000", "--dump-dom", "file://"+file)
+	var document, messages bytes.Buffer
+	command.Stdout, command.Stderr = &document, &messages
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, messages.String())
+	}
+	v := visit{document: document.String(), asked: askedFor(t, netLog)}
+	for line := range strings.Lines(messages.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			v.console = append(v.console, strings.TrimSpace(line))
+		}
+	}
+	return v
+}
+
+// askedFor reads a browser's log of the network: the addresses that a page asked for. What the browser
+// asks for by itself, such as its updates, has no page as its initiator.
+func askedFor(t *testing.T, netLog string) []string {
+	t.Helper()
+	text, err := os.ReadFile(netLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Events []struct{ Params json.RawMessage }
+	}
+	if err := json.Unmarshal(text, &log); err != nil || len(log.Events) == 0 {
+		t.Fatalf("%d events in the browser's log of the network: %v", len(log.Events), err)
+	}
+	var asked []string
+	for _, event := range log.Events {
+		var request struct{ Initiator, URL string }
+		if json.Unmarshal(event.Params, &request) != nil || request.URL == "" || request.Initiator == "" || request.Initiator == "not an origin" {
+			continue
+		}
+		asked = append(asked, request.URL)
+	}
+	return asked
+}
+
+func TestReport_opens_in_a_browser_without_a_word_and_without_a_network(t *testing.T) {
+	browser := chromium(t)
+	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			v := open(t, browser, reportFile(t, name+".html", r))
+			if len(v.console) > 0 || len(v.asked) > 0 {
+				t.Errorf("the console says %q, the network was asked for %q", v.console, v.asked)
+			}
+			got, want := parsed(t, v.document), parsed(t, reportOf(t, r))
+			if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
+				t.Errorf("headings are %q", textsOf(elements(got, "h1", "h2", "h3", "h4")))
+			}
+			if len(elements(got, "svg")) != len(elements(want, "svg")) {
+				t.Errorf("%d drawings, want %d", len(elements(got, "svg")), len(elements(want, "svg")))
+			}
+		})
+	}
+}
+
+// Markup that had slipped through the template would meet the page's own policy. Without that policy the
+// same markup loads and runs, so that the test above would notice it.
+func TestReport_forbids_a_browser_what_its_template_let_through(t *testing.T) {
+	browser := chromium(t)
+	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
+		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
+
+	v := open(t, browser, writePage(t, "slipped.html", page))
+	if len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0 {
+		t.Errorf("with the policy the network was asked for %q, the console says %q", v.asked, v.console)
+	}
+	v = open(t, browser, writePage(t, "open.html", withoutPolicy(t, page)))
+	if !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran") {
+		t.Errorf("without the policy the network was asked for %q, the console says %q: this test sees nothing", v.asked, v.console)
+	}
+}
+
+func writePage(t *testing.T, name, page string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withoutPolicy lets a test's own script run in the page.
+func withoutPolicy(t *testing.T, page string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(page, `<meta http-equiv="Content-Security-Policy"`)
+	_, after, closed := strings.Cut(rest, ">")
+	if !found || !closed {
+		t.Fatal("the page has no policy")
+	}
+	return before + after
+}

@@ -1,0 +1,89 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
+	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
+	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	denied := one
+	denied.Denied = 1
+	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
+	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}, Timeline: one.Timeline}
+	for _, tt := range []struct {
+		name   string
+		result replay.Result
+		want   string
+	}{
+		{"nothing at all", replay.Result{}, "There was no request to play"},
+		{"no policy", one, "There was no policy."},
+		{"one request", one, "The only request, at 14:05 UTC on 3 November 2026, would have been admitted."},
+		{"one request denied", denied, "would have been refused."},
+		{"a policy that nobody met", with(one, idle), "No request met this policy."},
+		{"no denial", with(one, quiet), "It would have refused none of them."},
+		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
+		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
+		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Limits: []replay.LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
+		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
+		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			page := reportOf(t, &tt.result)
+			text := strings.ReplaceAll(textOf(parsed(t, page)), noBreak, " ")
+			if !strings.Contains(text, tt.want) {
+				t.Errorf("the report does not say %q", tt.want)
+			}
+			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
+				if strings.Contains(page, garbage) {
+					t.Errorf("the report says %q", garbage)
+				}
+			}
+		})
+	}
+}
+
+func with(r replay.Result, p replay.PolicyResult) replay.Result {
+	r.Policies = []replay.PolicyResult{p}
+	return r
+}
+
+func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
+	r.Suggestions = &s
+	return r
+}
+
+func TestWrite_stays_small_for_times_that_are_far_apart(t *testing.T) {
+	r := sampleResult()
+	r.Timeline = []replay.Bucket{
+		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
+		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
+		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
+		{Begins: time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), Requests: 1},
+	}
+	if page := reportOf(t, r); len(page) > 300_000 || strings.Contains(page, "NaN") {
+		t.Errorf("%d bytes", len(page))
+	}
+}
+
+func TestWrite_keeps_every_request_of_a_timeline_that_it_thins(t *testing.T) {
+	r := sampleResult()
+	for most := 1; most < 2_000; most += 13 {
+		thin, step := thinTimeline(r.Timeline, r.Step, most)
+		var requests int64
+		for i, m := range thin {
+			requests += m.Requests
+			if i > 0 && m.Begins.Sub(thin[i-1].Begins) != step {
+				t.Fatalf("a step of %s, want %s", m.Begins.Sub(thin[i-1].Begins), step)
+			}
+		}
+		if requests != r.Requests || len(thin) > max(most+1, 2) {
+			t.Errorf("at most %d: %d steps with %d requests, want %d requests", most, len(thin), requests, r.Requests)
+		}
+	}
+}

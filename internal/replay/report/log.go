@@ -1,0 +1,66 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// reportLog is the part of the report about the files that were read.
+type reportLog struct {
+	Lede          string
+	Files, Broken *reportTable
+}
+
+func newReportLog(l replay.LogReport) reportLog {
+	page := reportLog{Lede: logSentence(l)}
+	if len(l.Files) > 0 {
+		page.Files = &reportTable{
+			Caption: "Files that were read",
+			Columns: []reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Trouble", keys}},
+		}
+	}
+	for _, f := range l.Files {
+		trouble := "none"
+		if f.Error != "" {
+			page.Files.Note = "What was read of a file before its trouble counts."
+			trouble = sayName(f.Error)
+		}
+		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), sayCount(f.Lines), trouble})
+	}
+	if len(l.First5) > 0 {
+		page.Broken = &reportTable{
+			Caption: "The first lines that could not be read",
+			Columns: []reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
+		}
+	}
+	for _, b := range l.First5 {
+		page.Broken.Rows = append(page.Broken.Rows, []string{sayName(b.Where), sayName(b.Reason), sayName(b.Text)})
+	}
+	return page
+}
+
+func wasWere(n int64) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func logSentence(l replay.LogReport) string {
+	text := fmt.Sprintf("%s read from %s. ", sayMany(l.Lines, "line"), sayMany(len(l.Files), "file"))
+	switch {
+	case l.Lines == 0:
+	case l.Malformed == 0:
+		text += "All of them could be understood."
+	default:
+		text += fmt.Sprintf("%s (%s) could not be understood and %s left out.", sayMany(l.Malformed, "line"), sayShare(l.Malformed, l.Lines), wasWere(l.Malformed))
+	}
+	if l.Other > 0 {
+		text += fmt.Sprintf(" %s of other kinds, such as messages of the server, %s skipped.", sayMany(l.Other, "line"), wasWere(l.Other))
+	}
+	if l.Late > 0 {
+		text += fmt.Sprintf(" %s stood too far behind later ones to be sorted, by up to %s, and %s played late.", sayMany(l.Late, "request"), sayDuration(l.LatestBy), wasWere(l.Late))
+	}
+	return text
+}

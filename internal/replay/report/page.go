@@ -1,0 +1,100 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// reportPage is what the report's template shows. All text in it is printable, none of it is HTML.
+type reportPage struct {
+	Headline, Busiest string
+	Tiles             []reportTile
+	Facts             []reportFact
+	Warnings          *reportWarnings
+	Timeline          *chart
+	Policies          []reportPolicy
+	Suggestions       *reportSuggestions
+	Log               reportLog
+	Settings          *reportTable
+	Skipped           []string
+}
+
+// reportTile is a number that is to be seen at once, and what it is a part of.
+type reportTile struct{ Name, Value, Note, Class string }
+
+func newReportPage(r *replay.Result) reportPage {
+	page := reportPage{
+		Headline:    headline(r),
+		Tiles:       reportTiles(r),
+		Facts:       leftOut(r),
+		Warnings:    newReportWarnings(r),
+		Timeline:    timelineChart("timeline", "", r.Timeline, r.Step),
+		Suggestions: newReportSuggestions(r),
+		Log:         newReportLog(r.Log),
+		Settings:    settingsTable(r),
+		Skipped:     sayNames(r.Skipped),
+	}
+	if r.Peak.Requests > 0 {
+		page.Busiest = fmt.Sprintf("The busiest minute began at %s, with %s, %s of them refused.",
+			sayTime(r.Peak.Begins), sayMany(r.Peak.Requests, "request"), noneOr(r.Peak.Denied))
+	}
+	for i := range r.Policies {
+		page.Policies = append(page.Policies, newReportPolicy(r, i))
+	}
+	return page
+}
+
+func noneOr(n int64) string {
+	if n == 0 {
+		return "none"
+	}
+	return sayCount(n)
+}
+
+// headline is the result in one sentence.
+func headline(r *replay.Result) string {
+	if r.Requests == 0 {
+		return "There was no request to play, so there is nothing to tell about these limits."
+	}
+	if r.Requests == 1 {
+		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), []string{"admitted", "refused"}[btoi(r.Denied > 0)])
+	}
+	of := fmt.Sprintf("Of %s of %s %s, ", sayMany(r.Requests, "request"), sayMany(r.Clients, "client"), sayBetween(r.First, r.Last))
+	if r.Denied == 0 {
+		return of + "none would have been refused."
+	}
+	return of + fmt.Sprintf("%s (%s) would have been refused, %s (%s) affected.",
+		sayCount(r.Denied), sayShare(r.Denied, r.Requests), sayMany(r.ClientsDenied, "client"), sayShare(r.ClientsDenied, r.Clients))
+}
+
+func reportTiles(r *replay.Result) []reportTile {
+	if r.Requests == 0 {
+		return nil
+	}
+	return []reportTile{
+		{Name: sayNoun(r.Requests, "request"), Value: sayCount(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
+		{Name: "refused", Value: sayCount(r.Denied), Note: sayShare(r.Denied, r.Requests) + " of the requests", Class: "bad"},
+		{Name: sayNoun(r.Clients, "client"), Value: sayCount(r.Clients), Note: "addresses or host names"},
+		{Name: sayNoun(r.ClientsDenied, "client") + " affected", Value: sayCount(r.ClientsDenied), Note: sayShare(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
+	}
+}
+
+// skipped counts the requests that no limit was asked about, as far as there are any.
+func leftOut(r *replay.Result) []reportFact {
+	var facts []reportFact
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"Met no policy", r.Unlimited},
+		{"From exempt clients", r.Exempt},
+		{"Refused for an empty key", r.Rejected},
+		{"Understood by no server, not played", r.Unplayable},
+	} {
+		if f.n > 0 {
+			facts = append(facts, reportFact{f.name, sayMany(f.n, "request")})
+		}
+	}
+	return facts
+}

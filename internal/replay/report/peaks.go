@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// peaksChart draws how many clients had which peak, with the limit as a line: who stands to its right
+// asked for more than the limit in some window. It is nil without clients.
+func peaksChart(id string, p replay.PolicyResult) *chart {
+	if len(p.PeakRates) == 0 {
+		return nil
+	}
+	c := &chart{
+		ID:     id,
+		Title:  "Highest rate of each client, policy " + sayName(p.Name),
+		Desc:   peaksSentence(p) + " The table below has the numbers.",
+		Legend: []chartKey{{"requests", "clients whose peak is at most " + sayCount(p.Limit)}},
+		Table: reportTable{
+			Caption: "Clients by the most they asked for in any " + saySpan(p.Window),
+			Columns: []reportColumn{{"Peak", words}, {"Clients", numbers}, {"Share of clients", numbers}},
+			Note:    "A peak is counted in twelfths of a window, so it may be a little too low, never too high.",
+		},
+	}
+	if p.PeakRates[len(p.PeakRates)-1].From > p.Limit {
+		c.Legend = append(c.Legend, chartKey{"denied", "clients with a higher peak"})
+	}
+	total := 0
+	for _, bin := range p.PeakRates {
+		total += bin.Clients
+	}
+	for _, bin := range p.PeakRates {
+		c.Table.Rows = append(c.Table.Rows, []string{sayRange(bin.From, bin.To), sayCount(bin.Clients), sayShare(bin.Clients, total)})
+	}
+	for _, size := range chartSizes {
+		c.Views = append(c.Views, peaksView(size, p))
+	}
+	return c
+}
+
+// peaksSentence tells how many clients peaked above the limit. Where the limit lies within a bin, the
+// bin does not tell on which side its clients are.
+func peaksSentence(p replay.PolicyResult) string {
+	sure, perhaps, total := 0, 0, 0
+	for _, bin := range p.PeakRates {
+		total += bin.Clients
+		if bin.From > p.Limit {
+			sure += bin.Clients
+		} else if bin.To > p.Limit {
+			perhaps += bin.Clients
+		}
+	}
+	many := sayCount(sure) + noBreak + "(" + sayShare(sure, total) + ")"
+	switch {
+	case perhaps > 0:
+		many = "between " + sayCount(sure) + " and " + sayCount(sure+perhaps)
+	case sure == 0:
+		many = "none"
+	}
+	return fmt.Sprintf("Of %s, %s asked for more than %s in some %s.", sayMany(total, "client"), many, limitWords(p), saySpan(p.Window)) + peaksCaveat(p)
+}
+
+// limitWords are the limit that peaks are compared with.
+func limitWords(p replay.PolicyResult) string {
+	if p.LimitFrom != "" {
+		return sayCount(p.Limit) + ", the limit where " + sayName(p.LimitFrom) + " sets none,"
+	}
+	return "the limit of " + sayCount(p.Limit)
+}
+
+// peaksCaveat tells what peaks do not have in them.
+func peaksCaveat(p replay.PolicyResult) string {
+	text := ""
+	if p.CountIf {
+		text += " Units that were given back after the response count no longer than that."
+	}
+	if p.Charge != "" {
+		text += " What is charged after responses is not in it."
+	}
+	return text
+}
+
+func peaksView(size chartSize, p replay.PolicyResult) chartView {
+	most, low, high := 0, above(max(0, p.Limit-1)), above(max(1, p.Limit))
+	for _, bin := range p.PeakRates {
+		most = max(most, bin.Clients)
+		low, high = min(low, above(bin.From-1)), max(high, above(bin.To))
+	}
+	ticks := roundSteps(float64(most), 1, 4)
+	left, top := labelRoom(ticks, axisCount), 44.0
+	v := chartView{Class: size.class, Width: size.width, Height: top + size.height + 42}
+	x := chartScale{low: low, high: high, start: left, end: size.width - 14, log: true}
+	y := chartScale{high: ticks[len(ticks)-1], start: top + size.height, end: top}
+
+	v.text("unit", "start", 0, 14, "clients")
+	rowsAxis(&v, y, ticks, left, x.end, axisCount)
+	for _, bin := range p.PeakRates {
+		peaksBar(&v, x, y, bin, p.Limit)
+	}
+	logAxis(&v, x, y.start, "asked for in a client's busiest "+saySpan(p.Window))
+	limit := x.at(above(p.Limit))
+	v.line("limit", limit, top-14, limit, y.start)
+	name := "limit "
+	if p.LimitFrom != "" {
+		name = "limit, else "
+	}
+	markText(&v, "limit", limit, top-18, name+sayCount(p.Limit))
+	return v
+}
+
+// above is the edge between a number and the next one: halfway, so that each tick stands below the bar
+// that its number belongs to. That before 1 is a little higher, or its bar would dwarf all others.
+func above(n int64) float64 { return max(0.7, float64(n)+0.5) }
+
+// peaksBar draws a bin so that neighbors touch. A single client among thousands is still to be seen.
+func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
+	if bin.Clients == 0 {
+		return
+	}
+	class := "requests"
+	if bin.From > limit {
+		class = "denied"
+	}
+	left, right := x.at(above(bin.From-1))+0.75, x.at(above(bin.To))-0.75
+	top := min(y.at(float64(bin.Clients)), y.start-3)
+	v.box(class+" bar", left, top, max(right, left+1), y.start, "peak "+sayRange(bin.From, bin.To)+": "+sayMany(bin.Clients, "client"))
+	if label := sayCount(bin.Clients); textWidth(label) <= right-left+2 {
+		v.text("value", "middle", (left+right)/2, top-4, label)
+	}
+}
+
+// logAxis draws round values below a chart and what they are.
+func logAxis(v *chartView, x chartScale, bottom float64, name string) {
+	for _, value := range logSteps(x) {
+		place := x.at(value)
+		v.line("base", place, bottom, place, bottom+5)
+		v.text("tick", "middle", labelAt(x, value), bottom+18, axisCount(value))
+	}
+	v.text("unit", "end", x.end, bottom+36, name)
+}
+
+// markText labels a vertical line: centered above it, as far as the edges of the drawing allow.
+func markText(v *chartView, class string, x, y float64, text string) {
+	half := textWidth(text) / 2
+	v.text(class, "middle", max(min(x, v.Width-half), half), y, text)
+}

@@ -1,0 +1,114 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// reportPolicy is the part of the report about one policy.
+type reportPolicy struct {
+	ID, Name, Lede  string
+	DryRun          bool
+	Facts           []reportFact
+	Timeline, Peaks *chart
+	PeaksLede       string
+	Worst           *reportTable
+}
+
+// reportFact is a name with a value.
+type reportFact struct{ Name, Value string }
+
+func newReportPolicy(r *replay.Result, i int) reportPolicy {
+	p := r.Policies[i]
+	id := fmt.Sprintf("policy-%d", i+1)
+	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun, Lede: policySentence(p), Facts: policyFacts(p)}
+	if p.Name == "" {
+		page.Name = "without a name"
+	}
+	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
+	if page.Peaks = peaksChart(id+"-peaks", p); page.Peaks != nil {
+		page.PeaksLede = peaksSentence(p)
+	}
+	if len(p.Worst) > 0 {
+		page.Worst = worstTable(p)
+	}
+	return page
+}
+
+func policySentence(p replay.PolicyResult) string {
+	if p.Requests == 0 {
+		return "No request met this policy."
+	}
+	text := fmt.Sprintf("%s of %s met this policy. ", sayMany(p.Requests, "request"), sayMany(p.Clients, "client"))
+	if p.Denied == 0 {
+		return text + "It would have refused none of them."
+	}
+	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", sayCount(p.Denied), sayShare(p.Denied, p.Requests),
+		sayMany(p.ClientsDenied, "client"), sayShare(p.ClientsDenied, p.Clients))
+}
+
+func policyFacts(p replay.PolicyResult) []reportFact {
+	facts := []reportFact{
+		{"Limit", limitFact(p)},
+		{"Algorithm", sayName(p.Algorithm)},
+		{"Key", sayName(p.Key)},
+	}
+	if options := p.Options(); len(options) > 0 {
+		facts = append(facts, reportFact{"Options", strings.Join(options, ", ")})
+	}
+	if p.EmptyKeys > 0 {
+		facts = append(facts, reportFact{"Requests with an empty key", sayCount(p.EmptyKeys)})
+	}
+	return facts
+}
+
+func limitFact(p replay.PolicyResult) string {
+	text := p.LimitText()
+	if p.LimitFrom != "" {
+		text += ","
+	}
+	return text + " per " + saySpan(p.Window)
+}
+
+func worstTable(p replay.PolicyResult) *reportTable {
+	t := &reportTable{
+		Caption: "Clients that policy " + sayName(p.Name) + " denied most",
+		Columns: []reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
+	}
+	for _, c := range p.Worst {
+		t.Rows = append(t.Rows, []string{sayName(c.Key), sayCount(c.Requests), sayCount(c.Denied),
+			sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)})
+	}
+	return t
+}
+
+func longestStretch(c replay.ClientResult) string {
+	if c.LongestDenied == 0 {
+		return nothing
+	}
+	if c.LongestLasted == 0 {
+		return sayCount(c.LongestDenied) + " at once"
+	}
+	return fmt.Sprintf("%s in %s", sayCount(c.LongestDenied), sayDuration(c.LongestLasted))
+}
+
+// settingsTable has what was played, policy by policy.
+func settingsTable(r *replay.Result) *reportTable {
+	if len(r.Policies) == 0 {
+		return nil
+	}
+	t := &reportTable{
+		Caption: "Policies that were played",
+		Columns: []reportColumn{{"Policy", keys}, {"Algorithm", words}, {"Limit", words}, {"Window", numbers}, {"Key", keys}, {"Options", words}},
+	}
+	for _, p := range r.Policies {
+		options := nothing
+		if set := p.Options(); len(set) > 0 {
+			options = strings.Join(set, ", ")
+		}
+		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), p.LimitText(), sayDuration(p.Window), sayName(p.Key), options})
+	}
+	return t
+}

@@ -1,0 +1,121 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+func TestWrite_has_every_section_in_order(t *testing.T) {
+	root := parsed(t, reportOf(t, sampleResult()))
+	want := []string{
+		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run",
+		"Other limits on the same traffic", "The log", "Settings used",
+	}
+	if got := textsOf(elements(root, "h2")); !slices.Equal(got, want) {
+		t.Errorf("sections are %q, want %q", got, want)
+	}
+}
+
+func TestWrite_says_the_result_in_one_sentence(t *testing.T) {
+	r := sampleResult()
+	r.Requests, r.Denied, r.Clients, r.ClientsDenied = 30_969, 1_234, 2_365, 12
+	got := textOf(elements(parsed(t, reportOf(t, r)), "h1")[0])
+	want := "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
+		"1,234 (4.0 %) would have been refused, 12 clients (0.5 %) affected."
+	if got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestWrite_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T) {
+	root := parsed(t, reportOf(t, sampleResult()))
+	ids := map[string]int{}
+	for _, n := range elements(root) {
+		if id := attribute(n, "id"); id != "" {
+			ids[id]++
+		}
+	}
+	charts := 0
+	for _, svg := range elements(root, "svg") {
+		if attribute(svg, "aria-hidden") == "true" {
+			continue
+		}
+		charts++
+		if attribute(svg, "role") != "img" {
+			t.Errorf("a chart without role img: %v", svg.Attr)
+		}
+		for _, key := range []string{"aria-labelledby", "aria-describedby"} {
+			if ids[attribute(svg, key)] != 1 {
+				t.Errorf("%s of a chart is %q, which stands %d times", key, attribute(svg, key), ids[attribute(svg, key)])
+			}
+		}
+	}
+	// A timeline of all, three of policies, three of peaks, the curve, each twice; six algorithms.
+	if charts != 8*2+6 {
+		t.Errorf("%d charts", charts)
+	}
+	for _, details := range elements(root, "details") {
+		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableRungs {
+			t.Errorf("a table of %d rows behind a chart", len(rows))
+		}
+	}
+	if n := len(elements(root, "details")); n != 8+1 {
+		t.Errorf("%d tables behind charts", n)
+	}
+}
+
+func TestWrite_shows_the_numbers_of_the_result(t *testing.T) {
+	r := sampleResult()
+	page := textOf(parsed(t, reportOf(t, r)))
+	for _, want := range []string{
+		"2001:db8:a1::/64", "limit 100", "100 per minute", "5 per 5 minutes", "{http.request.header.X-Api-Key}",
+		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
+		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", sayCount(r.Policies[0].Denied),
+	} {
+		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+}
+
+func TestWrite_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *testing.T) {
+	s := replay.Suggestions{Requests: 1_000, Differences: []replay.Difference{{Limit: 2, DeniedWrongly: 30, AdmittedWrongly: 70}, {Limit: 5, DeniedWrongly: 1, AdmittedWrongly: 2}, {Limit: 9}}}
+	for limit, want := range map[int64]string{
+		5: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all. Under the limit of now, 5, it does so with 3 requests (0.3 %).",
+		7: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all.",
+	} {
+		if got := strings.ReplaceAll(judgment(&s, limit), noBreak, " "); !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	s.Differences = s.Differences[2:]
+	if got := judgment(&s, 9); !strings.Contains(got, "decides every request as the exact log does") {
+		t.Errorf("got %q without a difference", got)
+	}
+}
+
+func TestWrite_counts_one_in_the_singular(t *testing.T) {
+	r := sampleResult()
+	r.Requests, r.Clients, r.ClientsDenied = 1, 1, 1
+	for _, tile := range textsOf(elements(parsed(t, reportOf(t, r)), "dt"))[:4] {
+		if strings.HasPrefix(tile, "requests") || strings.HasPrefix(tile, "clients") {
+			t.Errorf("a tile says 1 %s", tile)
+		}
+	}
+}
+
+func TestWrite_stays_small_for_a_day(t *testing.T) {
+	if size := len(reportOf(t, sampleResult())); size > 300_000 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+func TestWrite_is_the_same_each_time(t *testing.T) {
+	first, second := reportOf(t, sampleResult()), reportOf(t, sampleResult())
+	if first != second {
+		t.Error("two reports of one result differ")
+	}
+}

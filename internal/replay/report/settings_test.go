@@ -1,0 +1,64 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// pageText is what a reader sees of a report.
+func pageText(t *testing.T, r *replay.Result) string {
+	t.Helper()
+	return strings.ReplaceAll(textOf(parsed(t, reportOf(t, r))), noBreak, " ")
+}
+
+func TestWrite_shows_the_settings_as_they_count(t *testing.T) {
+	text := pageText(t, &replay.Result{Policies: []replay.PolicyResult{
+		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: time.Minute, PeakRates: []replay.PeakRate{{From: 8, To: 9, Clients: 3}}},
+		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute},
+		{Name: "counts", Algorithm: "fixed_window", Limit: 7, CountIf: true, Charge: "response_bytes", Window: time.Hour, PeakRates: []replay.PeakRate{{From: 8, To: 9, Clients: 3}}},
+	}})
+	for _, want := range []string{
+		"{http.request.header.X-Limit}, else 5, per minute", "asked for more than 5, the limit where {http.request.header.X-Limit} sets none, in some minute",
+		"burst 20, max_delay 5s", "count_if, charge response_bytes", "What is charged after responses is not in it.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	if strings.Contains(text, "more than the limit of 5") {
+		t.Error("a fallback is called the limit")
+	}
+}
+
+func TestWrite_marks_the_limit_of_now_only_where_the_curve_shows_the_policy(t *testing.T) {
+	now := "limit now"
+	for _, tt := range []struct {
+		name   string
+		change func(s *replay.Suggestions)
+		marked bool
+	}{
+		{"as it is", func(*replay.Suggestions) {}, true},
+		{"another window or key, or something not tried", func(s *replay.Suggestions) { s.OwnLimit = 0 }, false},
+		{"other algorithms only", func(s *replay.Suggestions) { s.Ladders = s.Ladders[1:] }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := sampleResult()
+			tt.change(r.Suggestions)
+			text := pageText(t, r)
+			if strings.Contains(text, now) != tt.marked || strings.Contains(text, "Under the limit of now") && !tt.marked {
+				t.Errorf("marked %v", strings.Contains(text, now))
+			}
+		})
+	}
+}
+
+func TestWrite_says_what_of_the_policy_was_not_tried(t *testing.T) {
+	r := sampleResult()
+	r.Suggestions.NotTried = []string{"what is charged is left out"}
+	if !strings.Contains(pageText(t, r), "Not all that the policy does is tried: what is charged is left out") {
+		t.Error("the report does not say it")
+	}
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// reportSuggestions is the part of the report about other limits.
+type reportSuggestions struct {
+	Lede       string
+	NotTried   []string
+	Curve      *chart
+	Algorithms []*chart
+	Untouched  *reportTable
+	Table      *reportTable
+	Difference *reportTable
+	Judgment   string
+}
+
+func newReportSuggestions(r *replay.Result) *reportSuggestions {
+	s := r.Suggestions
+	if s == nil {
+		return nil
+	}
+	if s.Requests == 0 || len(s.Ladders) == 0 {
+		return &reportSuggestions{Lede: fmt.Sprintf("No request met policy %s, so there was nothing to try other limits on.", sayName(s.Policy))}
+	}
+	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s in a window of %s.",
+		sayMany(s.Requests, "request"), sayMany(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
+	ladder, limit := currentLadder(r)
+	page.Curve = curveChart("curve", s, ladder, limit)
+	page.Algorithms = algorithmCharts(s)
+	untouched, table := untouchedTable(s), algorithmTable(s)
+	page.Untouched, page.Table = &untouched, &table
+	if len(s.Differences) > 0 {
+		difference := differenceTable(s)
+		page.Difference, page.Judgment = &difference, judgment(s, limit)
+	}
+	return page
+}
+
+// currentLadder is the ladder of the algorithm that the policy uses now, and the policy's limit if that
+// ladder shows the policy as it is. Where the algorithm was not tried, it is the first ladder, and no limit.
+func currentLadder(r *replay.Result) (replay.Ladder, int64) {
+	s := r.Suggestions
+	for _, p := range r.Policies {
+		for _, l := range s.Ladders {
+			if p.Name == s.Policy && l.Algorithm == p.Algorithm {
+				return l, s.OwnLimit
+			}
+		}
+	}
+	return s.Ladders[0], 0
+}
+
+// judgment is the worst that the counter does, and what it does under the limit of now.
+func judgment(s *replay.Suggestions, current int64) string {
+	worst, now := s.Differences[0], ""
+	for _, d := range s.Differences {
+		if d.DeniedWrongly+d.AdmittedWrongly > worst.DeniedWrongly+worst.AdmittedWrongly {
+			worst = d
+		}
+		if n := d.DeniedWrongly + d.AdmittedWrongly; d.Limit == current {
+			now = fmt.Sprintf(" Under the limit of now, %s, it does so with %s (%s).", sayCount(current), sayMany(n, "request"), sayShare(n, s.Requests))
+		}
+	}
+	wrong := worst.DeniedWrongly + worst.AdmittedWrongly
+	if wrong == 0 {
+		return "The sliding window counter, which keeps two numbers for each client, decides every request as the exact log does."
+	}
+	return fmt.Sprintf("The sliding window counter keeps two numbers for each client where the log keeps every request. At worst, under a limit of %s, it decides %s otherwise than the log, %s of all.",
+		sayCount(worst.Limit), sayMany(wrong, "request"), sayShare(wrong, s.Requests)) + now
+}

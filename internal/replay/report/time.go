@@ -1,0 +1,89 @@
+package report
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// roundSpans are the steps of time that are easy to read; beyond them two weeks are doubled.
+var roundSpans = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour, 14 * 24 * time.Hour,
+}
+
+// roundSpan is the shortest easy step that is a multiple of unit and divides a time into most parts at
+// most.
+func roundSpan(whole, unit time.Duration, most int) time.Duration {
+	least := max(whole/time.Duration(most), unit)
+	for _, span := range roundSpans {
+		if span >= least && span%unit == 0 {
+			return span
+		}
+	}
+	span := roundSpans[len(roundSpans)-1]
+	if span%unit != 0 {
+		span = unit
+	}
+	for span < least {
+		span *= 2
+	}
+	return span
+}
+
+// thinTimeline sums a timeline up to at most about so many steps, and tells how long they are. Steps
+// that the timeline leaves out are there, with nothing in them.
+func thinTimeline(moments []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
+	if step <= 0 {
+		step = time.Minute
+	}
+	if len(moments) == 0 {
+		return nil, step
+	}
+	last := moments[len(moments)-1].Begins.Add(step)
+	size := roundSpan(last.Sub(moments[0].Begins), step, most)
+	start := moments[0].Begins.UTC().Truncate(size)
+	thin := make([]replay.Bucket, 1+max(0, last.Sub(start)-1)/size)
+	for i := range thin {
+		thin[i].Begins = start.Add(time.Duration(i) * size)
+	}
+	for _, m := range moments {
+		i := min(max(0, int(m.Begins.Sub(start)/size)), len(thin)-1)
+		thin[i].Requests += m.Requests
+		thin[i].Denied += m.Denied
+	}
+	return thin, size
+}
+
+// timeTick is a place on an axis of time: the time below it, and the day below that where it is new.
+type timeTick struct {
+	at        time.Time
+	time, day string
+}
+
+// timeTicks are round times from begin to end, at most about so many.
+func timeTicks(begin, end time.Time, most int) []timeTick {
+	step := roundSpan(end.Sub(begin), time.Second, most)
+	layout, dayLayout := "15:04", "2 Jan 2006"
+	switch {
+	case step >= 24*time.Hour:
+		layout, dayLayout = "2 Jan", "2006"
+	case step < time.Minute:
+		layout = "15:04:05"
+	}
+	var ticks []timeTick
+	day := ""
+	for t := begin.UTC().Truncate(step); !t.After(end); t = t.Add(step) {
+		if t.Before(begin) {
+			continue
+		}
+		tick := timeTick{at: t, time: t.Format(layout)}
+		if d := t.Format(dayLayout); d != day {
+			tick.day, day = d, d
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks
+}

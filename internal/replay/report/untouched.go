@@ -1,0 +1,93 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+// tableRungs is how many limits a table of them has at most.
+const tableRungs = 70
+
+// untouchedSentence tells which limits leave almost everybody alone.
+func untouchedSentence(l replay.Ladder) string {
+	var parts []string
+	for _, u := range []struct {
+		share string
+		limit int64
+	}{{"99", l.Untouched99}, {"99.9", l.Untouched999}, {"100", l.Untouched100}} {
+		if u.limit > 0 {
+			parts = append(parts, sayCount(u.limit)+" leaves "+u.share+noBreak+"% of the clients untouched")
+		}
+	}
+	if len(parts) == 0 {
+		return "None of the limits leaves 99" + noBreak + "% of the clients untouched."
+	}
+	return "A limit of " + strings.Join(parts, ", ") + "."
+}
+
+// curveTable has the numbers of one ladder.
+func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
+	t := reportTable{
+		Caption: "Limits per " + saySpan(s.Window) + " under " + sayName(l.Algorithm),
+		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
+	}
+	rungs, thinned := thinRows(l.Limits)
+	if thinned {
+		t.Note = "The table leaves some limits out to stay readable; the chart has all."
+	}
+	for _, r := range rungs {
+		t.Rows = append(t.Rows, []string{sayCount(r.Limit), sayCount(r.Denied), sayShare(r.Denied, s.Requests),
+			sayCount(r.ClientsDenied), sayShare(r.ClientsDenied, s.Clients)})
+	}
+	return t
+}
+
+// thinRows leaves rows out, evenly, until there are few enough; the first and the last stay.
+func thinRows[R any](rows []R) (some []R, thinned bool) {
+	if len(rows) <= tableRungs {
+		return rows, false
+	}
+	for i := range tableRungs {
+		some = append(some, rows[i*(len(rows)-1)/(tableRungs-1)])
+	}
+	return some, true
+}
+
+// untouchedTable compares the algorithms by the limits that they need.
+func untouchedTable(s *replay.Suggestions) reportTable {
+	t := reportTable{
+		Caption: "Smallest limit per " + saySpan(s.Window) + " that leaves so many clients untouched",
+		Columns: []reportColumn{{"Algorithm", words}, {"99" + noBreak + "%", numbers}, {"99.9" + noBreak + "%", numbers}, {"100" + noBreak + "%", numbers}},
+	}
+	for _, l := range s.Ladders {
+		row := []string{sayName(l.Algorithm)}
+		for _, limit := range []int64{l.Untouched99, l.Untouched999, l.Untouched100} {
+			if limit > 0 {
+				row = append(row, sayCount(limit))
+			} else {
+				row = append(row, nothing)
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// differenceTable compares the sliding window counter with the log that it stands for.
+func differenceTable(s *replay.Suggestions) reportTable {
+	t := reportTable{
+		Caption: "What sliding_window_counter decides otherwise than sliding_window_log",
+		Columns: []reportColumn{{"Limit", numbers}, {"Denied, though the log admits", numbers}, {"Share of requests", numbers},
+			{"Admitted, though the log denies", numbers}, {"Share of requests", numbers}},
+	}
+	differences, thinned := thinRows(s.Differences)
+	if thinned {
+		t.Note = "The table leaves some limits out to stay readable."
+	}
+	for _, d := range differences {
+		t.Rows = append(t.Rows, []string{sayCount(d.Limit), sayCount(d.DeniedWrongly), sayShare(d.DeniedWrongly, s.Requests),
+			sayCount(d.AdmittedWrongly), sayShare(d.AdmittedWrongly, s.Requests)})
+	}
+	return t
+}

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+)
+
+func TestWrite_folds_warnings_beyond_the_first_five(t *testing.T) {
+	for count, folded := range map[int]int{0: 0, 5: 0, 6: 1, 50: 45} {
+		r := &replay.Result{}
+		for i := range count {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("warning %d", i))
+		}
+		root := parsed(t, reportOf(t, r))
+		inside := 0
+		for _, details := range elements(root, "details") {
+			inside += len(elements(details, "li"))
+			if want := fmt.Sprintf("%d more", folded); !strings.HasPrefix(textOf(details), want) {
+				t.Errorf("%d warnings: %q, want %q", count, textOf(details), want)
+			}
+		}
+		if text := textOf(root); inside != folded || count > 0 && !strings.Contains(text, fmt.Sprintf("warning %d", count-1)) {
+			t.Errorf("%d warnings: %d are folded, want %d", count, inside, folded)
+		}
+	}
+}
+
+func TestWrite_tells_once_what_was_not_read_and_points_there_first(t *testing.T) {
+	const pointer = "Not all of the log was read as it should be"
+	for _, tt := range []struct {
+		log  replay.LogReport
+		want string
+	}{
+		{replay.LogReport{Lines: 9}, "All of them could be understood."},
+		{replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}, "bad text"},
+		{replay.LogReport{Lines: 9, Late: 3}, "stood too far behind"},
+		{replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}, "unexpected end"},
+	} {
+		text := pageText(t, &replay.Result{Log: tt.log})
+		if strings.Count(text, tt.want) != 1 || strings.Contains(text, pointer) != incomplete(tt.log) {
+			t.Errorf("%+v: %q does not stand once, or the pointer is wrong", tt.log, tt.want)
+		}
+	}
+}

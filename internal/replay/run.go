@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
+
+// Options say what a replay is to find out.
+type Options struct {
+	// Worst is how many of the worst keys of each policy are listed. Default: 10.
+	Worst int
+
+	// Decisions, where not nil, gets a line of CSV for every request.
+	Decisions io.Writer
+
+	// Suggest, where not nil, is told of every request that meets the policy of the index SuggestFor.
+	Suggest    *Suggester
+	SuggestFor int
+}
+
+// defaultWorst is how many of the worst keys are listed.
+const defaultWorst = 10
+
+// Run plays a log through an engine, and gathers what came of it. Its errors are those of writing.
+func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
+	if o.Worst == 0 {
+		o.Worst = defaultWorst
+	}
+	policies := engine.Policies()
+	tally := newTally(policies)
+	if o.Suggest != nil {
+		o.Suggest.leaveOut(&policies[o.SuggestFor])
+	}
+	var rows *decisionWriter
+	if o.Decisions != nil {
+		rows = newDecisionWriter(o.Decisions, policies)
+	}
+	for {
+		entry, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		verdict := engine.Play(entry)
+		tally.add(entry, verdict)
+		if o.Suggest != nil {
+			suggest(o.Suggest, o.SuggestFor, entry.Time, verdict)
+		}
+		if rows != nil {
+			rows.write(entry, verdict)
+		}
+	}
+	result := tally.finish(o.Worst)
+	result.Skipped = append([]string{}, engine.Skipped()...) // a list even where it is empty
+	if o.Suggest != nil {
+		result.Suggestions = o.Suggest.Finish()
+	}
+	summary := log.Summary()
+	result.Log = logReport(&summary)
+	result.Warnings = append(warnings(result, &summary, engine.KeyHeaders()), engine.Warnings()...)
+	if rows == nil {
+		return result, nil
+	}
+	return result, rows.end()
+}
+
+// suggest tells of what met the policy, whatever was decided.
+func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
+	for i := range v.Decisions {
+		d := &v.Decisions[i]
+		if d.Policy != policy || d.LeftOut {
+			continue
+		}
+		key := d.Key
+		if d.SuggestKey != "" && d.SuggestKey != key {
+			key, s.otherKeys = d.SuggestKey, true
+		}
+		s.Add(key, micros, d.Weight, d.Returned)
+	}
+}
+
+// logReport is what was read.
+func logReport(s *accesslog.Summary) LogReport {
+	total := s.Total()
+	report := LogReport{Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy}
+	for i := range s.Files {
+		f := &s.Files[i]
+		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines}
+		if f.Err != nil {
+			file.Error = f.Err.Error()
+		}
+		report.Files = append(report.Files, file)
+	}
+	for _, m := range s.Malformed {
+		report.First5 = append(report.First5, BadLine{Where: m.Line.String(), Reason: m.Reason, Text: m.Text})
+	}
+	return report
+}
+
+// formatOf names what most of a file's lines are.
+func formatOf(f *accesslog.FileReport) string {
+	most := accesslog.Other
+	for format := range f.Formats {
+		if accesslog.Format(format) != accesslog.Other && f.Formats[format] > f.Formats[most] || most == accesslog.Other && f.Formats[format] > 0 {
+			most = accesslog.Format(format)
+		}
+	}
+	text := most.String()
+	if f.Packing != "plain" && f.Packing != "" {
+		text += ", " + f.Packing
+	}
+	return text
+}
+
+// warnings are sentences about what makes the result less than exact.
+func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
+	sentences := append([]string{}, s.Warnings(keyHeaders...)...)
+	if text := emptyKeys(r.Policies); text != "" {
+		sentences = append(sentences, text)
+	}
+	if r.Unplayable > 0 {
+		sentences = append(sentences, fmt.Sprintf("without a URL that a server understands, counted as passing: %s", many(r.Unplayable, "request")))
+	}
+	return sentences
+}
+
+// emptyKeys tells of all policies that had an empty key in one sentence: where one log tells nothing of
+// a user, any number of policies may ask for him.
+func emptyKeys(policies []PolicyResult) string {
+	const named = 3
+	var names []string
+	var last *PolicyResult
+	for i := range policies {
+		if p := &policies[i]; p.EmptyKeys > 0 {
+			names, last = append(names, p.Name), p
+		}
+	}
+	listed := strings.Join(names, ", ")
+	switch more := len(names) - named; {
+	case len(names) == 0:
+		return ""
+	case len(names) == 1:
+		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log does not tell it, the real limit counts otherwise",
+			last.Name, accesslog.Printable(last.Key, shownPlaceholder), many(last.EmptyKeys, "request"))
+	case more > 0:
+		listed = strings.Join(names[:named], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("the keys of %d policies (%s) are empty for some requests in this log; if the log does not tell them, the real limits count otherwise",
+		len(names), listed)
+}

@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
+
+// fakeEngine decides as a test says.
+type fakeEngine struct {
+	policies []PolicyResult
+	play     func(e *accesslog.Entry) *Verdict
+}
+
+func (f fakeEngine) Policies() []PolicyResult         { return f.policies }
+func (f fakeEngine) Play(e *accesslog.Entry) *Verdict { return f.play(e) }
+func (f fakeEngine) Skipped() []string                { return nil }
+func (f fakeEngine) KeyHeaders() []string             { return nil }
+func (f fakeEngine) Warnings() []string               { return nil }
+
+// everywhere is the same verdict on every request.
+func everywhere(v Verdict) func(*accesslog.Entry) *Verdict {
+	return func(*accesslog.Entry) *Verdict { return &v }
+}
+
+// commonLine is a request in the Common Log Format, so many seconds after the first.
+func commonLine(second int) string {
+	return fmt.Sprintf("192.0.2.1 - - [%s] \"GET / HTTP/1.1\" 200 5\n", time.Unix(1_750_000_000+int64(second), 0).UTC().Format("02/Jan/2006:15:04:05 -0700"))
+}
+
+// runOn plays a log.
+func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
+	t.Helper()
+	reader, err := accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	result, err := Run(reader, engine, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func tableOf(t *testing.T, r *Result) string {
+	t.Helper()
+	var table strings.Builder
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	return table.String()
+}
+
+func TestRun_tells_of_all_empty_keys_in_one_sentence(t *testing.T) {
+	for policies, want := range map[int]string{
+		1:  "policy p0: the key {user} is empty for 1 request in this log",
+		2:  "the keys of 2 policies (p0, p1) are empty",
+		3:  "the keys of 3 policies (p0, p1, p2) are empty",
+		50: "the keys of 50 policies (p0, p1, p2 and 47 more) are empty",
+	} {
+		engine := fakeEngine{}
+		v := Verdict{Outcome: Allowed}
+		for i := range policies {
+			engine.policies = append(engine.policies, PolicyResult{Name: fmt.Sprint("p", i), Key: "{user}", Limit: 5, Window: time.Minute})
+			v.Decisions = append(v.Decisions, Decision{Policy: i, Key: "a", Weight: 1, EmptyKey: true})
+		}
+		engine.play = everywhere(v)
+		r := runOn(t, commonLine(0), engine, Options{})
+		if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want) {
+			t.Errorf("%d policies: %q, want %q", policies, r.Warnings, want)
+		}
+	}
+}
+
+func TestRun_lists_no_worst_keys_where_fewer_than_none_are_asked_for(t *testing.T) {
+	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute}}}
+	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
+	for worst, want := range map[int]int{-1: 0, 0: 1, 1: 1} {
+		if r := runOn(t, commonLine(0), engine, Options{Worst: worst}); len(r.Policies[0].Worst) != want {
+			t.Errorf("worst %d: %+v", worst, r.Policies[0].Worst)
+		}
+	}
+}
+
+func TestRun_counts_units_that_are_given_back_once_in_a_peak(t *testing.T) {
+	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 3, Window: time.Minute, CountIf: true}}}
+	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
+	r := runOn(t, strings.Repeat(commonLine(0), 9), engine, Options{})
+	if peaks := r.Policies[0].PeakRates; len(peaks) != 1 || peaks[0] != (PeakRate{1, 1, 1}) {
+		t.Errorf("peaks %+v", peaks)
+	}
+}
+
+func TestResult_in_JSON_has_seconds_and_lists(t *testing.T) {
+	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
+	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
+	text, err := json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":2`, `"policies":[{`} {
+		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "null") {
+		t.Errorf("null in %s", text)
+	}
+}
+
+func TestResult_in_JSON_is_fit_for_a_terminal_and_says_the_same(t *testing.T) {
+	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
+	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := accesslog.Printable(string(text), len(text)); shown != string(text) {
+		t.Errorf("%q does not print", text)
+	}
+	var back struct {
+		Policies []struct {
+			Worst []struct{ Key string } `json:"worst_clients"`
+		}
+		Suggestions struct{ Key string }
+	}
+	if err := json.Unmarshal(text, &back); err != nil || back.Policies[0].Worst[0].Key != hostile || back.Suggestions.Key != hostile {
+		t.Errorf("%q and %q, %v", back.Policies, back.Suggestions, err)
+	}
+}

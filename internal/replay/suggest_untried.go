@@ -1,0 +1,40 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
+
+// leaveOut notes what of the policy no ladder has, in sentences that are fit for a terminal. Where there
+// is something, the ladders do not show the policy as it is.
+func (s *Suggester) leaveOut(p *PolicyResult) {
+	sentences := []string{}
+	if p.Charge != "" {
+		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", accesslog.Printable(p.Charge, shownPlaceholder)))
+	}
+	if p.LimitFrom != "" {
+		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", accesslog.Printable(p.LimitFrom, shownPlaceholder)))
+	}
+	var own []string
+	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
+		own = append(own, "burst "+p.BurstText())
+	}
+	if delay := s.own.MaxDelay; delay != nil { // 0 has a meaning too
+		own = append(own, "max_delay "+length(*delay))
+	}
+	if len(own) > 0 {
+		sentences = append(sentences, fmt.Sprintf("buckets are tried with the limit as their burst and without a queue; the policy's own %s %s not",
+			strings.Join(own, " and "), []string{"is", "are"}[len(own)-1]))
+	}
+	s.result.NotTried = sentences
+}
+
+// ownLimit is the policy's own, or 0 where no ladder shows the policy as it is.
+func (s *Suggester) ownLimit() int64 {
+	if len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
+		return 0
+	}
+	return s.own.Limit
+}

@@ -1,0 +1,205 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
+
+// tally gathers verdicts. Its memory grows with the number of clients.
+type tally struct {
+	result   Result
+	policies []policyTally
+	clients  map[string]bool // whether the client was denied
+	timeline *timeline
+	minute   Minute
+	minuteAt int64 // its number since the Unix epoch
+}
+
+// policyTally gathers what one policy decided.
+type policyTally struct {
+	result  PolicyResult
+	clients map[string]*clientTally
+}
+
+// clientTally gathers what became of one key.
+type clientTally struct {
+	requests, denied int64
+	firstDenied      int64
+	streak, longest  streak
+	peak             peak
+}
+
+// streak is a stretch of refusals without an admitted request between. Times are microseconds.
+type streak struct{ began, ended, denied int64 }
+
+func newTally(policies []PolicyResult) *tally {
+	t := &tally{clients: map[string]bool{}, timeline: newTimeline(len(policies) + 1)}
+	for _, p := range policies {
+		t.policies = append(t.policies, policyTally{result: p, clients: map[string]*clientTally{}})
+	}
+	return t
+}
+
+// add gathers the verdict on an entry's request.
+func (t *tally) add(e *accesslog.Entry, v *Verdict) {
+	r := &t.result
+	if r.Requests == 0 {
+		r.First = instant(e.Time)
+	}
+	r.Requests++
+	r.Last = instant(e.Time)
+	denied := int64(0)
+	switch v.Outcome {
+	case Denied:
+		denied = 1
+	case Exempt:
+		r.Exempt++
+	case Unlimited:
+		r.Unlimited++
+	case Rejected:
+		r.Rejected++
+	case Unplayable:
+		r.Unplayable++
+	}
+	r.Denied += denied
+	t.addClient(e.Client, denied == 1)
+	t.addMinute(e.Time, denied)
+	place := t.timeline.at(e.Time)
+	count(&t.timeline.series[0][place], denied)
+	for i := range v.Decisions {
+		t.addDecision(e.Time, place, &v.Decisions[i])
+	}
+}
+
+func count(m *moment, denied int64) {
+	m.requests++
+	m.denied += denied
+}
+
+func (t *tally) addClient(client string, denied bool) {
+	before, known := t.clients[client]
+	switch {
+	case !known:
+		t.clients[strings.Clone(client)] = denied // the log's line is larger
+	case denied && !before:
+		t.clients[client] = true
+	}
+}
+
+func (t *tally) addMinute(micros, denied int64) {
+	const length = 60_000_000
+	if number := floorDiv(micros, length); number != t.minuteAt || t.minute.Requests == 0 {
+		t.endMinute()
+		t.minuteAt, t.minute = number, Minute{Begins: instant(number * length)}
+	}
+	t.minute.Requests++
+	t.minute.Denied += denied
+}
+
+func (t *tally) endMinute() {
+	if t.minute.Requests > t.result.Peak.Requests {
+		t.result.Peak = t.minute
+	}
+}
+
+// addDecision gathers what a policy decided.
+func (t *tally) addDecision(micros int64, place int, d *Decision) {
+	p := &t.policies[d.Policy]
+	if d.EmptyKey {
+		p.result.EmptyKeys++
+	}
+	if d.LeftOut {
+		return
+	}
+	denied := int64(0)
+	if d.Denied {
+		denied = 1
+	}
+	p.result.Requests++
+	p.result.Denied += denied
+	count(&t.timeline.series[d.Policy+1][place], denied)
+	c := p.clients[d.Key]
+	if c == nil {
+		c = new(clientTally)
+		p.clients[strings.Clone(d.Key)] = c
+	}
+	c.peak.add(micros, d.Weight, p.result.Window.Microseconds())
+	if d.Returned {
+		c.peak.giveBack(d.Weight)
+	}
+	c.add(micros, d.Denied)
+}
+
+// add gathers one decision on the key.
+func (c *clientTally) add(micros int64, denied bool) {
+	c.requests++
+	if !denied {
+		c.streak = streak{}
+		return
+	}
+	if c.denied == 0 {
+		c.firstDenied = micros
+	}
+	c.denied++
+	if c.streak.denied == 0 {
+		c.streak.began = micros
+	}
+	c.streak.ended = micros
+	c.streak.denied++
+	lasted, longest := c.streak.ended-c.streak.began, c.longest.ended-c.longest.began
+	if lasted > longest || (lasted == longest && c.streak.denied > c.longest.denied) {
+		c.longest = c.streak
+	}
+}
+
+// finish makes the result, with so many of the worst keys of each policy.
+func (t *tally) finish(worst int) *Result {
+	t.endMinute()
+	r := &t.result
+	r.Clients = len(t.clients)
+	for _, denied := range t.clients {
+		if denied {
+			r.ClientsDenied++
+		}
+	}
+	r.Timeline, r.Step = t.timeline.moments(0), steps[t.timeline.step]
+	for i := range t.policies {
+		p := t.policies[i].finish(worst)
+		p.Timeline = t.timeline.moments(i + 1)
+		r.Policies = append(r.Policies, p)
+	}
+	return r
+}
+
+// finish makes the policy's result.
+func (p *policyTally) finish(worst int) PolicyResult {
+	r := p.result
+	r.Clients = len(p.clients)
+	r.Worst = []ClientResult{}
+	peaks := make([]peak, 0, len(p.clients))
+	for key, c := range p.clients {
+		peaks = append(peaks, c.peak)
+		if c.denied == 0 {
+			continue
+		}
+		r.ClientsDenied++
+		r.Worst = append(r.Worst, c.result(key))
+	}
+	slices.SortFunc(r.Worst, func(a, b ClientResult) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
+	})
+	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
+	r.PeakRates = histogram(peaks, max(r.Limit, r.Burst))
+	return r
+}
+
+func (c *clientTally) result(key string) ClientResult {
+	return ClientResult{
+		Key: key, Requests: c.requests, Denied: c.denied, FirstDenied: instant(c.firstDenied),
+		LongestBegan: instant(c.longest.began), LongestDenied: c.longest.denied,
+		LongestLasted: instant(c.longest.ended).Sub(instant(c.longest.began)),
+	}
+}
