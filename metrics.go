@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -56,7 +57,7 @@ var gauges = []prometheus.Collector{
 		Namespace: metricsNamespace, Name: "breaker_open",
 		Help: "1 while requests are kept from Redis, or from a part of a Cluster, because it fails.",
 	}, fromRunning(func(a *App) float64 {
-		if failing, _ := a.guard.Failing(); failing {
+		if failing, _ := a.store.Failing(); failing {
 			return 1
 		}
 		return 0
@@ -109,7 +110,7 @@ var (
 
 // outcomes and sources are the labels that a decision can have, in the order of decisionCounters.
 var (
-	outcomes = []outcome{outcomeAllowed, outcomeDenied, outcomeFailedOpen, outcomeFailedClosed, outcomeDryAllowed, outcomeDryDenied}
+	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
 	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
 )
 

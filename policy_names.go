@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -113,7 +114,7 @@ type decisionCounters struct {
 }
 
 // count counts a decision. That of a request whose policy was dropped meanwhile has no series any more.
-func (d *decisionCounters) count(o outcome, s limiter.Source) {
+func (d *decisionCounters) count(o rule.Outcome, s limiter.Source) {
 	cell := &d.cells[index(outcomes, o)][index(sources, s)]
 	counter := cell.Load()
 	if counter == nil {
@@ -126,7 +127,7 @@ func (d *decisionCounters) count(o outcome, s limiter.Source) {
 }
 
 // make makes a series; nil after the name was dropped.
-func (d *decisionCounters) make(o outcome, s limiter.Source) *prometheus.Counter {
+func (d *decisionCounters) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dropped {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -30,23 +31,23 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	stays, end := newContext(t, "")
 	defer end()
 	h := loadHandler(t, stays, policyJSON("stays", "5"))
-	h.rules[0].counters.count(outcomeAllowed, limiter.SourceMemory)
-	h.rules[0].counters.countInvalid("limit")
+	h.counters[0].count(rule.Allowed, limiter.SourceMemory)
+	h.counters[0].countInvalid("limit")
 	decisions, invalid, known := series(metrics.decisions), series(metrics.badValues), len(h.app.memory.names.known)
 	for i := range 2_000 {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))
 		for _, o := range outcomes {
-			brief.rules[0].counters.count(o, limiter.SourceRedis)
+			brief.counters[0].count(o, limiter.SourceRedis)
 		}
-		brief.rules[0].counters.countInvalid("burst")
-		if again.rules[0].counters != h.rules[0].counters {
+		brief.counters[0].countInvalid("burst")
+		if again.counters[0] != h.counters[0] {
 			t.Fatal("the policy that stays begins anew")
 		}
 		end()
-		brief.rules[0].counters.count(outcomeDenied, limiter.SourceMemory) // a request that outlives it
-		brief.rules[0].counters.countInvalid("weight")
+		brief.counters[0].count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.counters[0].countInvalid("weight")
 	}
 	if got := series(metrics.decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)
@@ -57,7 +58,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := len(h.app.memory.names.known); got != known {
 		t.Errorf("%d names, before %d", got, known)
 	}
-	if h.rules[0].counters.dropped || h.app.memory.names.known["stays"] != h.rules[0].counters {
+	if h.counters[0].dropped || h.app.memory.names.known["stays"] != h.counters[0] {
 		t.Error("the policy that stays counts no more")
 	}
 }
