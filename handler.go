@@ -134,7 +134,7 @@ func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 		counters := h.counters[h.rules.RuleOf(&checks[i]).Index]
 		counters.count(o, s)
 		if o == rule.Denied {
-			counters.top.denied(checks[i].Key)
+			counters.top.Add(checks[i].Key)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -35,7 +36,7 @@ func (n *policyNames) use(policy string) *decisionCounters {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &decisionCounters{policy: policy, top: newTopKeys(n.now)}
+		d = &decisionCounters{policy: policy, top: heavyhitters.New(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -63,7 +64,7 @@ func (n *policyNames) prune() {
 	for name, d := range n.known {
 		switch {
 		case d.users > 0:
-		case living[name] || !d.top.empty():
+		case living[name] || !d.top.Empty():
 			unused = true
 		default:
 			d.drop()
@@ -104,7 +105,7 @@ func (n *policyNames) end() {
 // are none of what cannot happen, and looked up once.
 type decisionCounters struct {
 	policy string
-	top    *topKeys
+	top    *heavyhitters.Sketch
 	users  int // configurations; guarded by the lock of all names
 	cells  [6][4]atomic.Pointer[prometheus.Counter]
 

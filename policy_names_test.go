@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -72,7 +73,7 @@ func TestPolicyNames_with_counts(t *testing.T) {
 	claimed := func() registeredPolicies { return registeredPolicies{"p": {counters: names.use("p")}} }
 	first := claimed()
 	living["p"] = true
-	first["p"].counters.top.denied("k")
+	first["p"].counters.top.Add("k")
 	names.release(first)
 	second := claimed()
 	if first["p"].counters != second["p"].counters || second["p"].counters.dropped {
@@ -84,7 +85,7 @@ func TestPolicyNames_with_counts(t *testing.T) {
 	if names.known["p"] == nil || names.look == nil {
 		t.Error("the name was dropped with its denials, or is not looked after")
 	}
-	now = now.Add(2 * topHalf)
+	now = now.Add(2 * heavyhitters.Period)
 	names.prune()
 	if names.known["p"] != nil || names.look != nil {
 		t.Error("the name is kept after its counts have ended")
