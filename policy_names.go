@@ -101,7 +101,7 @@ func (n *policyNames) end() {
 }
 
 // decisionCounters are what is kept for a policy's name: its series, of decisions_total and of
-// bad_values_total, and its most denied keys. Series are made when they are first needed, so that there
+// invalid_values_total, and its most denied keys. Series are made when they are first needed, so that there
 // are none of what cannot happen, and looked up once.
 type decisionCounters struct {
 	policy string
@@ -111,7 +111,7 @@ type decisionCounters struct {
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
-	invalid bool // there are series of bad_values_total
+	invalid bool // there are series of invalid_values_total
 }
 
 // count counts a decision. That of a request whose policy was dropped meanwhile has no series any more.
@@ -144,7 +144,7 @@ func (d *decisionCounters) countInvalid(option string) {
 	defer d.mu.Unlock()
 	if !d.dropped {
 		d.invalid = true
-		metrics.badValues.WithLabelValues(d.policy, option).Inc()
+		metrics.invalidValues.WithLabelValues(d.policy, option).Inc()
 	}
 }
 
@@ -159,6 +159,6 @@ func (d *decisionCounters) drop() {
 		}
 	}
 	if d.invalid {
-		metrics.badValues.DeletePartialMatch(prometheus.Labels{"policy": d.policy})
+		metrics.invalidValues.DeletePartialMatch(prometheus.Labels{"policy": d.policy})
 	}
 }

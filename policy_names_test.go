@@ -34,7 +34,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := loadHandler(t, stays, policyJSON("stays", "5"))
 	h.counters[0].count(rule.Allowed, limiter.SourceMemory)
 	h.counters[0].countInvalid("limit")
-	decisions, invalid, known := series(metrics.decisions), series(metrics.badValues), len(h.app.memory.names.known)
+	decisions, invalid, known := series(metrics.decisions), series(metrics.invalidValues), len(h.app.memory.names.known)
 	for i := range 2_000 {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
@@ -53,8 +53,8 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(metrics.decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)
 	}
-	if got := series(metrics.badValues); got != invalid {
-		t.Errorf("%d series of bad values, before %d", got, invalid)
+	if got := series(metrics.invalidValues); got != invalid {
+		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
 	if got := len(h.app.memory.names.known); got != known {
 		t.Errorf("%d names, before %d", got, known)

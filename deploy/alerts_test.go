@@ -27,10 +27,10 @@ var alertCases = []struct {
 		`breaker_open{instance="a"} 0x40`,
 		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
 		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} 0+300x40`,
-		`store_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
-		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
+		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0x40`,
-		`memory_evictions_total{instance="a"} 0x40`,
+		`memory_overflows_total{instance="a"} 0x40`,
 		`held_requests{instance="a"} 100x40`,
 	}, 20 * time.Minute, nil},
 
@@ -65,9 +65,9 @@ var alertCases = []struct {
 	}, 12 * time.Minute, nil},
 
 	{"Redis takes 100 ms", []string{
-		`store_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
-		`store_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
-		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
+		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
 	}, 16 * time.Minute, []string{"StoreSlow a"}},
 
 	{"the fallback decides", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 0+300x16`}, 10 * time.Minute, []string{"FallbackActive a api"}},
@@ -100,10 +100,10 @@ var alertCases = []struct {
 		`decisions_total{policy="api",decision="dry_run_denied",source="redis",instance="a"} 0x360 0+900x60`,
 	}, 200 * time.Minute, nil},
 
-	{"the in-process store is full", []string{`memory_evictions_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
-	{"the in-process store was full for a moment", []string{`memory_evictions_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
-	{"a limit cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
-	{"few limits cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
+	{"the in-process store is full", []string{`memory_overflows_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
+	{"the in-process store was full for a moment", []string{`memory_overflows_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
+	{"a limit cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
+	{"few limits cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
 	{"too many requests are held", []string{`held_requests{instance="a"} 60000x20`, `held_requests{instance="b"} 900x20`}, 8 * time.Minute, []string{"HoldsTooMany a"}},
 }
 
