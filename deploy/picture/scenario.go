@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/scene"
 )
 
-// The play, in time since its beginning.
+// Times of the scenario, since its beginning.
 const (
 	floodBegins  = 15 * time.Second
 	floodEnds    = 35 * time.Second
@@ -20,7 +20,7 @@ const (
 	length       = 85 * time.Second
 )
 
-// stream is clients that ask for a path, together so often a second.
+// stream is a number of clients that request a path, at a common rate.
 type stream struct {
 	path      string
 	clients   int
@@ -38,8 +38,8 @@ var streams = []stream{
 	{"/trial", 2, 20, 0, length},
 }
 
-// play sends all streams and stops Redis for its time, until the context ends.
-func play(ctx context.Context, s *scene.Scene, begin time.Time) error {
+// runScenario sends all streams and stops Redis for the outage, until the context ends.
+func runScenario(ctx context.Context, s *scene.Scene, begin time.Time) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i, st := range streams {
@@ -55,7 +55,7 @@ func play(ctx context.Context, s *scene.Scene, begin time.Time) error {
 	return s.StartRedis(ctx)
 }
 
-// waitUntil waits for a time. It is false where the context ended before.
+// waitUntil waits for a time. It returns false if the context ends before.
 func waitUntil(ctx context.Context, at time.Time) bool {
 	select {
 	case <-time.After(time.Until(at)):
@@ -65,11 +65,11 @@ func waitUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// senders are how many requests of a stream may be under way: more are left out, as by clients that
-// wait for an answer before they ask again.
+// senders bounds the requests of a stream in flight. Further ones are left out, as by clients that wait
+// for a response before the next request.
 const senders = 64
 
-// send sends a stream's requests in small crowds, more and fewer in slow waves as people do.
+// send sends the requests of a stream in small groups, at a rate that rises and falls in slow waves.
 func (st stream) send(ctx context.Context, s *scene.Scene, begin time.Time, name string) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -79,7 +79,7 @@ func (st stream) send(ctx context.Context, s *scene.Scene, begin time.Time, name
 		running.Go(func() {
 			for range due {
 				client := fmt.Sprint(name, "-", rand.IntN(st.clients))
-				_, _ = s.Get(ctx, st.path, client) // refused or ended: the metrics tell
+				_, _ = s.Get(ctx, st.path, client) // the metrics count failures
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func (st stream) send(ctx context.Context, s *scene.Scene, begin time.Time, name
 		for ; owed >= 1; owed-- {
 			select {
 			case due <- struct{}{}:
-			default: // all are waiting
+			default: // all senders wait for a response
 			}
 		}
 	}
