@@ -236,7 +236,7 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 	}
 	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
 	for name, policy := range claimed {
-		keys, since := policy.counters.top.List()
+		keys, since := policy.counters.Top.List()
 		report.Since = max(report.Since, explain.Seconds(since))
 		for _, k := range keys {
 			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: adminapi.KeyText(k.Key), Denied: k.Count, Error: k.Error})

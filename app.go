@@ -223,7 +223,7 @@ func (a *App) Cleanup() error {
 		errs = append(errs, a.remote.release())
 	}
 	if a.memory != nil {
-		a.memory.names.release(a.registered)
+		a.memory.names.Release(a.registered.counters())
 		errs = append(errs, releaseMemory())
 	}
 	return errors.Join(errs...)
@@ -233,7 +233,7 @@ func (a *App) Cleanup() error {
 func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
 	claimed, err := a.registered.register(s, id)
 	if err == nil && claimed.counters == nil {
-		claimed.counters = a.memory.names.use(s.Name)
+		claimed.counters = a.memory.names.Use(s.Name)
 		a.registered[s.Name] = claimed
 	}
 	return claimed, err

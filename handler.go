@@ -132,9 +132,9 @@ func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 			continue
 		}
 		counters := h.counters[h.rules.RuleOf(&checks[i]).Index]
-		counters.count(o, s)
+		counters.Count(o, s)
 		if o == rule.Denied {
-			counters.top.Add(checks[i].Key)
+			counters.Top.Add(checks[i].Key)
 		}
 	}
 }

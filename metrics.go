@@ -7,31 +7,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 )
 
 const metricsNamespace = "caddy_redis_ratelimit"
 
 // metrics count for the whole process: Caddy makes a new registry for every configuration, and the
-// counts go on over reloads. Client keys are never labels. A policy has one series for each outcome
-// and source.
+// counts go on over reloads. Those of policies are in package policystats.
 var metrics = struct {
-	decisions     *prometheus.CounterVec
 	storeDuration *prometheus.HistogramVec
 	storeErrors   *prometheus.CounterVec
 	refundErrors  *prometheus.CounterVec
 	batchSize     prometheus.Histogram
-	invalidValues *prometheus.CounterVec
 }{
-	invalidValues: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "invalid_values_total",
-		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
-	}, []string{"policy", "option"}),
-	decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "decisions_total",
-		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback).",
-	}, []string{"policy", "decision", "source"}),
 	storeDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_duration_seconds",
 		Help:    "Time that a store took: redis for the script run or the pipeline of a whole batch, memory for a decision.",
@@ -91,7 +79,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{metrics.decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.invalidValues, memoryOverflows}
+	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, memoryOverflows}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges, deprecatedMetrics) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
@@ -104,7 +92,7 @@ func registerMetrics(registry prometheus.Registerer) error {
 // deprecatedMetrics repeat renamed metrics under their old names. They go with the next release.
 var deprecatedMetrics = []prometheus.Collector{
 	deprecate(metrics.storeDuration, "store_seconds", "store_duration_seconds", "store"),
-	deprecate(metrics.invalidValues, "bad_values_total", "invalid_values_total", "policy", "option"),
+	deprecate(policystats.InvalidValues, "bad_values_total", "invalid_values_total", "policy", "option"),
 	deprecate(memoryOverflows, "memory_evictions_total", "memory_overflows_total"),
 }
 
@@ -153,19 +141,3 @@ var (
 	redisSeconds  = metrics.storeDuration.WithLabelValues("redis")
 	memorySeconds = metrics.storeDuration.WithLabelValues("memory")
 )
-
-// outcomes and sources are the label values of decisions, in the order of decisionCounters' cells.
-var (
-	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
-	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
-)
-
-// index returns the position of a value in values, and 0 where it is missing.
-func index[T comparable](values []T, value T) int {
-	for i := range values {
-		if values[i] == value {
-			return i
-		}
-	}
-	return 0
-}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 )
 
 // renamedMetrics maps deprecated names to the current ones.
@@ -27,11 +29,11 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	t.Helper()
 	observeBatch(3, 2*time.Millisecond)
 	memorySeconds.Observe(1e-6)
-	metrics.decisions.WithLabelValues("metrics-test", "allowed", "memory").Inc()
+	policystats.Decisions.WithLabelValues("metrics-test", "allowed", "memory").Inc()
 	metrics.storeErrors.WithLabelValues("metrics-test").Inc()
 	metrics.refundErrors.WithLabelValues("metrics-test").Inc()
-	metrics.invalidValues.WithLabelValues("metrics-test", "limit").Add(2)
-	metrics.invalidValues.WithLabelValues("metrics-test", "burst").Inc()
+	policystats.InvalidValues.WithLabelValues("metrics-test", "limit").Add(2)
+	policystats.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // registering again is no error
 		if err := registerMetrics(registry); err != nil {

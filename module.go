@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -82,7 +83,7 @@ type Handler struct {
 
 	app      *App
 	rules    *rule.Set
-	counters []*decisionCounters // by rule
+	counters []*policystats.Policy // by rule
 	logger   *zap.Logger
 	events   *eventEmitter
 	formats  quotaheader.Formats
@@ -155,7 +156,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 }
 
 // newRule makes the rule of a policy.
-func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *decisionCounters, err error) {
+func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *policystats.Policy, err error) {
 	registered, err := h.app.policy(p.settings(), p.identity(h.prefixes()))
 	if err != nil {
 		return r, nil, err
@@ -186,7 +187,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 // warnInvalid counts a value of a placeholder that cannot be used, and logs one a minute. What clients
 // send stays out of the log.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
-	h.counters[r.Index].countInvalid(option)
+	h.counters[r.Index].CountInvalid(option)
 	if !invalidWarnings.Pass(time.Now(), time.Minute) {
 		return
 	}

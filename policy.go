@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -222,7 +223,7 @@ type registeredPolicies map[string]registeredPolicy
 type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
-	counters *decisionCounters
+	counters *policystats.Policy
 	variants *rule.Variants
 }
 
@@ -243,6 +244,16 @@ func (r registeredPolicies) register(s limiter.Settings, id identity) (registere
 			s.Name, describe(known.policy.Settings(), known.identity), describe(s, id))
 	}
 	return known, nil
+}
+
+// counters are those of the policies that count.
+func (r registeredPolicies) counters() (used []*policystats.Policy) {
+	for _, p := range r {
+		if p.counters != nil {
+			used = append(used, p.counters)
+		}
+	}
+	return used
 }
 
 func describe(s limiter.Settings, id identity) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -55,6 +56,21 @@ type Redis struct {
 	PoolSize int `json:"pool_size,omitempty"`
 }
 
+// RedisTLS says how to trust Redis and how to be trusted by it.
+type RedisTLS struct {
+	// The PEM file of the authorities that sign Redis's certificate. Default: the system's.
+	CA string `json:"ca,omitempty"`
+
+	// The PEM file of this client's certificate, for mutual TLS. Goes with `key`. Default: none.
+	Cert string `json:"cert,omitempty"`
+
+	// The PEM file of the certificate's key.
+	Key string `json:"key,omitempty"`
+
+	// The name that Redis's certificate must have. Default: the host of the address.
+	ServerName string `json:"server_name,omitempty"`
+}
+
 // resolve makes the final options of what is configured: placeholders replaced, files read.
 func (a *App) resolve() (redisOptions, error) {
 	client, err := a.Redis.clientOptions()
@@ -72,15 +88,30 @@ func (a *App) resolve() (redisOptions, error) {
 		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare,
 	}
 	if a.Redis.TLS != nil {
-		config, digest, err := a.Redis.TLS.config()
+		config, err := a.Redis.TLS.resolve()
 		if err != nil {
 			return redisOptions{}, fmt.Errorf("tls: %w", err)
 		}
-		options.Client.TLS, options.TLS = config, digest
+		options.Client.TLS, options.TLS = config.TLS, config.Digest
 	} else if client.TLS != nil {
 		options.TLS = "system"
 	}
 	return options, nil
+}
+
+// resolve replaces placeholders and reads the files.
+func (t *RedisTLS) resolve() (tlsfiles.Config, error) {
+	var files tlsfiles.Files
+	for _, f := range []struct {
+		option, from string
+		to           *string
+	}{{"ca", t.CA, &files.CA}, {"cert", t.Cert, &files.Cert}, {"key", t.Key, &files.Key}, {"server_name", t.ServerName, &files.ServerName}} {
+		var err error
+		if *f.to, err = resolveText(f.option, f.from); err != nil {
+			return tlsfiles.Config{}, err
+		}
+	}
+	return files.Load()
 }
 
 // check refuses what cannot work whatever the placeholders hold.
@@ -109,7 +140,7 @@ func (r *Redis) check() error {
 	if err := o.Validate(); err != nil || r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
 		return err
 	}
-	return validServerName(r.TLS.ServerName)
+	return tlsfiles.ValidServerName(r.TLS.ServerName)
 }
 
 func (r *Redis) clientOptions() (limiter.ClientOptions, error) {

@@ -1,10 +1,13 @@
 package redisratelimit
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
@@ -65,4 +68,19 @@ const breakerKind = "breaker"
 
 func causeOf(err error) []zap.Field {
 	return []zap.Field{zap.String("kind", limiter.Kind(err)), zap.Error(err)}
+}
+
+func init() {
+	redis.SetLogger(redisLog{})
+}
+
+// redisLog passes what go-redis would write to stderr to Caddy's log, as detail: outages are
+// logged by this module itself.
+type redisLog struct{}
+
+// Printf implements go-redis's logger.
+func (redisLog) Printf(_ context.Context, format string, values ...any) {
+	if c := caddy.Log().Named(appName+".client").Check(zap.DebugLevel, "go-redis"); c != nil {
+		c.Write(zap.String("says", fmt.Sprintf(format, values...)))
+	}
 }

@@ -1,0 +1,204 @@
+// Package policystats keeps what the process counts for each name of a policy, whatever the
+// configuration: its metrics and its most denied keys. A name that no configuration uses is dropped after
+// its counts ended.
+package policystats
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The collectors of all policies. They count for the whole process: a name has one series for each
+// outcome and source, or option. Client keys are never labels.
+var (
+	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy_redis_ratelimit", Name: "decisions_total",
+		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback).",
+	}, []string{"policy", "decision", "source"})
+
+	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
+		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
+	}, []string{"policy", "option"})
+)
+
+// outcomes and sources are the label values of decisions, in the order of a policy's cells.
+var (
+	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
+	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
+)
+
+// Names holds the policies by name. It is safe for concurrent use.
+type Names struct {
+	living func() map[string]bool // the names of policies with counts in the in-process store
+	now    func() time.Time
+
+	mu    sync.Mutex
+	known map[string]*Policy
+	look  *time.Timer // while there are unused names
+}
+
+// pruneInterval is the time between looks for unused names whose counts have ended.
+const pruneInterval = time.Minute
+
+// New returns no names. The functions return the names of policies with counts in the in-process store,
+// and the time.
+func New(living func() map[string]bool, now func() time.Time) *Names {
+	return &Names{living: living, now: now, known: map[string]*Policy{}}
+}
+
+// Use returns what is kept for a name, which one more configuration uses.
+func (n *Names) Use(policy string) *Policy {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := n.known[policy]
+	if d == nil {
+		d = &Policy{name: policy, Top: heavyhitters.New(n.now)}
+		n.known[policy] = d
+	}
+	d.users++
+	return d
+}
+
+// Len counts the names.
+func (n *Names) Len() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.known)
+}
+
+// Release ends the use of names by a configuration.
+func (n *Names) Release(used []*Policy) {
+	n.mu.Lock()
+	for _, p := range used {
+		p.users--
+	}
+	n.mu.Unlock()
+	n.prune()
+}
+
+// prune drops the unused names whose counts have ended, and looks again later where others are left.
+func (n *Names) prune() {
+	living := n.living()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	unused := false
+	for name, d := range n.known {
+		switch {
+		case d.users > 0:
+		case living[name] || !d.Top.Empty():
+			unused = true
+		default:
+			d.drop()
+			delete(n.known, name)
+		}
+	}
+	switch {
+	case !unused:
+		n.stop()
+	case n.look == nil:
+		n.look = time.AfterFunc(pruneInterval, n.prune)
+	default:
+		n.look.Reset(pruneInterval)
+	}
+}
+
+// stop ends the looks. The lock is held.
+func (n *Names) stop() {
+	if n.look != nil {
+		n.look.Stop()
+		n.look = nil
+	}
+}
+
+// End drops all names.
+func (n *Names) End() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop()
+	for _, d := range n.known {
+		d.drop()
+	}
+	clear(n.known)
+}
+
+// Policy is what is kept for a name. Series are made when they are first needed, so that there are none
+// of what cannot happen, and looked up once.
+type Policy struct {
+	// Top are the keys that were denied most.
+	Top *heavyhitters.Sketch
+
+	name  string
+	users int // configurations; guarded by the lock of all names
+	cells [6][4]atomic.Pointer[prometheus.Counter]
+
+	mu      sync.Mutex // for what makes and drops series
+	dropped bool
+	invalid bool // there are series of invalid_values_total
+}
+
+// Count counts a decision. After the name was dropped there is no series to count in.
+func (p *Policy) Count(o rule.Outcome, s limiter.Source) {
+	cell := &p.cells[index(outcomes, o)][index(sources, s)]
+	counter := cell.Load()
+	if counter == nil {
+		if counter = p.make(o, s); counter == nil {
+			return
+		}
+		cell.Store(counter)
+	}
+	(*counter).Inc()
+}
+
+// make makes a series; nil after the name was dropped.
+func (p *Policy) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dropped {
+		return nil
+	}
+	made := Decisions.WithLabelValues(p.name, string(o), string(s))
+	return &made
+}
+
+// CountInvalid counts a value of an option that cannot be used.
+func (p *Policy) CountInvalid(option string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dropped {
+		p.invalid = true
+		InvalidValues.WithLabelValues(p.name, option).Inc()
+	}
+}
+
+// drop deletes the series. Requests under way make no new ones.
+func (p *Policy) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropped = true
+	for _, o := range outcomes {
+		for _, s := range sources {
+			Decisions.DeleteLabelValues(p.name, string(o), string(s))
+		}
+	}
+	if p.invalid {
+		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
+	}
+}
+
+// index returns the position of a value in values, and 0 where it is missing.
+func index[T comparable](values []T, value T) int {
+	for i := range values {
+		if values[i] == value {
+			return i
+		}
+	}
+	return 0
+}

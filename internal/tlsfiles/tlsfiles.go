@@ -1,0 +1,94 @@
+// Package tlsfiles reads the files of a TLS client: whom to trust, and how to be trusted.
+package tlsfiles
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+)
+
+// Files are paths of PEM files; empty: the system's authorities, and no certificate.
+type Files struct {
+	CA, Cert, Key string
+
+	// ServerName is the name that the server's certificate must have; empty: its host.
+	ServerName string
+}
+
+// Config is what the files hold.
+type Config struct {
+	TLS *tls.Config
+
+	// Digest changes whenever one of the files does, so that a reload with renewed certificates makes a
+	// new client.
+	Digest string
+}
+
+// ValidServerName refuses a URL, which the errors of a handshake would repeat.
+func ValidServerName(name string) error {
+	if strings.ContainsAny(name, "@/") {
+		return errors.New("server_name: use the name that Redis's certificate has; a URL stands behind the word redis itself")
+	}
+	return nil
+}
+
+// Load reads the files. Its errors begin with the option at fault.
+func (f Files) Load() (Config, error) {
+	if err := ValidServerName(f.ServerName); err != nil {
+		return Config{}, err
+	}
+	if (f.Cert == "") != (f.Key == "") {
+		return Config{}, errors.New("cert and key go together")
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q", f)
+	if f.CA != "" {
+		pem, err := read("ca", f.CA)
+		if err != nil {
+			return Config{}, err
+		}
+		hash.Write(pem)
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return Config{}, fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(f.CA))
+		}
+	}
+	if f.Cert != "" {
+		certPEM, certErr := read("cert", f.Cert)
+		keyPEM, keyErr := read("key", f.Key)
+		if err := cmp.Or(certErr, keyErr); err != nil {
+			return Config{}, err
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			return Config{}, fmt.Errorf("cert, key: %w", err)
+		}
+		for _, der := range pair.Certificate {
+			hash.Write(der)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return Config{TLS: config, Digest: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// read reads the file of an option. Its error shows the path unless that looks like a URL.
+func read(option, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if cause := (&fs.PathError{}); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: reading %s: %w", option, humanize.Shown(path), err)
+	}
+	return text, nil
+}

@@ -1,0 +1,76 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// series counts those of a metric.
+func series(c prometheus.Collector) (n int) {
+	all := make(chan prometheus.Metric)
+	go func() {
+		c.Collect(all)
+		close(all)
+	}()
+	for range all {
+		n++
+	}
+	return n
+}
+
+// TestPolicyNames_of_configurations_that_came_and_went loads configurations that each name another policy, beside
+// one that goes on: what is kept stays as much as one configuration needs.
+func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
+	stays, end := newContext(t, "")
+	defer end()
+	h := loadHandler(t, stays, policyJSON("stays", "5"))
+	h.counters[0].Count(rule.Allowed, limiter.SourceMemory)
+	h.counters[0].CountInvalid("limit")
+	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.memory.names.Len()
+	for i := range 2_000 {
+		ctx, end := newContext(t, "")
+		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
+		again := loadHandler(t, ctx, policyJSON("stays", "5"))
+		for _, o := range []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed} {
+			brief.counters[0].Count(o, limiter.SourceRedis)
+		}
+		brief.counters[0].CountInvalid("burst")
+		if again.counters[0] != h.counters[0] {
+			t.Fatal("the policy that stays begins anew")
+		}
+		end()
+		brief.counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.counters[0].CountInvalid("weight")
+	}
+	if got := series(policystats.Decisions); got != decisions {
+		t.Errorf("%d series of decisions, before %d", got, decisions)
+	}
+	if got := series(policystats.InvalidValues); got != invalid {
+		t.Errorf("%d series of invalid values, before %d", got, invalid)
+	}
+	if got := h.app.memory.names.Len(); got != known {
+		t.Errorf("%d names, before %d", got, known)
+	}
+}
+
+// TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.
+func TestPolicyNames_keep_counts(t *testing.T) {
+	stays, end := newContext(t, "")
+	defer end()
+	loadHandler(t, stays, policyJSON("stays", "5"))
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		ctx, end := newContext(t, "")
+		h := loadHandler(t, ctx, `{"policies":[{"name":"returns","key":"same","limit":1,"window":"24h"}]}`)
+		if response := fetch(t, serve(t, hello, h).URL); response.StatusCode != want {
+			t.Errorf("got %v, want %d", response.Status, want)
+		}
+		end()
+	}
+}
