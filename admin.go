@@ -54,30 +54,30 @@ func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.An
 
 // registeredNamed is the policy of a name.
 func (a *App) registeredNamed(name string) (registeredPolicy, error) {
-	claimed, found := a.registered[name]
+	registered, found := a.registered[name]
 	if !found {
-		return claimed, adminapi.UnknownPolicyError{Name: name}
+		return registered, adminapi.UnknownPolicyError{Name: name}
 	}
-	return claimed, nil
+	return registered, nil
 }
 
-// readQuota reads which share a question is about. Without a key it is the whole policy.
-func (a *App) readQuota(r *http.Request) (claimed registeredPolicy, key *string, err error) {
+// readQuota reads which quota a question is about. Without a key it is the whole policy.
+func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *string, err error) {
 	var question adminapi.QuotaRequest
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
-		return claimed, nil, err
+		return registered, nil, err
 	}
 	if question.Policy == "" {
-		return claimed, nil, adminapi.BadInput("policy: name one")
+		return registered, nil, adminapi.BadInput("policy: name one")
 	}
-	if claimed, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
-		return claimed, nil, err
+	if registered, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
+		return registered, nil, err
 	}
 	parsed, err := adminapi.ParseKeyText(question.Key.Text)
 	if err != nil {
-		return claimed, nil, adminapi.BadInput("%v", err)
+		return registered, nil, adminapi.BadInput("%v", err)
 	}
-	return claimed, &parsed, nil
+	return registered, &parsed, nil
 }
 
 // hint helps who gives a client's whole address where the policy counts by its prefix.
@@ -103,8 +103,8 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
-	for _, claimed := range a.registered {
-		s, id := claimed.policy.Settings(), claimed.identity
+	for _, registered := range a.registered {
+		s, id := registered.policy.Settings(), registered.identity
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
@@ -136,8 +136,8 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 	}
 	began := time.Now()
 	var policies []*limiter.Policy
-	for _, claimed := range a.registered {
-		policies = append(policies, claimed.policy)
+	for _, registered := range a.registered {
+		policies = append(policies, registered.policy)
 	}
 	if err := a.remote.store.ProbeAll(r.Context(), policies); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
@@ -147,23 +147,23 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 	return report
 }
 
-// serveState tells how a share stands.
+// serveState reports the state of a quota.
 func (a *App) serveState(r *http.Request) (any, bool, error) {
-	claimed, key, err := a.readQuota(r)
+	registered, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
 	if key == nil {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
-	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
-	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
+	check := limiter.Check{Policy: registered.policy, Key: *key, Weight: 1}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: adminapi.KeyText(*key), Hint: registered.hint(*key)}
 	source, err := a.store.Peek(r.Context(), &check)
-	if err == nil || a.store.HasLocalState(claimed.policy, *key) {
+	if err == nil || a.store.HasLocalState(registered.policy, *key) {
 		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {
-		err = cmp.Or(err, a.addStored(r, &report, claimed.policy, *key))
+		err = cmp.Or(err, a.addStored(r, &report, registered.policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -171,7 +171,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	return report, err != nil, nil
 }
 
-// addStored adds the keys that stand behind a share in Redis.
+// addStored adds the keys in Redis that hold a quota.
 func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key string) error {
 	stored, err := a.remote.store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
@@ -184,19 +184,19 @@ func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limite
 	return err
 }
 
-// serveReset forgets a share, or all of a policy.
+// serveReset forgets a quota, or all of a policy.
 func (a *App) serveReset(r *http.Request) (any, bool, error) {
-	claimed, key, err := a.readQuota(r)
+	registered, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
 	var report adminapi.ResetReport
 	var found limiter.ResetCount
 	if key != nil {
-		report.Hint = claimed.hint(*key)
-		found, err = a.store.Reset(r.Context(), claimed.policy, *key)
+		report.Hint = registered.hint(*key)
+		found, err = a.store.Reset(r.Context(), registered.policy, *key)
 	} else {
-		found, err = a.store.ResetAll(r.Context(), claimed.policy.Name())
+		found, err = a.store.ResetAll(r.Context(), registered.policy.Name())
 	}
 	switch {
 	case err != nil:
@@ -226,16 +226,16 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		}
 		n = parsed
 	}
-	claimed := a.registered
+	registered := a.registered
 	if name := query.Get("policy"); query.Has("policy") {
 		one, err := a.registeredNamed(name)
 		if err != nil {
 			return nil, false, err
 		}
-		claimed = registeredPolicies{name: one}
+		registered = registeredPolicies{name: one}
 	}
 	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
-	for name, policy := range claimed {
+	for name, policy := range registered {
 		keys, since := policy.counters.Top.List()
 		report.Since = max(report.Since, explain.Seconds(since))
 		for _, k := range keys {

@@ -48,7 +48,7 @@ type App struct {
 	// would refuse it. From 0, which asks always, to 1s. Default: 1s.
 	DenyCache *caddy.Duration `json:"deny_cache,omitempty"`
 
-	// Bounds what this process keeps of clients. Default: 1,000,000 shares.
+	// Bounds what this process keeps of clients. Default: 1,000,000 keys.
 	Memory *Memory `json:"memory,omitempty"`
 
 	// This node's part of each limit, above 0 and up to 1, while `fail_mode` `local` is active: 0.25
@@ -68,8 +68,8 @@ type App struct {
 
 // Memory bounds the in-process store.
 type Memory struct {
-	// How many shares are kept: clients times policies, those seen on Redis included. Beyond it,
-	// clients that are new share a fixed number of places, and may get too little, never too much.
+	// How many keys are kept: clients times policies, those seen on Redis included. Beyond it, new
+	// clients use a fixed number of places together, and may get too little, never too much.
 	// At most 2,147,483,647. Default: 1,000,000.
 	MaxKeys int64 `json:"max_keys,omitempty"`
 }
@@ -192,7 +192,7 @@ func (a *App) Start() error {
 	return nil
 }
 
-// boundMemory has the in-process store, which is everybody's, keep as much as this app says.
+// boundMemory sets the bound of the in-process store, which all configurations use.
 func (a *App) boundMemory() {
 	a.memory.store.Limit(a.maxKeys(), func() {
 		caddy.Log().Named(appName).Warn("more clients than max_keys: those that are new share places, and may be limited too early", zap.Int64("max_keys", a.maxKeys()))
@@ -210,7 +210,7 @@ func (a *App) maxKeys() int64 {
 func (a *App) Stop() error { return nil }
 
 // Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
-// this app acquired. The app still has them, for whoever is asking it at this moment.
+// this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
 	running.remove(a)
 	if a.released {
@@ -231,12 +231,12 @@ func (a *App) Cleanup() error {
 
 // policy returns the policy of that name in this configuration.
 func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
-	claimed, err := a.registered.register(s, id)
-	if err == nil && claimed.counters == nil {
-		claimed.counters = a.memory.names.Use(s.Name)
-		a.registered[s.Name] = claimed
+	registered, err := a.registered.register(s, id)
+	if err == nil && registered.counters == nil {
+		registered.counters = a.memory.names.Use(s.Name)
+		a.registered[s.Name] = registered
 	}
-	return claimed, err
+	return registered, err
 }
 
 // Interface guards

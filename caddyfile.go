@@ -236,14 +236,14 @@ const registeredState = appName + ".policies"
 
 // register refuses a name that has other settings elsewhere in the Caddyfile, while the line is known.
 func (p *handlerParser) register(state map[string]any) error {
-	claimed, ok := state[registeredState].(registeredPolicies)
+	registered, ok := state[registeredState].(registeredPolicies)
 	if !ok {
-		claimed = registeredPolicies{}
-		state[registeredState] = claimed
+		registered = registeredPolicies{}
+		state[registeredState] = registered
 	}
 	whole := p.completed()
 	for i, policy := range whole.Policies {
-		if _, err := claimed.register(policy.settings(), policy.identity(whole.prefixes())); err != nil {
+		if _, err := registered.register(policy.settings(), policy.identity(whole.prefixes())); err != nil {
 			return p.policies[i].Wrap(err)
 		}
 	}

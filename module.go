@@ -203,7 +203,7 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 	})
 }
 
-// setDefaults fills in what was left out, except the fail mode, which the app knows.
+// setDefaults fills in what was left out, except the fail mode, which comes from the app.
 func (h *Handler) setDefaults() {
 	for _, p := range h.Policies {
 		if p != nil { // which check refuses

@@ -61,7 +61,7 @@ type Policy struct {
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
 	// The policy counts only requests whose response this matches. A charge is made before the
-	// handlers run and given back if the response, at its first final header, does not match. A
+	// handlers run and refunded if the response, at its first final header, does not match. A
 	// client that goes away, a panic and an error of the server (500 and above) count. It belongs
 	// to this handler and not to the policy. Default: all count.
 	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`

@@ -52,7 +52,7 @@ func (s *startedApps) newest() *App {
 	return s.apps[len(s.apps)-1]
 }
 
-// add makes an app the running one, and has what all apps share do as it says.
+// add makes an app the running one, and applies its bounds to the in-process store.
 func (s *startedApps) add(a *App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
