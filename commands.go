@@ -43,3 +43,6 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 	}
 	return &preflight.Options{Client: options.Client, Naming: options.Naming}, options.Client.Validate()
 }
+
+// Interface guards
+var _ command.Simulation = (*simulate.Simulation)(nil)

@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -26,7 +25,7 @@ const appName = "redis_ratelimit"
 
 // Simulation is a configuration that decides requests of the past: its routes, reduced to what decides
 // before any of them is set up, and an in-process store on a clock that follows the log. It uses no
-// Redis, no network, no certificate, no log and no file of a site. It implements [command.Simulation].
+// Redis, no network, no certificate, no log and no file of a site. It is what the command replay plays.
 type Simulation struct {
 	limited   []*simServer            // the servers that have limits
 	ports     map[string][]*simServer // all servers, by the ports that they listen at
@@ -161,7 +160,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
 }
 
-// Policy implements [command.Simulation].
+// Policy returns the policy of an index in [Simulation.Policies].
 func (s *Simulation) Policy(index int) *limiter.Policy { return s.rules[index].Policy }
 
 // Remaining returns the units that remain of a policy for a key, at the time of the last request. The
@@ -172,10 +171,10 @@ func (s *Simulation) Remaining(policy, key string) int64 {
 	return check.Result.Remaining
 }
 
-// Close implements [command.Simulation].
+// Close ends the simulation.
 func (s *Simulation) Close() { s.end() }
 
-// SuggestKey implements [command.Simulation].
+// SuggestKey has limits suggested for a key, given as its text with placeholders.
 func (s *Simulation) SuggestKey(text string) error {
 	segment := caddyfile.Segment{{Text: text}}
 	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
@@ -188,10 +187,10 @@ func (s *Simulation) SuggestKey(text string) error {
 	return nil
 }
 
-// SetHost implements [command.Simulation].
+// SetHost names the host of requests whose log lacks it.
 func (s *Simulation) SetHost(name string) { s.host, s.hostGiven = name, true }
 
-// LogOptions implements [command.Simulation].
+// LogOptions returns how the configuration's logs are read.
 func (s *Simulation) LogOptions() accesslog.Options { return s.log }
 
 // Policies implements [replay.Engine].
@@ -204,4 +203,4 @@ func (s *Simulation) Skipped() []string { return s.skipped }
 func (s *Simulation) KeyHeaders() []string { return s.headers }
 
 // Interface guards
-var _ command.Simulation = (*Simulation)(nil)
+var _ replay.Engine = (*Simulation)(nil)
