@@ -84,7 +84,7 @@ func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
 			})
 		}
 	}
-	if least := 14; count < least {
+	if least := 12; count < least {
 		t.Errorf("%d blocks begin with ```caddyfile, want %d or more", count, least)
 	}
 }
