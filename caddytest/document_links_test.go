@@ -24,7 +24,7 @@ var formerHeadings = []string{
 }
 
 var (
-	fencedCode   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	fencedCode   = regexp.MustCompile("(?s)\n *```.*?\n *```\n")
 	inlineCode   = regexp.MustCompile("`[^`\n]*`")
 	headingLine  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	namedAnchor  = regexp.MustCompile(`<a id="([^"]+)">`)
@@ -41,7 +41,7 @@ func anchor(heading string) string {
 
 // anchorsOf returns all anchors of a page.
 func anchorsOf(text string) map[string]bool {
-	text = fencedCode.ReplaceAllString(text, "")
+	text = fencedCode.ReplaceAllString(text, "\n")
 	anchors := map[string]bool{}
 	for _, heading := range headingLine.FindAllStringSubmatch(text, -1) {
 		anchors[anchor(heading[1])] = true
@@ -54,7 +54,7 @@ func anchorsOf(text string) map[string]bool {
 
 // brokenLinks returns the relative links of a page that lead to no file or to no heading.
 func brokenLinks(page, text string) (broken []string) {
-	text = inlineCode.ReplaceAllString(fencedCode.ReplaceAllString(text, ""), "")
+	text = inlineCode.ReplaceAllString(fencedCode.ReplaceAllString(text, "\n"), "")
 	for _, link := range linkTarget.FindAllStringSubmatch(text, -1) {
 		file, fragment, _ := strings.Cut(link[1], "#")
 		if strings.Contains(file, "://") {
