@@ -1,130 +1,62 @@
 package redisratelimit
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"net/http"
-	"unicode/utf8"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func init() {
-	caddy.RegisterModule(Admin{})
+	caddy.RegisterModule(adminRoutes{})
 }
 
-// Admin answers questions about the limits of the running configuration at Caddy's admin endpoint,
+// adminRoutes answers questions about the limits of the running configuration at Caddy's admin endpoint,
 // below /redis_ratelimit/. Keys travel in bodies, because Caddy logs admin URLs.
-type Admin struct{}
+type adminRoutes struct{}
 
 // CaddyModule returns the Caddy module information.
-func (Admin) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api." + appName, New: func() caddy.Module { return new(Admin) }}
+func (adminRoutes) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api." + appName, New: func() caddy.Module { return new(adminRoutes) }}
 }
 
 // Routes returns the routes of the API.
-func (Admin) Routes() []caddy.AdminRoute {
+func (adminRoutes) Routes() []caddy.AdminRoute {
 	const base = "/" + appName + "/"
 	return []caddy.AdminRoute{
-		{Pattern: base + "policies", Handler: answers(http.MethodGet, (*App).servePolicies)},
-		{Pattern: base + "state", Handler: answers(http.MethodPost, (*App).serveState)},
-		{Pattern: base + "reset", Handler: answers(http.MethodPost, (*App).serveReset)},
-		{Pattern: base + "top", Handler: answers(http.MethodGet, (*App).serveTop)},
-		{Pattern: base + "explain", Handler: answers(http.MethodPost, (*App).serveExplain)},
+		{Pattern: base + "policies", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePolicies))},
+		{Pattern: base + "state", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveState))},
+		{Pattern: base + "reset", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveReset))},
+		{Pattern: base + "top", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveTop))},
+		{Pattern: base + "explain", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveExplain))},
 	}
 }
 
-// maxQuestion bounds the body of a request, in bytes.
-const maxQuestion = 1 << 20
-
-// answers makes a route of a question to the running app. What it returns is written as JSON, with the
-// status 503 where the answer says that Redis could not be asked.
-func answers(method string, ask func(a *App, r *http.Request) (answer any, undecided bool, err error)) caddy.AdminHandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != method {
-			w.Header().Set("Allow", method)
-			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s: use %s", r.Method, method)}
-		}
+// toRunning passes a question to the running app.
+func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.Answer {
+	return func(r *http.Request) (any, bool, error) {
 		app := running.newest()
 		if app == nil {
-			return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
+			return nil, false, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxQuestion)
-		answer, undecided, err := ask(app, r)
-		if err != nil {
-			return apiError(err)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if undecided {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		return json.NewEncoder(w).Encode(answer)
+		return ask(app, r)
 	}
-}
-
-// badInputError is what is wrong with a question.
-type badInputError struct{ text string }
-
-func (e badInputError) Error() string { return e.text }
-
-func badInput(format string, args ...any) error { return badInputError{fmt.Sprintf(format, args...)} }
-
-// unknownPolicyError is a policy that the running configuration does not have.
-type unknownPolicyError struct{ name string }
-
-func (e unknownPolicyError) Error() string {
-	return fmt.Sprintf("policy %q: the running configuration has none of this name", e.name)
-}
-
-// apiError gives an error its status.
-func apiError(err error) error {
-	status := http.StatusInternalServerError
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes", tooLarge.Limit)
-	case errors.As(err, new(badInputError)):
-		status = http.StatusBadRequest
-	case errors.As(err, new(unknownPolicyError)):
-		status = http.StatusNotFound
-	}
-	return caddy.APIError{HTTPStatus: status, Err: err}
-}
-
-// readQuestion reads the JSON of a body, which must be all that is there. The JSON library would put
-// other characters in the place of bytes that are none.
-func readQuestion(r *http.Request, question any) error {
-	body, err := io.ReadAll(r.Body)
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return err
-	case err != nil:
-		return badInput("the body cannot be read: %v", err)
-	case !utf8.Valid(body):
-		return badInput(`the body is not UTF-8; write such bytes of a key as \xNN`)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(question); err == nil {
-		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
-		err = errors.New("something follows after it")
-	}
-	return badInput("the body is not the JSON that is expected: %v", err)
 }
 
 // registeredNamed is the policy of a name.
 func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 	claimed, found := a.registered[name]
 	if !found {
-		return claimed, unknownPolicyError{name}
+		return claimed, adminapi.UnknownPolicyError{Name: name}
 	}
 	return claimed, nil
 }
@@ -132,25 +64,25 @@ func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 // readQuota reads which share a question is about. Without a key it is the whole policy.
 func (a *App) readQuota(r *http.Request) (claimed registeredPolicy, key *string, err error) {
 	var question adminapi.QuotaRequest
-	if err := readQuestion(r, &question); err != nil {
+	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return claimed, nil, err
 	}
 	if question.Policy == "" {
-		return claimed, nil, badInput("policy: name one")
+		return claimed, nil, adminapi.BadInput("policy: name one")
 	}
 	if claimed, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
 		return claimed, nil, err
 	}
 	parsed, err := adminapi.ParseKeyText(question.Key.Text)
 	if err != nil {
-		return claimed, nil, badInput("%v", err)
+		return claimed, nil, adminapi.BadInput("%v", err)
 	}
 	return claimed, &parsed, nil
 }
 
 // hint helps who gives a client's whole address where the policy counts by its prefix.
 func (r *registeredPolicy) hint(key string) string {
-	if prefix := r.identity.shorten(key); prefix != key {
+	if prefix := r.identity.Shorten(key); prefix != key {
 		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
 	}
 	return ""
@@ -168,5 +100,171 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 	return nil
 }
 
+// servePolicies lists the policies, and tells how the store is.
+func (a *App) servePolicies(r *http.Request) (any, bool, error) {
+	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
+	for _, claimed := range a.registered {
+		s, id := claimed.policy.Settings(), claimed.identity
+		p := adminapi.PolicyReport{
+			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
+			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
+			IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6,
+		}
+		if s.MaxDelay != nil {
+			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))
+		}
+		report.Policies = append(report.Policies, p)
+	}
+	slices.SortFunc(report.Policies, func(a, b adminapi.PolicyReport) int { return cmp.Compare(a.Name, b.Name) })
+	return report, false, nil
+}
+
+// storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
+// decisions are not.
+func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
+	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
+	if a.remote == nil {
+		return report
+	}
+	options := a.remote.options
+	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, limiter.Standalone)), options.Client.Addresses
+	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
+	report.FailMode, report.Timeout = string(a.FailMode), explain.Seconds(time.Duration(a.Timeout))
+	report.Breaker = "closed"
+	if failing, probe := a.store.Failing(); failing {
+		report.Breaker, report.NextProbe = "open", explain.Seconds(probe)
+	}
+	began := time.Now()
+	var policies []*limiter.Policy
+	for _, claimed := range a.registered {
+		policies = append(policies, claimed.policy)
+	}
+	if err := a.remote.store.ProbeAll(r.Context(), policies); err != nil {
+		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
+		return report
+	}
+	report.RoundTrip = explain.Seconds(time.Since(began))
+	return report
+}
+
+// serveState tells how a share stands.
+func (a *App) serveState(r *http.Request) (any, bool, error) {
+	claimed, key, err := a.readQuota(r)
+	if err != nil {
+		return nil, false, err
+	}
+	if key == nil {
+		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
+	}
+	check := limiter.Check{Policy: claimed.policy, Key: *key, Weight: 1}
+	report := adminapi.StateReport{Policy: claimed.policy.Name(), Key: adminapi.KeyText(*key), Hint: claimed.hint(*key)}
+	source, err := a.store.Peek(r.Context(), &check)
+	if err == nil || a.store.HasLocalState(claimed.policy, *key) {
+		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
+	}
+	if a.remote != nil && (err == nil || limiter.Answered(err)) {
+		err = cmp.Or(err, a.addStored(r, &report, claimed.policy, *key))
+	}
+	if err != nil {
+		report.Error = adminapi.UnavailableText(err)
+	}
+	return report, err != nil, nil
+}
+
+// addStored adds the keys that stand behind a share in Redis.
+func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key string) error {
+	stored, err := a.remote.store.Inspect(r.Context(), p, key)
+	for _, s := range stored {
+		ttl := explain.Seconds(s.TTL)
+		if s.TTL < 0 {
+			ttl = -1 // it has none
+		}
+		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: adminapi.KeyText(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+	}
+	return err
+}
+
+// serveReset forgets a share, or all of a policy.
+func (a *App) serveReset(r *http.Request) (any, bool, error) {
+	claimed, key, err := a.readQuota(r)
+	if err != nil {
+		return nil, false, err
+	}
+	var report adminapi.ResetReport
+	var found limiter.ResetCount
+	if key != nil {
+		report.Hint = claimed.hint(*key)
+		found, err = a.store.Reset(r.Context(), claimed.policy, *key)
+	} else {
+		found, err = a.store.ResetAll(r.Context(), claimed.policy.Name())
+	}
+	switch {
+	case err != nil:
+		report.Error, report.Deleted, report.DeletedHere = adminapi.UnavailableText(err), found.Shared, found.Here
+	case a.remote != nil:
+		report.Deleted = found.Shared
+	default:
+		report.Deleted = found.Here
+	}
+	return report, err != nil, nil
+}
+
+// The number of keys that top lists.
+const (
+	defaultTop = 20
+	maxTop     = 1000
+)
+
+// serveTop lists the keys that were denied most, of one policy or of all.
+func (a *App) serveTop(r *http.Request) (any, bool, error) {
+	query := r.URL.Query()
+	n := defaultTop
+	if text := query.Get("n"); text != "" {
+		parsed, err := strconv.Atoi(text)
+		if err != nil || parsed < 1 || parsed > maxTop {
+			return nil, false, adminapi.BadInput("n: use a number from 1 to %d", maxTop)
+		}
+		n = parsed
+	}
+	claimed := a.registered
+	if name := query.Get("policy"); query.Has("policy") {
+		one, err := a.registeredNamed(name)
+		if err != nil {
+			return nil, false, err
+		}
+		claimed = registeredPolicies{name: one}
+	}
+	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
+	for name, policy := range claimed {
+		keys, since := policy.counters.top.List()
+		report.Since = max(report.Since, explain.Seconds(since))
+		for _, k := range keys {
+			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: adminapi.KeyText(k.Key), Denied: k.Count, Error: k.Error})
+		}
+	}
+	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
+	})
+	report.Keys = report.Keys[:min(n, len(report.Keys))]
+	return report, false, nil
+}
+
+// serveExplain tells what the handlers that a request meets would decide.
+func (a *App) serveExplain(r *http.Request) (any, bool, error) {
+	var question adminapi.ExplainRequest
+	if err := adminapi.ReadQuestion(r, &question); err != nil {
+		return nil, false, err
+	}
+	request, err := explain.NewRequest(r.Context(), &question)
+	if err != nil {
+		return nil, false, err
+	}
+	report, err := explain.Explain(a.servers(), request, question.ClientIP, limiterOf)
+	if err != nil {
+		return nil, false, err
+	}
+	return report, report.Error != "", nil
+}
+
 // Interface guards
-var _ caddy.AdminRouter = Admin{}
+var _ caddy.AdminRouter = adminRoutes{}

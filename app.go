@@ -56,7 +56,7 @@ type App struct {
 	LocalShare *float64 `json:"local_share,omitempty"`
 
 	ctx        caddy.Context
-	guard      *limiter.Failover
+	store      *limiter.Failover
 	registered registeredPolicies
 	memory     *sharedMemory
 	remote     *sharedRedis
@@ -114,16 +114,13 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	a.setDefaults()
-	if err := a.check(); err != nil {
-		return err
-	}
 	memory, err := acquireMemory()
 	if err != nil {
 		return err
 	}
 	a.memory = memory
 	if a.Redis == nil {
-		a.guard = memory.guard
+		a.store = memory.failover
 		return nil
 	}
 	options, err := a.resolve()
@@ -134,7 +131,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	a.remote, a.guard = remote, remote.guard
+	a.remote, a.store = remote, remote.failover
 	return nil
 }
 
@@ -156,7 +153,8 @@ func (a *App) setDefaults() {
 	}
 }
 
-func (a *App) check() error {
+// Validate refuses values that no configuration can work with. Defaults must be set.
+func (a *App) Validate() error {
 	switch {
 	case a.Timeout < 0 || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
@@ -221,7 +219,7 @@ func (a *App) Cleanup() error {
 	a.released = true
 	var errs []error
 	if a.remote != nil {
-		a.guard.Prune()
+		a.store.Prune()
 		errs = append(errs, a.remote.release())
 	}
 	if a.memory != nil {
@@ -245,5 +243,6 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 var (
 	_ caddy.App          = (*App)(nil)
 	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.Validator    = (*App)(nil)
 	_ caddy.CleanerUpper = (*App)(nil)
 )

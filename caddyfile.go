@@ -3,14 +3,12 @@ package redisratelimit
 import (
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -58,7 +56,7 @@ func init() {
 func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
-	p.places = places{"": *p.Dispenser}
+	p.places = caddyfileopt.Places{"": *p.Dispenser}
 	if err := p.parse(); err != nil {
 		return nil, err
 	}
@@ -73,9 +71,9 @@ type handlerParser struct {
 	*caddyfile.Dispenser
 	helper   httpcaddyfile.Helper
 	handler  *Handler
-	single   *Policy  // the policy described in the directive itself
-	places   places   // of the directive's options
-	policies []places // of each policy's options
+	single   *Policy               // the policy described in the directive itself
+	places   caddyfileopt.Places   // of the directive's options
+	policies []caddyfileopt.Places // of each policy's options
 }
 
 // parse reads the directive's arguments and its block.
@@ -103,7 +101,7 @@ func (p *handlerParser) parse() error {
 	}
 	if p.single != nil || len(p.handler.Policies) == 0 {
 		p.handler.Policies = []*Policy{p.own()}
-		p.policies = []places{p.places}
+		p.policies = []caddyfileopt.Places{p.places}
 	}
 	return p.validate()
 }
@@ -112,10 +110,10 @@ func (p *handlerParser) parse() error {
 func (p *handlerParser) parseShort(args []string) error {
 	own := p.own()
 	for _, option := range []string{"key", "limit", "window"} {
-		p.places.note(p.Dispenser, option)
+		p.places.Note(p.Dispenser, option)
 	}
 	own.Key = args[0]
-	err := notEmpty(p.Dispenser, "key", own.Key)
+	err := caddyfileopt.NotEmpty(p.Dispenser, "key", own.Key)
 	if err != nil {
 		return err
 	}
@@ -156,14 +154,14 @@ func (p *handlerParser) parseOption() error {
 	if option == "policy" {
 		return p.parsePolicy()
 	}
-	if !p.places.note(p.Dispenser, option) {
+	if !p.places.Note(p.Dispenser, option) {
 		return p.Errf("%s stands here twice; leave one out", option)
 	}
 	switch {
 	case slices.Contains(policyOptions, option):
 		return p.parsePolicyOption(p.own())
 	case !slices.Contains(handlerOptions, option):
-		return unknownOption(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
+		return caddyfileopt.Unknown(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
 	}
 	return p.parseHandlerOption(option)
 }
@@ -185,33 +183,38 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.Headers, err = p.values("off, or any of x_ratelimit and ietf")
 		return err
 	}
-	value, err := oneValue(p.Dispenser)
+	value, err := caddyfileopt.Value(p.Dispenser)
 	if err != nil {
 		return err
 	}
 	switch option {
 	case "retry_jitter":
-		h.RetryJitter, err = parseDuration(p.Dispenser, option, value, 0, retryJitterBounds)
+		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
 		h.FailMode = limiter.FailMode(value)
 	case "on_empty_key":
 		h.OnEmptyKey = value
 	case "status":
-		h.Status, err = numberWithin(p.Dispenser, option, value, 400, 599)
+		h.Status, err = caddyfileopt.Number(p.Dispenser, option, value, 400, 599)
 	case "ipv4_prefix":
 		h.IPv4Prefix = new(int)
-		*h.IPv4Prefix, err = numberWithin(p.Dispenser, option, value, 0, 32)
+		*h.IPv4Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 32)
 	case "ipv6_prefix":
 		h.IPv6Prefix = new(int)
-		*h.IPv6Prefix, err = numberWithin(p.Dispenser, option, value, 0, 128)
+		*h.IPv6Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 128)
 	}
 	return err
 }
 
 // validate refuses a handler that cannot work, while the lines are known.
 func (p *handlerParser) validate() error {
-	if err := p.completed().check(); err != nil {
-		return p.places.wrap(err)
+	whole := p.completed()
+	err := whole.checkPolicies()
+	if err == nil {
+		err = whole.Validate()
+	}
+	if err != nil {
+		return p.places.Wrap(err)
 	}
 	return nil
 }
@@ -241,51 +244,8 @@ func (p *handlerParser) register(state map[string]any) error {
 	whole := p.completed()
 	for i, policy := range whole.Policies {
 		if _, err := claimed.register(policy.settings(), policy.identity(whole.prefixes())); err != nil {
-			return p.policies[i].wrap(err)
+			return p.policies[i].Wrap(err)
 		}
 	}
 	return nil
-}
-
-// parseDuration reads a duration that is not below the least. The bounds say what would be right.
-func parseDuration(d *caddyfile.Dispenser, option, value string, least time.Duration, bounds string) (caddy.Duration, error) {
-	duration, err := caddy.ParseDuration(value)
-	if err != nil || duration < least {
-		return 0, d.Errf("%s %s: use %s", option, humanize.Shown(value), bounds)
-	}
-	return caddy.Duration(duration), nil
-}
-
-// oneValue reads the single value of the option at hand, which is not empty.
-func oneValue(d *caddyfile.Dispenser) (string, error) {
-	option := d.Val()
-	value, err := oneText(d)
-	if err != nil {
-		return "", err
-	}
-	return value, notEmpty(d, option, value)
-}
-
-func notEmpty(d *caddyfile.Dispenser, option, value string) error {
-	if value == "" {
-		return d.Errf("%s: empty; write a value, or leave it out for the default", option)
-	}
-	return nil
-}
-
-// oneText reads the single value of the option at hand, which has no block.
-func oneText(d *caddyfile.Dispenser) (string, error) {
-	option := d.Val()
-	args := d.RemainingArgs()
-	if len(args) != 1 {
-		return "", d.Errf("%s takes one value, got %d", option, len(args))
-	}
-	if d.NextBlock(d.Nesting()) {
-		return "", d.Errf("%s takes one value and no block", option)
-	}
-	return args[0], nil
-}
-
-func unknownOption(d *caddyfile.Dispenser, option string, known []string) error {
-	return d.Errf("unknown option %s; the options are %s", humanize.Shown(option), strings.Join(known, ", "))
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
 )
 
 func init() {
 	caddycmd.RegisterCommand(command.New(command.Host{
 		Redis: configuredRedis,
 		Simulate: func(config []byte, policy string) (command.Simulation, error) {
-			r, err := newSimulation(config, policy)
+			r, err := simulate.New(config, policy, limiterOf)
 			if err != nil {
 				return nil, err
 			}
@@ -33,7 +34,7 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 		}
 	}
 	app.setDefaults()
-	if err := app.check(); err != nil || app.Redis == nil {
+	if err := app.Validate(); err != nil || app.Redis == nil {
 		return nil, err
 	}
 	options, err := app.resolve()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
 
 // answerAs is a handler that answers with the status that the request's query names.
@@ -29,18 +31,18 @@ func counting(name, settings string) string {
 // checkReset checks how long it is until the share is as good as new, by both kinds of headers.
 func checkReset(t *testing.T, header http.Header, least, most time.Duration) {
 	t.Helper()
-	reset, err := strconv.ParseInt(header.Get(headerReset), 10, 64)
+	reset, err := strconv.ParseInt(header.Get(quotaheader.Reset), 10, 64)
 	if left := time.Until(time.Unix(reset, 0)); err != nil || left < least-time.Minute || left > most+time.Second {
-		t.Errorf("%s is in %v, want it from %v to %v", headerReset, left, least, most)
+		t.Errorf("%s is in %v, want it from %v to %v", quotaheader.Reset, left, least, most)
 	}
-	list, err := httpsfv.UnmarshalList(header.Values(headerIETF))
+	list, err := httpsfv.UnmarshalList(header.Values(quotaheader.Quota))
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%s is %q, error %v; want one item", headerIETF, header.Values(headerIETF), err)
+		t.Fatalf("%s is %q, error %v; want one item", quotaheader.Quota, header.Values(quotaheader.Quota), err)
 	}
 	item, _ := list[0].(httpsfv.Item)
 	value, _ := item.Params.Get("t")
 	if seconds, _ := value.(int64); time.Duration(seconds)*time.Second < least-time.Minute || time.Duration(seconds)*time.Second > most {
-		t.Errorf("%s is %q, want t from %v to %v", headerIETF, header.Values(headerIETF), least, most)
+		t.Errorf("%s is %q, want t from %v to %v", quotaheader.Quota, header.Values(quotaheader.Quota), least, most)
 	}
 }
 

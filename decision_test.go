@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -65,7 +66,7 @@ func TestDecision_writes_its_outcome_alone(t *testing.T) {
 func TestPlaceholders_of_a_handler_that_decided_nothing_are_unknown(t *testing.T) {
 	skipping := newHandler(t, `{"policies":[{"key":"{http.request.header.X-Key}","limit":2,"window":"1h"}],"on_empty_key":"skip"}`)
 	server := serve(t, tellPlaceholders("decision", "policy"), skipping)
-	if header := fetch(t, server.URL).Header; len(header.Values("decision")) > 0 || len(header.Values("policy")) > 0 || len(header.Values(headerLimit)) > 0 {
+	if header := fetch(t, server.URL).Header; len(header.Values("decision")) > 0 || len(header.Values("policy")) > 0 || len(header.Values(quotaheader.Limit)) > 0 {
 		t.Errorf("got %v; want no decision", header)
 	}
 }
@@ -80,7 +81,7 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		}
 	}
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
-		if got := ceilSeconds(duration); got != want {
+		if got := quotaheader.CeilSeconds(duration); got != want {
 			t.Errorf("%v is rounded up to %d, want %d", duration, got, want)
 		}
 	}

@@ -2,44 +2,48 @@ package redisratelimit
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// metrics are what Caddy's registry shows. Caddy makes a new registry for every configuration, so
-// that they live here, and go on counting over reloads. Clients' keys are never labels: a policy
-// is one series for each outcome and source.
+const metricsNamespace = "caddy_redis_ratelimit"
+
+// metrics count for the whole process: Caddy makes a new registry for every configuration, and the
+// counts go on over reloads. Client keys are never labels. A policy has one series for each outcome
+// and source.
 var metrics = struct {
-	decisions    *prometheus.CounterVec
-	storeSeconds *prometheus.HistogramVec
-	storeErrors  *prometheus.CounterVec
-	refundErrors *prometheus.CounterVec
-	batchSize    prometheus.Histogram
-	badValues    *prometheus.CounterVec
+	decisions     *prometheus.CounterVec
+	storeDuration *prometheus.HistogramVec
+	storeErrors   *prometheus.CounterVec
+	refundErrors  *prometheus.CounterVec
+	batchSize     prometheus.Histogram
+	invalidValues *prometheus.CounterVec
 }{
-	badValues: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "bad_values_total",
+	invalidValues: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "invalid_values_total",
 		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
 	}, []string{"policy", "option"}),
 	decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "decisions_total",
-		Help: "Requests by policy, by what was decided about them (allowed, denied, failed_open, failed_closed, and dry_run_allowed, dry_run_denied of policies that only pretend) and by who decided (redis, memory, deny_cache, fallback).",
+		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback).",
 	}, []string{"policy", "decision", "source"}),
-	storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: metricsNamespace, Name: "store_seconds",
+	storeDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Name: "store_duration_seconds",
 		Help:    "Time that a store took: redis for the script run or the pipeline of a whole batch, memory for a decision.",
 		Buckets: []float64{1e-6, 1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1},
 	}, []string{"store"}),
 	storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "store_errors_total",
-		Help: "Requests that Redis could not decide, by why; breaker: those not sent because it fails.",
+		Help: "Requests that Redis could not decide, by the kind of error; breaker: requests not sent because Redis fails.",
 	}, []string{"kind"}),
 	refundErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "refund_errors_total",
-		Help: "Refunds (count_if) and charges after the response (charge) that Redis did not do, by why; breaker: those not sent because it fails.",
+		Help: "Refunds (count_if) and charges after the response (charge) that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
 	}, []string{"kind"}),
 	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",
@@ -48,15 +52,19 @@ var metrics = struct {
 	}),
 }
 
-const metricsNamespace = "caddy_redis_ratelimit"
+// memoryOverflows reads the running app, as gauges do.
+var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
+	Namespace: metricsNamespace, Name: "memory_overflows_total",
+	Help: "Requests for whose state this process had no room, so that several clients used one.",
+}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Overflows()) }))
 
-// gauges ask the running app.
+// gauges read the running app.
 var gauges = []prometheus.Collector{
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "breaker_open",
-		Help: "1 while requests are kept from Redis, or from a part of a Cluster, because it fails.",
+		Help: "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
 	}, fromRunning(func(a *App) float64 {
-		if failing, _ := a.guard.Failing(); failing {
+		if failing, _ := a.store.Failing(); failing {
 			return 1
 		}
 		return 0
@@ -67,15 +75,11 @@ var gauges = []prometheus.Collector{
 	}, func() float64 { return float64(held.Load()) }),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "memory_keys",
-		Help: "Shares known in this process: those it decides by, and those it has seen Redis decide by.",
+		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
 	}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Len()) })),
-	prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "memory_evictions_total",
-		Help: "Requests whose share found no room in this process, so that several clients shared one.",
-	}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Overflows()) })),
 }
 
-// fromRunning is a value of the running app, 0 where there is none.
+// fromRunning returns a function that reads a value of the running app, and 0 where there is none.
 func fromRunning(value func(a *App) float64) func() float64 {
 	return func() float64 {
 		if a := running.newest(); a != nil {
@@ -85,10 +89,11 @@ func fromRunning(value func(a *App) float64) func() float64 {
 	}
 }
 
-// registerMetrics makes the metrics part of a configuration's registry.
+// registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
+	all := []prometheus.Collector{metrics.decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.invalidValues, memoryOverflows}
 	var errs []error
-	for _, c := range append([]prometheus.Collector{metrics.decisions, metrics.storeSeconds, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.badValues}, gauges...) {
+	for _, c := range slices.Concat(all, gauges, deprecatedMetrics) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			errs = append(errs, err)
 		}
@@ -96,24 +101,66 @@ func registerMetrics(registry prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// observeBatch counts a batch that Redis has decided or failed to.
+// deprecatedMetrics repeat renamed metrics under their old names. They go with the next release.
+var deprecatedMetrics = []prometheus.Collector{
+	deprecate(metrics.storeDuration, "store_seconds", "store_duration_seconds", "store"),
+	deprecate(metrics.invalidValues, "bad_values_total", "invalid_values_total", "policy", "option"),
+	deprecate(memoryOverflows, "memory_evictions_total", "memory_overflows_total"),
+}
+
+// deprecated collects the metrics of a collector under another name.
+type deprecated struct {
+	collector prometheus.Collector
+	desc      *prometheus.Desc
+}
+
+func deprecate(c prometheus.Collector, oldName, newName string, labels ...string) deprecated {
+	name := prometheus.BuildFQName(metricsNamespace, "", oldName)
+	return deprecated{c, prometheus.NewDesc(name, "Deprecated: use "+metricsNamespace+"_"+newName+".", labels, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (d deprecated) Describe(descs chan<- *prometheus.Desc) { descs <- d.desc }
+
+// Collect implements prometheus.Collector.
+func (d deprecated) Collect(collected chan<- prometheus.Metric) {
+	current := make(chan prometheus.Metric)
+	go func() {
+		d.collector.Collect(current)
+		close(current)
+	}()
+	for m := range current {
+		collected <- renamedMetric{m, d.desc}
+	}
+}
+
+// renamedMetric is a metric with another description.
+type renamedMetric struct {
+	prometheus.Metric
+	desc *prometheus.Desc
+}
+
+// Desc implements prometheus.Metric.
+func (m renamedMetric) Desc() *prometheus.Desc { return m.desc }
+
+// observeBatch counts a batch that was sent to Redis, decided or failed.
 func observeBatch(size int, took time.Duration) {
 	redisSeconds.Observe(took.Seconds())
 	metrics.batchSize.Observe(float64(size))
 }
 
 var (
-	redisSeconds  = metrics.storeSeconds.WithLabelValues("redis")
-	memorySeconds = metrics.storeSeconds.WithLabelValues("memory")
+	redisSeconds  = metrics.storeDuration.WithLabelValues("redis")
+	memorySeconds = metrics.storeDuration.WithLabelValues("memory")
 )
 
-// outcomes and sources are the labels that a decision can have, in the order of decisionCounters.
+// outcomes and sources are the label values of decisions, in the order of decisionCounters' cells.
 var (
-	outcomes = []outcome{outcomeAllowed, outcomeDenied, outcomeFailedOpen, outcomeFailedClosed, outcomeDryAllowed, outcomeDryDenied}
+	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
 	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
 )
 
-// index is the place of a value that is among others.
+// index returns the position of a value in values, and 0 where it is missing.
 func index[T comparable](values []T, value T) int {
 	for i := range values {
 		if values[i] == value {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -19,6 +18,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -51,7 +53,7 @@ type Handler struct {
 	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
 
 	// What is done when a placeholder of a key is empty: `client_ip` takes the client's address
-	// instead (in a share of its own kind, so that no header value can name it), `skip` leaves the
+	// instead (marked, so that no header value can be it), `skip` leaves the
 	// policy out, `reject` answers 400. Default: `client_ip`.
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
@@ -59,7 +61,7 @@ type Handler struct {
 	// `private_ranges`. Default: none.
 	Exempt []string `json:"exempt,omitempty"`
 
-	// The headers that show a client's share: `x_ratelimit`, `ietf` (RateLimit and
+	// The headers that show a client's quota: `x_ratelimit`, `ietf` (RateLimit and
 	// RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11), both, or `off`. `Retry-After`
 	// comes with a denial in any case. Default: `x_ratelimit`.
 	Headers []string `json:"headers,omitempty"`
@@ -72,35 +74,27 @@ type Handler struct {
 	// (RFC 9457), instead of through the error routes. Default: false.
 	ProblemDetails bool `json:"problem_details,omitempty"`
 
-	// Whether all policies only pretend, as `dry_run` of a policy says. Default: false.
+	// Whether all policies are dry runs, as `dry_run` of a policy says. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
 
 	// Whether clients' keys may appear in this module's log lines about denials. Default: false.
 	LogKeys bool `json:"log_keys,omitempty"`
 
-	app    *App
-	rules  []rule
-	places map[string]int // of the first rule by each policy's ID, where they are more than few
-	logger *zap.Logger
-	events *eventEmitter
+	app      *App
+	rules    *rule.Set
+	counters []*decisionCounters // by rule
+	logger   *zap.Logger
+	events   *eventEmitter
+	formats  quotaheader.Formats
+	charges  bool // one of the rules charges after the response
+	settles  bool // one of the rules refunds or charges after its decision
 
-	exempt                  []netip.Prefix
-	formats                 formats
-	charges                 bool // one of the rules does, after the response
-	settles                 bool // one of the rules refunds or charges after its decision
-	onlyServerHandlesErrors bool // between this handler and the server nobody handles errors
+	onlyServerHandlesErrors bool // no handler between this one and the server does
 }
 
 const (
 	maxRetryJitter    = 24 * time.Hour
 	retryJitterBounds = "a duration from 0 to 24h, such as 5s"
-)
-
-// The values of on_empty_key.
-const (
-	emptyKeyClientIP = "client_ip"
-	emptyKeySkip     = "skip"
-	emptyKeyReject   = "reject"
 )
 
 // CaddyModule returns the Caddy module information.
@@ -116,7 +110,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
 	h.onlyServerHandlesErrors = onlyServerHandlesErrors(ctx)
 	h.setDefaults()
-	if err := h.check(); err != nil {
+	if err := h.checkPolicies(); err != nil {
 		return err
 	}
 	module, err := ctx.App(appName)
@@ -134,66 +128,78 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.events, err = newEventEmitter(ctx); err != nil {
 		return err
 	}
-	return h.load(ctx)
+	if h.formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
+		return err
+	}
+	return h.makeRules(ctx)
 }
 
-// load makes the rules.
-func (h *Handler) load(ctx caddy.Context) error {
+// makeRules makes the rules of the policies, which were checked.
+func (h *Handler) makeRules(ctx caddy.Context) error {
+	rules := make([]rule.Rule, 0, len(h.Policies))
 	for _, p := range h.Policies {
-		rule, err := h.newRule(ctx, p)
+		r, counters, err := h.newRule(ctx, p)
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		h.addRule(rule)
-		h.charges = h.charges || rule.charge.from != ""
-		h.settles = h.settles || h.charges || rule.countIf != nil
+		rules, h.counters = append(rules, r), append(h.counters, counters)
+		h.charges = h.charges || r.Charge.From != ""
+		h.settles = h.settles || h.charges || r.CountIf != nil
 	}
-	return nil
+	var err error
+	h.rules = rule.NewSet(rules)
+	h.rules.OnEmptyKey = rule.EmptyKey(h.OnEmptyKey)
+	h.rules.Warn, h.rules.OnMissingAddress = h.warnInvalid, h.warnMissingAddress
+	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
+	return err
 }
 
-// fewRules is how many are looked for one by one, which takes less than a map.
-const fewRules = 8
-
-// addRule adds a rule and notes where it stands.
-func (h *Handler) addRule(r rule) {
-	rule := h.ruleOf(r.policy)
-	r.repeats = rule != nil
-	h.rules = append(h.rules, r)
-	if len(h.rules) > fewRules && !r.repeats {
-		if h.places == nil {
-			h.places = map[string]int{}
-		}
-		h.places[r.policy.ID()] = len(h.rules) - 1
-	}
-}
-
-// newRule makes the rule of a policy that was checked.
-func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule, err error) {
-	claimed, err := h.app.policy(p.settings(), p.identity(h.prefixes()))
+// newRule makes the rule of a policy.
+func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *decisionCounters, err error) {
+	registered, err := h.app.policy(p.settings(), p.identity(h.prefixes()))
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
-	r = rule{
-		policy: claimed.policy, counters: claimed.counters,
-		weight: p.Weight, dryRun: p.DryRun || h.DryRun, countIf: p.CountIf,
+	r = rule.Rule{
+		Policy: registered.policy, DryRun: p.DryRun || h.DryRun, CountIf: p.CountIf,
+		Texts: rule.Texts{Key: p.Key, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom},
 	}
-	if r.match, err = p.loadMatchers(ctx); err != nil {
-		return r, err
+	if r.Match, err = p.loadMatchers(ctx); err != nil {
+		return r, nil, err
 	}
-	if r.key, err = parseKey(p.Key, h.prefixes()); err != nil {
-		return r, err
+	if r.Key, err = rule.ParseKey(p.Key, h.prefixes()); err != nil {
+		return r, nil, err
 	}
-	if r.dynamic, err = p.sources(); err != nil {
-		return r, err
+	if r.Numbers, err = p.numbers(); err != nil {
+		return r, nil, err
 	}
-	r.dynamic.variants = claimed.variants
-	if r.charge, err = p.parseCharge(); err != nil {
-		return r, err
+	r.Numbers.Variants = registered.variants
+	if r.Charge, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
+		return r, nil, err
 	}
 	if p.CountIf != nil {
-		err = claimed.policy.AllowRefunds()
+		err = registered.policy.AllowRefunds()
 	}
-	return r, err
+	return r, registered.counters, err
+}
+
+// warnInvalid counts a value of a placeholder that cannot be used, and logs one a minute. What clients
+// send stays out of the log.
+func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
+	h.counters[r.Index].countInvalid(option)
+	if !invalidWarnings.Pass(time.Now(), time.Minute) {
+		return
+	}
+	h.logger.Warn("a value from a placeholder cannot be used; the fallback is used instead",
+		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
+}
+
+// warnMissingAddress logs, once in a configuration, that a rule's key cannot tell clients apart.
+func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
+	h.app.missingAddress.Do(func() {
+		h.logger.Warn("requests over a unix socket have no client address: all clients count as one, with on_empty_key skip as none; "+remedy,
+			zap.String("policy", r.Policy.Name()))
+	})
 }
 
 // setDefaults fills in what was left out, except the fail mode, which the app knows.
@@ -207,10 +213,10 @@ func (h *Handler) setDefaults() {
 		h.Status = http.StatusTooManyRequests
 	}
 	if len(h.Headers) == 0 {
-		h.Headers = []string{formatXRateLimit}
+		h.Headers = []string{quotaheader.FormatXRateLimit}
 	}
 	if h.OnEmptyKey == "" {
-		h.OnEmptyKey = emptyKeyClientIP
+		h.OnEmptyKey = string(rule.EmptyKeyClientIP)
 	}
 	if h.IPv4Prefix == nil {
 		h.IPv4Prefix = new(32)
@@ -220,9 +226,8 @@ func (h *Handler) setDefaults() {
 	}
 }
 
-// check reads what is text and refuses values that no request could be served with. Defaults must be
-// set.
-func (h *Handler) check() error {
+// checkPolicies refuses policies that no rule can be made of. Defaults must be set.
+func (h *Handler) checkPolicies() error {
 	if len(h.Policies) == 0 {
 		return errors.New("policies: name at least one, with a limit and a window")
 	}
@@ -234,14 +239,34 @@ func (h *Handler) check() error {
 			return err
 		}
 	}
-	if err := h.checkRepeated(); err != nil {
+	return h.checkRepeated()
+}
+
+// checkRepeated refuses a policy that stands several times in a handler, where one of them depends on
+// the response: they would be charged as one.
+func (h *Handler) checkRepeated() error {
+	times, depends := map[string]int{}, map[string]string{}
+	for _, p := range h.Policies {
+		times[p.Name]++
+		switch {
+		case p.CountIf != nil:
+			depends[p.Name] = "count_if"
+		case p.ChargeFrom != "":
+			depends[p.Name] = "charge"
+		}
+		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
+			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; write one block, or give them different names", p.Name, option)
+		}
+	}
+	return nil
+}
+
+// Validate refuses values that no request could be served with. Defaults must be set.
+func (h *Handler) Validate() error {
+	if _, err := rule.ParseExempt(h.Exempt); err != nil {
 		return err
 	}
-	var err error
-	if h.exempt, err = parseExempt(h.Exempt); err != nil {
-		return err
-	}
-	if h.formats, err = parseFormats(h.Headers); err != nil {
+	if _, err := quotaheader.ParseFormats(h.Headers); err != nil {
 		return err
 	}
 	switch {
@@ -255,18 +280,28 @@ func (h *Handler) check() error {
 		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *h.IPv4Prefix)
 	case *h.IPv6Prefix < 0 || *h.IPv6Prefix > 128:
 		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *h.IPv6Prefix)
-	case !slices.Contains([]string{emptyKeyClientIP, emptyKeySkip, emptyKeyReject}, h.OnEmptyKey):
+	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(h.OnEmptyKey)):
 		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", humanize.Shown(h.OnEmptyKey))
 	}
 	return nil
 }
 
-func (h *Handler) prefixes() prefixes {
-	return prefixes{ipv4: *h.IPv4Prefix, ipv6: *h.IPv6Prefix}
+func (h *Handler) prefixes() rule.Prefixes {
+	return rule.Prefixes{IPv4: *h.IPv4Prefix, IPv6: *h.IPv6Prefix}
+}
+
+// limiterOf returns the limiter that a provisioned handler is, nil for any other handler.
+func limiterOf(handler caddyhttp.MiddlewareHandler) *routetrace.Limiter {
+	h, ok := handler.(*Handler)
+	if !ok {
+		return nil
+	}
+	return &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.store, Status: h.Status}
 }
 
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.Validator             = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// manyPolicies is a handler of so many policies, all of which give back what a request takes.
+// manyPolicies is a handler of so many policies, all of which refund what a request takes.
 func manyPolicies(n int, options string) string {
 	policies := make([]string, n)
 	for i := range policies {
@@ -36,16 +36,11 @@ func BenchmarkPolicies(b *testing.B) {
 }
 
 // TestHandler_of_many_policies_takes_time_in_proportion compares a request of 2,000 policies, all of
-// which give back, with one of 100. In proportion that is 20 times as long, which caches and a busy
+// which refund, with one of 100. In proportion that is 20 times as long, which caches and a busy
 // machine make more of; quadratic it was some 500 times.
 func TestHandler_of_many_policies_takes_time_in_proportion(t *testing.T) {
 	measure := func(n int) time.Duration {
 		h := newHandler(t, manyPolicies(n, `,"headers":["x_ratelimit","ietf"]`))
-		for i := range h.rules {
-			if h.ruleOf(h.rules[i].policy) != &h.rules[i] || h.rules[i].repeats {
-				t.Fatalf("rule %d of %d is taken for another one", i, n)
-			}
-		}
 		best := time.Hour
 		for range 12 { // the best of them is the least disturbed
 			began := time.Now()
@@ -58,17 +53,6 @@ func TestHandler_of_many_policies_takes_time_in_proportion(t *testing.T) {
 	t.Logf("100 policies: %v, 2,000 policies: %v", few, many)
 	if many > 150*few {
 		t.Errorf("2,000 policies take %v, 100 take %v", many, few)
-	}
-}
-
-// TestHandler_merges_repeated_policies_of_many has a policy stand twice among many.
-func TestHandler_merges_repeated_policies_of_many(t *testing.T) {
-	text := strings.ReplaceAll(manyPolicies(40, ""), `,"count_if":{"status_code":[401]}`, "")
-	h := newHandler(t, strings.Replace(text, `"name":"many30"`, `"name":"many20"`, 1))
-	r, repl := requestWithVars()
-	checks, _, _, err := h.checks(nil, r, repl)
-	if err != nil || len(checks) != 39 || checks[20].Weight != 2 || h.ruleOf(checks[20].Policy) != &h.rules[20] {
-		t.Errorf("%d checks, %+v, %v; want 39, of which one takes 2", len(checks), checks[20], err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -17,7 +18,7 @@ type Policy struct {
 	// The policy's name: 1 to 64 letters, digits, `_` and `-`. Default: `default`.
 	Name string `json:"name,omitempty"`
 
-	// Whose share a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
+	// Whose quota a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
 	Key string `json:"key,omitempty"`
 
 	// How many units a client may use per window, from 1. Required.
@@ -100,7 +101,7 @@ func (p *Policy) setDefaults() {
 }
 
 // check refuses a policy that cannot work. Defaults must be set.
-func (p *Policy) check(prefixes prefixes) error {
+func (p *Policy) check(prefixes rule.Prefixes) error {
 	var err error
 	switch {
 	case p.Limit == 0:
@@ -121,7 +122,7 @@ func (p *Policy) check(prefixes prefixes) error {
 }
 
 // checkTogether refuses values that are right by themselves but not together.
-func (p *Policy) checkTogether(prefixes prefixes) error {
+func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	policy, err := limiter.NewPolicy(p.settings())
 	if err != nil {
 		return err
@@ -137,13 +138,13 @@ func (p *Policy) checkTogether(prefixes prefixes) error {
 	if p.Weight > policy.Capacity() {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
 	}
-	if _, err = p.sources(); err != nil {
+	if _, err = p.numbers(); err != nil {
 		return err
 	}
-	if _, err = p.parseCharge(); err != nil {
+	if _, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
 		return err
 	}
-	_, err = parseKey(p.Key, prefixes)
+	_, err = rule.ParseKey(p.Key, prefixes)
 	return err
 }
 
@@ -160,7 +161,7 @@ func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
 	return nil
 }
 
-// isCountedStatus tells whether the number is a status, or the first digit of a class of them.
+// isCountedStatus reports whether the number is a status, or the first digit of a class of them.
 func isCountedStatus(status int) bool {
 	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
 }
@@ -174,33 +175,44 @@ func (p *Policy) settings() limiter.Settings {
 	}
 }
 
-// rule is a policy as one handler applies it.
-type rule struct {
-	policy *limiter.Policy
-	key    keyTemplate
-	weight int64
-
-	match  caddyhttp.MatcherSets
-	dryRun bool
-
-	dynamic dynamic
-	countIf *caddyhttp.ResponseMatcher
-	charge  charge
-
-	counters *decisionCounters
-	repeats  bool // an earlier rule of the handler is of the same policy
+// numbers reads the weight and the placeholders of a policy.
+func (p *Policy) numbers() (rule.Numbers, error) {
+	n := rule.Numbers{Weight: p.Weight}
+	for _, source := range []struct {
+		option, text string
+		name         *string
+	}{{"limit", p.LimitFrom, &n.LimitFrom}, {"burst", p.BurstFrom, &n.BurstFrom}, {"weight", p.WeightFrom, &n.WeightFrom}} {
+		var err error
+		if *source.name, err = rule.ParsePlaceholder(source.option, source.text); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
-// prefixes says how many leading bits of a client's address tell clients apart.
-type prefixes struct{ ipv4, ipv6 int }
+// loadMatchers makes the policy's matchers.
+func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) {
+	var sets caddyhttp.MatcherSets
+	if len(p.Match) == 0 {
+		return nil, nil
+	}
+	loaded, err := ctx.LoadModule(p, "Match")
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	if err := sets.FromInterface(loaded); err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	return sets, nil
+}
 
 // identity is what must be equal wherever a policy's name is used, besides its settings.
 type identity struct {
-	prefixes
+	rule.Prefixes
 	limitFrom, burstFrom string
 }
 
-func (p *Policy) identity(prefixes prefixes) identity {
+func (p *Policy) identity(prefixes rule.Prefixes) identity {
 	return identity{prefixes, p.LimitFrom, p.BurstFrom}
 }
 
@@ -211,7 +223,7 @@ type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
 	counters *decisionCounters
-	variants *variants
+	variants *rule.Variants
 }
 
 // register returns the one policy of that name. Claiming a name with other settings is an error that
@@ -223,7 +235,7 @@ func (r registeredPolicies) register(s limiter.Settings, id identity) (registere
 		if err != nil {
 			return known, fmt.Errorf("policy %q: %w", s.Name, err)
 		}
-		known = registeredPolicy{policy: policy, identity: id, variants: &variants{base: policy}}
+		known = registeredPolicy{policy: policy, identity: id, variants: rule.NewVariants(policy)}
 		r[s.Name] = known
 	}
 	if !known.policy.Settings().Equal(s) || known.identity != id {
@@ -234,7 +246,7 @@ func (r registeredPolicies) register(s limiter.Settings, id identity) (registere
 }
 
 func describe(s limiter.Settings, id identity) string {
-	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, id.ipv4, id.ipv6)
+	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, id.IPv4, id.IPv6)
 	if id.limitFrom != "" {
 		text += ", limit from " + id.limitFrom
 	}

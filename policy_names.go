@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -34,7 +36,7 @@ func (n *policyNames) use(policy string) *decisionCounters {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &decisionCounters{policy: policy, top: newTopKeys(n.now)}
+		d = &decisionCounters{policy: policy, top: heavyhitters.New(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -62,7 +64,7 @@ func (n *policyNames) prune() {
 	for name, d := range n.known {
 		switch {
 		case d.users > 0:
-		case living[name] || !d.top.empty():
+		case living[name] || !d.top.Empty():
 			unused = true
 		default:
 			d.drop()
@@ -99,21 +101,21 @@ func (n *policyNames) end() {
 }
 
 // decisionCounters are what is kept for a policy's name: its series, of decisions_total and of
-// bad_values_total, and its most denied keys. Series are made when they are first needed, so that there
+// invalid_values_total, and its most denied keys. Series are made when they are first needed, so that there
 // are none of what cannot happen, and looked up once.
 type decisionCounters struct {
 	policy string
-	top    *topKeys
+	top    *heavyhitters.Sketch
 	users  int // configurations; guarded by the lock of all names
 	cells  [6][4]atomic.Pointer[prometheus.Counter]
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
-	invalid bool // there are series of bad_values_total
+	invalid bool // there are series of invalid_values_total
 }
 
 // count counts a decision. That of a request whose policy was dropped meanwhile has no series any more.
-func (d *decisionCounters) count(o outcome, s limiter.Source) {
+func (d *decisionCounters) count(o rule.Outcome, s limiter.Source) {
 	cell := &d.cells[index(outcomes, o)][index(sources, s)]
 	counter := cell.Load()
 	if counter == nil {
@@ -126,7 +128,7 @@ func (d *decisionCounters) count(o outcome, s limiter.Source) {
 }
 
 // make makes a series; nil after the name was dropped.
-func (d *decisionCounters) make(o outcome, s limiter.Source) *prometheus.Counter {
+func (d *decisionCounters) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dropped {
@@ -142,7 +144,7 @@ func (d *decisionCounters) countInvalid(option string) {
 	defer d.mu.Unlock()
 	if !d.dropped {
 		d.invalid = true
-		metrics.badValues.WithLabelValues(d.policy, option).Inc()
+		metrics.invalidValues.WithLabelValues(d.policy, option).Inc()
 	}
 }
 
@@ -157,6 +159,6 @@ func (d *decisionCounters) drop() {
 		}
 	}
 	if d.invalid {
-		metrics.badValues.DeletePartialMatch(prometheus.Labels{"policy": d.policy})
+		metrics.invalidValues.DeletePartialMatch(prometheus.Labels{"policy": d.policy})
 	}
 }

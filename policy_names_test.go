@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -30,34 +32,34 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	stays, end := newContext(t, "")
 	defer end()
 	h := loadHandler(t, stays, policyJSON("stays", "5"))
-	h.rules[0].counters.count(outcomeAllowed, limiter.SourceMemory)
-	h.rules[0].counters.countInvalid("limit")
-	decisions, invalid, known := series(metrics.decisions), series(metrics.badValues), len(h.app.memory.names.known)
+	h.counters[0].count(rule.Allowed, limiter.SourceMemory)
+	h.counters[0].countInvalid("limit")
+	decisions, invalid, known := series(metrics.decisions), series(metrics.invalidValues), len(h.app.memory.names.known)
 	for i := range 2_000 {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))
 		for _, o := range outcomes {
-			brief.rules[0].counters.count(o, limiter.SourceRedis)
+			brief.counters[0].count(o, limiter.SourceRedis)
 		}
-		brief.rules[0].counters.countInvalid("burst")
-		if again.rules[0].counters != h.rules[0].counters {
+		brief.counters[0].countInvalid("burst")
+		if again.counters[0] != h.counters[0] {
 			t.Fatal("the policy that stays begins anew")
 		}
 		end()
-		brief.rules[0].counters.count(outcomeDenied, limiter.SourceMemory) // a request that outlives it
-		brief.rules[0].counters.countInvalid("weight")
+		brief.counters[0].count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.counters[0].countInvalid("weight")
 	}
 	if got := series(metrics.decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)
 	}
-	if got := series(metrics.badValues); got != invalid {
-		t.Errorf("%d series of bad values, before %d", got, invalid)
+	if got := series(metrics.invalidValues); got != invalid {
+		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
 	if got := len(h.app.memory.names.known); got != known {
 		t.Errorf("%d names, before %d", got, known)
 	}
-	if h.rules[0].counters.dropped || h.app.memory.names.known["stays"] != h.rules[0].counters {
+	if h.counters[0].dropped || h.app.memory.names.known["stays"] != h.counters[0] {
 		t.Error("the policy that stays counts no more")
 	}
 }
@@ -71,7 +73,7 @@ func TestPolicyNames_with_counts(t *testing.T) {
 	claimed := func() registeredPolicies { return registeredPolicies{"p": {counters: names.use("p")}} }
 	first := claimed()
 	living["p"] = true
-	first["p"].counters.top.denied("k")
+	first["p"].counters.top.Add("k")
 	names.release(first)
 	second := claimed()
 	if first["p"].counters != second["p"].counters || second["p"].counters.dropped {
@@ -83,7 +85,7 @@ func TestPolicyNames_with_counts(t *testing.T) {
 	if names.known["p"] == nil || names.look == nil {
 		t.Error("the name was dropped with its denials, or is not looked after")
 	}
-	now = now.Add(2 * topHalf)
+	now = now.Add(2 * heavyhitters.Period)
 	names.prune()
 	if names.known["p"] != nil || names.look != nil {
 		t.Error("the name is kept after its counts have ended")

@@ -12,17 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// stores is what outlives configurations: reloads, good and failed, keep every count, and old and new
-// share a client while both are there.
-var stores = caddy.NewUsagePool()
-
 // memoryKey is the pool's key of the one in-process store.
 const memoryKey = "memory"
 
-// sharedMemory is the in-process store of this process, with a guard that has nothing else.
+// sharedMemory is the in-process store of this process, with a failover that has no other.
 type sharedMemory struct {
 	store     *limiter.Memory
-	guard     *limiter.Failover
+	failover  *limiter.Failover
 	announced atomic.Bool // that the limits live here
 	names     *policyNames
 }
@@ -37,7 +33,7 @@ func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory(limiter.SystemClock)
 		return &sharedMemory{
-			store: store, guard: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
+			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
 			names: newPolicyNames(store.Prune, time.Now),
 		}, nil
 	})
@@ -73,12 +69,12 @@ func (o redisOptions) poolKey() string {
 	return "redis:" + hex.EncodeToString(sum[:])
 }
 
-// sharedRedis is a store on one Redis, behind a guard.
+// sharedRedis is a store on one Redis, behind a failover.
 type sharedRedis struct {
-	key     string
-	store   *limiter.Redis
-	guard   *limiter.Failover
-	options redisOptions
+	key      string
+	store    *limiter.Redis
+	failover *limiter.Failover
+	options  redisOptions
 }
 
 // Destruct closes the client when no configuration uses it any more.
@@ -98,11 +94,11 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		}
 		troubles := &storeReporter{}
 		store := limiter.NewRedis(client, troubles.watch(o))
-		guard := limiter.NewFailover(store, local, limiter.FailoverOptions{
+		failover := limiter.NewFailover(store, local, limiter.FailoverOptions{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
-		return &sharedRedis{key: key, store: store, guard: guard, options: o}, nil
+		return &sharedRedis{key: key, store: store, failover: failover, options: o}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -15,8 +16,8 @@ import (
 // alone once a minute. No line has a client's key. The store outlives the loggers of configurations, so
 // that each line goes to the current one.
 type storeReporter struct {
-	alone    rarely
-	lost     rarely
+	alone    monotonic.Gate
+	lost     monotonic.Gate
 	inOutage atomic.Bool // a loss was logged in this outage
 }
 
@@ -39,7 +40,7 @@ func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 // undecided takes the error of a request that Redis did not decide.
 func (s *storeReporter) undecided(err error) {
 	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
-	if limiter.FailedAlone(err) && s.alone.due() {
+	if limiter.FailedAlone(err) && s.alone.Pass(time.Now(), time.Minute) {
 		s.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
 	}
 }
@@ -51,7 +52,7 @@ func (s *storeReporter) refundLost(err error) {
 	due := false
 	if kind == breakerKind {
 		due = s.inOutage.CompareAndSwap(false, true)
-	} else if due = s.lost.due(); due {
+	} else if due = s.lost.Pass(time.Now(), time.Minute); due {
 		s.inOutage.Store(true)
 	}
 	if due {
@@ -64,12 +65,4 @@ const breakerKind = "breaker"
 
 func causeOf(err error) []zap.Field {
 	return []zap.Field{zap.String("kind", limiter.Kind(err)), zap.Error(err)}
-}
-
-// rarely is due once a minute, by the monotonic clock. The zero value is due at once.
-type rarely struct{ last atomic.Pointer[time.Time] }
-
-func (r *rarely) due() bool {
-	now, last := time.Now(), r.last.Load()
-	return (last == nil || now.Sub(*last) >= time.Minute) && r.last.CompareAndSwap(last, &now)
 }

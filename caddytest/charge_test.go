@@ -67,7 +67,7 @@ func TestCharge_afterwards(t *testing.T) {
 			if a := n.get(t, "/ask"+key); a.status != http.StatusTooManyRequests {
 				t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
 			}
-			n.checkMetric(t, `bad_values_total{option="charge",policy="default"}`, 2)
+			n.checkMetric(t, `invalid_values_total{option="charge",policy="default"}`, 2)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestLimit_by_plan(t *testing.T) {
 			}
 			checkRefusal(t, n.get(t, "/", "X-Api-Key: "+key), http.StatusTooManyRequests)
 		}
-		if bad := n.metric(t, `bad_values_total{option="limit",policy="plan"}`); bad < 2 {
+		if bad := n.metric(t, `invalid_values_total{option="limit",policy="plan"}`); bad < 2 {
 			t.Errorf("%v bad values are counted", bad)
 		}
 		complaints := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.Message, "placeholder") })

@@ -57,8 +57,8 @@ func TestMetrics_count_over_reloads_and_outages(t *testing.T) {
 	n.checkMetric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`, wide+1)
 	n.checkMetric(t, "breaker_open", 0)
 	n.checkMetric(t, "memory_keys", 1) // wide decides nothing here, so that nothing of it is remembered
-	if batches := n.metric(t, "batch_size_count"); batches < 4 || n.metric(t, `store_seconds_count{store="redis"}`) != batches {
-		t.Errorf("%v batches, %v of them timed", batches, n.metric(t, `store_seconds_count{store="redis"}`))
+	if batches := n.metric(t, "batch_size_count"); batches < 4 || n.metric(t, `store_duration_seconds_count{store="redis"}`) != batches {
+		t.Errorf("%v batches, %v of them timed", batches, n.metric(t, `store_duration_seconds_count{store="redis"}`))
 	}
 	server.Kill()
 	n.get(t, "/b")
@@ -83,8 +83,8 @@ func TestMemory_that_is_full_warns_once_and_counts(t *testing.T) {
 		checkAdmitted(t, n.get(t, fmt.Sprint("/?k=", i)), "memory")
 	}
 	n.checkMetric(t, "memory_keys", 100)
-	n.checkMetric(t, "memory_evictions_total", 200)
-	n.checkMetric(t, `store_seconds_count{store="memory"}`, 300)
+	n.checkMetric(t, "memory_overflows_total", 200)
+	n.checkMetric(t, `store_duration_seconds_count{store="memory"}`, 300)
 	warnings := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.Message, "max_keys") })
 	if len(warnings) != 1 || warnings[0].Level != "warn" {
 		t.Errorf("warnings %v, want one", warnings)

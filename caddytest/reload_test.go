@@ -120,7 +120,7 @@ func TestFailed_start_leaves_the_running_configuration_alone(t *testing.T) {
 				n.get(t, fmt.Sprint("/?k=", i))
 			}
 			n.checkMetric(t, "memory_keys", 4)
-			n.checkMetric(t, "memory_evictions_total", 0)
+			n.checkMetric(t, "memory_overflows_total", 0)
 		})
 	}
 }

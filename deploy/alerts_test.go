@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/prometheus/rules"
 )
 
-// alertCases are what Prometheus has read, as promqltest writes it, one value every 30 seconds, and the
-// alerts that fire then.
+// alertCases are series in promqltest's form, one value every 30 seconds, and the alerts that fire after
+// a time.
 var alertCases = []struct {
 	name   string
 	series []string
@@ -27,10 +27,10 @@ var alertCases = []struct {
 		`breaker_open{instance="a"} 0x40`,
 		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
 		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} 0+300x40`,
-		`store_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
-		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
+		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0x40`,
-		`memory_evictions_total{instance="a"} 0x40`,
+		`memory_overflows_total{instance="a"} 0x40`,
 		`held_requests{instance="a"} 100x40`,
 	}, 20 * time.Minute, nil},
 
@@ -58,16 +58,23 @@ var alertCases = []struct {
 		`batch_size_sum{instance="a"} 0+3000x40`,
 		`store_errors_total{kind="timeout",instance="a"} 0x10 900x30`,
 	}, 9 * time.Minute, nil},
-	{"what the breaker kept back is no new error", []string{
+	{"requests kept back by the breaker are no new errors", []string{
 		`batch_size_sum{instance="a"} 0+30x40`,
 		`store_errors_total{kind="refused",instance="a"} 0+30x40`,
 		`store_errors_total{kind="breaker",instance="a"} 0+6000x40`,
 	}, 12 * time.Minute, nil},
 
+	{"refunds fail", []string{
+		`refund_errors_total{kind="timeout",instance="a"} 0+2x60`,
+		`refund_errors_total{kind="connection",instance="a"} 0+2x60`,
+		`refund_errors_total{kind="timeout",instance="b"} 0+1x60`,
+	}, 16 * time.Minute, []string{"RefundErrors a"}},
+	{"refunds failed for a moment", []string{`refund_errors_total{kind="timeout",instance="a"} 0x4 300x56`}, 16 * time.Minute, nil},
+
 	{"Redis takes 100 ms", []string{
-		`store_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
-		`store_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
-		`store_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
+		`store_duration_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
+		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
 	}, 16 * time.Minute, []string{"StoreSlow a"}},
 
 	{"the fallback decides", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 0+300x16`}, 10 * time.Minute, []string{"FallbackActive a api"}},
@@ -95,19 +102,19 @@ var alertCases = []struct {
 		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+9x420`,
 		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0x360 0+9x60`,
 	}, 200 * time.Minute, nil},
-	{"a policy pretends to deny", []string{
+	{"a policy in dry run would deny", []string{
 		`decisions_total{policy="api",decision="dry_run_allowed",source="redis",instance="a"} 0+900x420`,
 		`decisions_total{policy="api",decision="dry_run_denied",source="redis",instance="a"} 0x360 0+900x60`,
 	}, 200 * time.Minute, nil},
 
-	{"the in-process store is full", []string{`memory_evictions_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
-	{"the in-process store was full for a moment", []string{`memory_evictions_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
-	{"a limit cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
-	{"few limits cannot be used", []string{`bad_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
+	{"the in-process store is full", []string{`memory_overflows_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
+	{"the in-process store was full for a moment", []string{`memory_overflows_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
+	{"a limit cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
+	{"few limits cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
 	{"too many requests are held", []string{`held_requests{instance="a"} 60000x20`, `held_requests{instance="b"} 900x20`}, 8 * time.Minute, []string{"HoldsTooMany a"}},
 }
 
-func TestAlerts_fire_when_they_should_and_not_otherwise(t *testing.T) {
+func TestAlerts_firing(t *testing.T) {
 	fired := map[string]bool{}
 	for _, c := range alertCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,8 +137,8 @@ func TestAlerts_fire_when_they_should_and_not_otherwise(t *testing.T) {
 
 const alertPrefix = "RedisRateLimit"
 
-// firing evaluates all rules every minute for so long and names the alerts that fire at the end, with
-// the instance, policy and option that they are about.
+// firing evaluates all rules every minute for the given time. It returns the names of the alerts that
+// fire at the end, with their instance, policy and option.
 func firing(t *testing.T, series []string, after time.Duration) []string {
 	t.Helper()
 	load := "load 30s\n"
@@ -147,12 +154,12 @@ func firing(t *testing.T, series []string, after time.Duration) []string {
 	return active(t, groups)
 }
 
-// ruleGroups are the groups of the rules' file, in the order in which they read one another, on what
-// promqltest's load has stored.
+// ruleGroups returns the groups of the rules' file on the series of a promqltest load. A group follows
+// those whose records it reads.
 func ruleGroups(t *testing.T, load string) []*rules.Group {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, load)
-	t.Cleanup(func() { _ = storage.Close() }) // its folder goes with it
+	t.Cleanup(func() { _ = storage.Close() }) // the test removes its folder
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1e6)
 	manager := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc: rules.EngineQueryFunc(engine, storage), Queryable: storage, Appendable: storage,
@@ -163,8 +170,8 @@ func ruleGroups(t *testing.T, load string) []*rules.Group {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	ordered := make([]*rules.Group, 0, len(groups)) // shares first: the alerts read them
-	for _, name := range []string{"caddy-redis-ratelimit-shares", "caddy-redis-ratelimit"} {
+	ordered := make([]*rules.Group, 0, len(groups)) // fractions first: the alerts read them
+	for _, name := range []string{"caddy-redis-ratelimit-fractions", "caddy-redis-ratelimit"} {
 		group := groups[rules.GroupKey(rulesFile, name)]
 		if group == nil {
 			t.Fatalf("there is no group %s", name)
@@ -174,7 +181,7 @@ func ruleGroups(t *testing.T, load string) []*rules.Group {
 	return ordered
 }
 
-// active lists the alerts that fire, and wants their texts complete.
+// active lists the alerts that fire and checks that their texts are complete.
 func active(t *testing.T, groups []*rules.Group) (found []string) {
 	t.Helper()
 	for _, group := range groups {

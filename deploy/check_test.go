@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 )
 
-// check lists what is wrong with an expression: its syntax, or names, labels and values that no
-// metric has. Records are names of rules.
+// check returns the errors of an expression: its syntax, and names, labels and values that no metric
+// has. Records are names of recording rules.
 func (e exported) check(expr string, records []string) (wrong []error) {
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -36,8 +36,8 @@ func (e exported) check(expr string, records []string) (wrong []error) {
 	return wrong
 }
 
-// checkSelector looks for a selector's metric, and for a value that each of its matchers lets pass,
-// unless it excludes something.
+// checkSelector returns an error where no metric has the selector's name, or a label or value of its
+// matchers. Values in regular expressions are checked where they are literal.
 func (e exported) checkSelector(s *parser.VectorSelector, records []string) (wrong []error) {
 	if slices.Contains(records, s.Name) {
 		return nil
@@ -60,7 +60,7 @@ func (e exported) checkSelector(s *parser.VectorSelector, records []string) (wro
 	return wrong
 }
 
-// alternatives are the values that a matcher names one by one.
+// alternatives returns the literal values of a matcher.
 func alternatives(m *labels.Matcher) []string {
 	if m.Type == labels.MatchEqual || m.Type == labels.MatchNotEqual {
 		return []string{m.Value}
@@ -74,8 +74,8 @@ func alternatives(m *labels.Matcher) []string {
 	return values
 }
 
-// checkLabels looks for labels in every metric beneath a node. What a rule has recorded has those
-// that stand before the colon of its name.
+// checkLabels returns an error for each label that a metric beneath a node lacks. The labels of a
+// recorded series stand before the colon of its name.
 func (e exported) checkLabels(under parser.Node, names []string) (wrong []error) {
 	parser.Inspect(under, func(node parser.Node, _ []parser.Node) error {
 		s, ok := node.(*parser.VectorSelector)
@@ -99,7 +99,7 @@ var (
 	legendLabel = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
 
-// checkVariable looks for the metric and the label that a variable's values come from.
+// checkVariable checks the metric and the label of a variable's values.
 func checkVariable(t *testing.T, e exported, v dashboard.Variable) {
 	t.Helper()
 	query := labelValues.FindStringSubmatch(v.Definition)
@@ -112,8 +112,7 @@ func checkVariable(t *testing.T, e exported, v dashboard.Variable) {
 	}
 }
 
-// checkShows wants an expression to show something of what was recorded, with all labels that its
-// legend names.
+// checkShows checks that an expression has values in the recording, with all labels of its legend.
 func (r *recording) checkShows(t *testing.T, expr, legend string) {
 	t.Helper()
 	matrix, err := r.Range(expr, begin, r.end, scrapeEvery)

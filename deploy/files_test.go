@@ -1,4 +1,4 @@
-// Package deploy holds the dashboard and the rules to the metrics that the code really exports.
+// Package deploy tests the dashboard and the rules against the metrics that a real Caddy exports.
 package deploy
 
 import (
@@ -26,7 +26,7 @@ func loadDashboard(t *testing.T) *dashboard.Dashboard {
 	return d
 }
 
-// ruleSet is what the rules ask, and what they are called.
+// ruleSet holds the expressions and names of the rules.
 type ruleSet struct {
 	exprs   map[string]string // by the name of the rule
 	records []string
@@ -53,7 +53,7 @@ func loadRules(t *testing.T) ruleSet {
 	return set
 }
 
-func TestDashboard_is_one_that_Grafana_imports(t *testing.T) {
+func TestDashboard_schema(t *testing.T) {
 	d := loadDashboard(t)
 	if d.SchemaVersion != 39 || d.Title == "" {
 		t.Errorf("schema version %d, title %q", d.SchemaVersion, d.Title)
@@ -68,7 +68,7 @@ func TestDashboard_is_one_that_Grafana_imports(t *testing.T) {
 	}
 }
 
-func TestAlerts_say_how_bad_it_is_and_what_to_do(t *testing.T) {
+func TestAlerts_labels_and_annotations(t *testing.T) {
 	for _, alert := range loadRules(t).alerts {
 		if s := alert.Labels["severity"]; s != "warning" && s != "critical" {
 			t.Errorf("%s: severity %q", alert.Alert, s)

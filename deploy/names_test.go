@@ -12,20 +12,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/scene"
 )
 
-// begin and scrapeEvery are the times that samples are given: a test need not wait for them to pass.
+// begin and scrapeEvery are the timestamps of the samples. They do not pass in real time.
 var begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 const scrapeEvery = 15 * time.Second
 
-// recording is a Caddy's metrics, read now and then.
+// recording holds the metrics of a Caddy, read several times.
 type recording struct {
 	*samples.Samples
 
 	scene *scene.Scene
-	end   time.Time // of the next reading
+	end   time.Time // of the next scrape
 }
 
-// record makes a real Caddy do all that metrics tell of, and keeps them.
+// record runs a real Caddy through everything that metrics count, and stores them.
 func record(t *testing.T) *recording {
 	t.Helper()
 	r := &recording{end: begin}
@@ -33,7 +33,7 @@ func record(t *testing.T) *recording {
 	if r.Samples, err = samples.New(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() }) // its folder goes with it
+	t.Cleanup(func() { _ = r.Close() }) // the test removes its folder
 	if r.scene, err = scene.Start(t.Context(), binary(t), t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +43,13 @@ func record(t *testing.T) *recording {
 		r.traffic(t)
 		r.scrape(t)
 	}
-	r.scene.KillRedis()
+	if err := r.scene.KillRedisDuring(t.Context(), "/jobs", "other"); err != nil {
+		t.Fatal(err)
+	}
 	r.waitFor(t, "/payments", 503)
 	for range 2 {
 		r.traffic(t)
-		for i := range 1100 { // more than there is room for
+		for i := range 1100 { // more than max_keys
 			r.get(t, "/api", fmt.Sprint("crowd-", i))
 		}
 		r.scrape(t)
@@ -60,7 +62,7 @@ func record(t *testing.T) *recording {
 	return r
 }
 
-// traffic uses every policy, within its limit and beyond.
+// traffic sends requests to every policy, within its limit and beyond.
 func (r *recording) traffic(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/api", "/login", "/payments", "/assets", "/reports", "/trial"} {
@@ -81,7 +83,7 @@ func (r *recording) get(t *testing.T, path, client string, headers ...string) in
 	return status
 }
 
-// waitFor asks for a path until it is answered in a way.
+// waitFor sends requests to a path until their status is as wanted.
 func (r *recording) waitFor(t *testing.T, path string, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -99,7 +101,7 @@ func (r *recording) waitFor(t *testing.T, path string, want int) {
 	}
 }
 
-// scrape reads the metrics, as if the usual time had passed since the last reading.
+// scrape reads the metrics, with a timestamp scrapeEvery after the last.
 func (r *recording) scrape(t *testing.T) {
 	t.Helper()
 	text, err := r.scene.Metrics(t.Context())
@@ -112,10 +114,10 @@ func (r *recording) scrape(t *testing.T) {
 	r.end = r.end.Add(scrapeEvery)
 }
 
-// exported are the labels of each metric, and their values.
+// exported maps each metric to its labels and their values.
 type exported map[string]map[string]map[string]bool
 
-// exported lists what this module's metrics were.
+// exported returns this module's metrics of the whole recording.
 func (r *recording) exported(t *testing.T) exported {
 	t.Helper()
 	matrix, err := r.Range(`{__name__=~"caddy_redis_ratelimit_.+"}`, begin, r.end, scrapeEvery)
@@ -139,7 +141,7 @@ func (r *recording) exported(t *testing.T) exported {
 	return e
 }
 
-func TestDashboard_and_rules_name_only_what_is_exported(t *testing.T) {
+func TestDashboard_and_rules_metrics(t *testing.T) {
 	r := record(t)
 	known := r.exported(t)
 	d := loadDashboard(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/scene"
 )
 
-// buildDir is where the Caddy under test is built, once for all tests.
+// buildDir is the folder of the Caddy under test, built once for all tests.
 var buildDir string
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	buildDir = dir
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder: no harm if it stays
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder may stay
 	return m.Run()
 }
 
@@ -47,27 +47,27 @@ var (
 	commandFlag    = regexp.MustCompile(`--[a-z-]+`)
 )
 
-func TestRunbooks_name_commands_that_exist(t *testing.T) {
-	said := map[string]string{} // what each command says of itself
+func TestRunbooks_commands(t *testing.T) {
+	helpOf := map[string]string{} // the help of each command
 	for _, alert := range loadRules(t).alerts {
 		for _, found := range runbookCommand.FindAllStringSubmatch(alert.Annotations["runbook"], -1) {
 			name, _, _ := strings.Cut(found[1], " ")
-			if said[name] == "" {
-				said[name] = help(t, name)
+			if helpOf[name] == "" {
+				helpOf[name] = help(t, name)
 			}
 			for _, flag := range commandFlag.FindAllString(found[1], -1) {
-				if !strings.Contains(said[name], flag) {
+				if !strings.Contains(helpOf[name], flag) {
 					t.Errorf("%s: %s has no flag %s", alert.Alert, name, flag)
 				}
 			}
 		}
 	}
-	if len(said) == 0 {
+	if len(helpOf) == 0 {
 		t.Error("no runbook names a command")
 	}
 }
 
-// help is what a command says of itself. Caddy says something else of one that it does not have.
+// help returns the help of a command. For an unknown one Caddy prints another text.
 func help(t *testing.T, name string) string {
 	t.Helper()
 	text, err := exec.Command(binary(t), "redis-ratelimit", name, "--help").CombinedOutput()

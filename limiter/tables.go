@@ -15,11 +15,17 @@ func (m *Memory) tableOf(p *Policy) *table {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, found := m.tables[p.id]; !found && len(m.tables) >= m.pruneAt {
+		m.prune()
+	}
+	return m.findTable(p)
+}
+
+// findTable returns the table of a policy, and makes it where there is none. It drops no other. The lock
+// is held.
+func (m *Memory) findTable(p *Policy) *table {
 	t, found := m.tables[p.id]
 	if !found {
-		if len(m.tables) >= m.pruneAt {
-			m.prune()
-		}
 		t = newTable(m, m.made, p)
 		m.made++
 		m.tables[p.id] = t
@@ -32,36 +38,37 @@ func (m *Memory) tableOf(p *Policy) *table {
 
 // lock returns the shard of a share, locked.
 func (m *Memory) lock(p *Policy, key string) *shard {
-	for {
-		t := m.tableOf(p)
-		s := t.shardOf(key)
-		s.mu.Lock()
-		if !t.dropped {
-			return s
-		}
-		s.mu.Unlock()
-		p.table.CompareAndSwap(t, nil)
+	s := m.tableOf(p).shardOf(key)
+	s.mu.Lock()
+	if !s.table.dropped {
+		return s
 	}
+	s.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s = m.findTable(p).shardOf(key)
+	s.mu.Lock()
+	return s
 }
 
-// lockEach appends the shards of the checks, in their order, and locks them.
+// lockEach appends the shards of the checks, in their order, and locks them. A table that is found may be
+// dropped before it is locked, also for the sake of a later one of the same request. The second time no
+// table is dropped meanwhile.
 func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
-	for {
-		for i := range checks {
-			shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
-		}
-		unlock = lockAll(shards)
-		if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
-			return shards, unlock
-		}
-		unlock()
-		for i, s := range shards {
-			if t := s.table; t.dropped {
-				checks[i].Policy.table.CompareAndSwap(t, nil)
-			}
-		}
-		shards = shards[:0]
+	for i := range checks {
+		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
 	}
+	unlock = lockAll(shards)
+	if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
+		return shards, unlock
+	}
+	unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range checks {
+		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key)
+	}
+	return shards, lockAll(shards)
 }
 
 // Prune drops the tables of policies whose shares have all ended, and returns the names of the policies

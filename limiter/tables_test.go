@@ -91,3 +91,23 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 		}
 	}
 }
+
+// TestMemory_decides_many_new_policies_at_once has one request meet more policies than there may be tables
+// without shares. It looped for ever once: each new table dropped one that the request had found before.
+func TestMemory_decides_many_new_policies_at_once(t *testing.T) {
+	m := NewMemory(SystemClock)
+	for round := range 3 {
+		var checks []Check
+		for i := range 10 * minTables {
+			checks = append(checks, Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), "gcra", 10), Key: "k", Weight: 1})
+		}
+		if _, err := m.Decide(t.Context(), checks); err != nil || !Allowed(checks) {
+			t.Fatalf("got %v; want all of %d to pass", err, len(checks))
+		}
+		for i := range checks {
+			if checks[i].Result.Remaining != 9 {
+				t.Fatalf("%d of policy %d remain, want 9", checks[i].Result.Remaining, i)
+			}
+		}
+	}
+}

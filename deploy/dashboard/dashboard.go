@@ -1,4 +1,4 @@
-// Package dashboard reads what Grafana would draw from the dashboard's file.
+// Package dashboard reads the panels and queries of a Grafana dashboard's file.
 package dashboard
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Dashboard is the part of Grafana's classic model that decides what is asked of Prometheus.
+// Dashboard is the part of Grafana's classic model that yields the queries to Prometheus.
 type Dashboard struct {
 	Title         string     `json:"title"`
 	SchemaVersion int        `json:"schemaVersion"`
@@ -16,7 +16,7 @@ type Dashboard struct {
 	Templating    Templating `json:"templating"`
 }
 
-// Panel is one panel, or a row's title, which has no targets.
+// Panel is a panel, or the title of a row, which has no targets.
 type Panel struct {
 	Title       string      `json:"title"`
 	Type        string      `json:"type"`
@@ -25,32 +25,32 @@ type Panel struct {
 	FieldConfig FieldConfig `json:"fieldConfig"`
 }
 
-// Target is a query and how its series are called.
+// Target is a query with the names of its series.
 type Target struct {
 	Expr   string `json:"expr"`
 	Legend string `json:"legendFormat"`
 }
 
-// FieldConfig holds what is said of all of a panel's values.
+// FieldConfig holds the settings of all values of a panel.
 type FieldConfig struct {
 	Defaults Field `json:"defaults"`
 }
 
-// Field is how values are shown.
+// Field is the format of values.
 type Field struct {
 	Unit     string    `json:"unit"`
 	Mappings []Mapping `json:"mappings"`
 	Custom   Custom    `json:"custom"`
 }
 
-// Mapping gives values words.
+// Mapping maps values to words.
 type Mapping struct {
 	Options map[string]struct {
 		Text string `json:"text"`
 	} `json:"options"`
 }
 
-// Custom is how lines are drawn.
+// Custom is the form of lines.
 type Custom struct {
 	Interpolation string `json:"lineInterpolation"`
 	Stacking      struct {
@@ -63,7 +63,7 @@ type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is one that the user chooses. Definition is its query, empty for the data source.
+// Variable is chosen by the user. Definition is its query, empty for the data source.
 type Variable struct {
 	Name       string `json:"name"`
 	Type       string `json:"type"`
@@ -84,7 +84,7 @@ func Load(path string) (*Dashboard, error) {
 	return d, nil
 }
 
-// Panel is the panel of that title which is drawn over time, nil where there is none.
+// Panel returns the time series panel of that title, or nil.
 func (d *Dashboard) Panel(title string) *Panel {
 	for i := range d.Panels {
 		if p := &d.Panels[i]; p.Title == title && p.Type == "timeseries" {
@@ -94,8 +94,8 @@ func (d *Dashboard) Panel(title string) *Panel {
 	return nil
 }
 
-// Expand puts into an expression what Grafana would: everything chosen in each variable, and the
-// interval that rates are taken over, such as "1m".
+// Expand replaces the variables of an expression as Grafana does where all their values are chosen.
+// rateInterval is the range of rates, such as "1m".
 func (d *Dashboard) Expand(expr, rateInterval string) string {
 	pairs := []string{"$__rate_interval", rateInterval}
 	for _, v := range d.Templating.List {

@@ -13,29 +13,29 @@ import (
 
 // drawn are the titles of the panels in the picture.
 var drawn = []string{
-	"Decisions by policy and outcome", "Denied share by policy",
+	"Decisions by policy and outcome", "Denied fraction by policy",
 	"Deny-cache hits among denials", "Fallback",
 	"Store latency", "Batch size",
 	"Store errors by kind", "Breaker",
 }
 
-// rateInterval is what Grafana makes of readings a second apart.
+// rateInterval is the $__rate_interval of Grafana where scrapes are a second apart.
 const rateInterval = "4s"
 
-// line is a series under its name in the legend. X is the second of the play.
+// line is a series with its name in the legend. X is the second of the scenario.
 type line struct {
 	name   string
 	points plotter.XYs
 }
 
-// panel is a panel of the dashboard and what it shows.
+// panel is a panel of the dashboard with its lines.
 type panel struct {
 	*dashboard.Panel
 
 	lines []line
 }
 
-// ask evaluates the panels' expressions on what was kept.
+// ask evaluates the panels' expressions on the stored samples.
 func ask(d *dashboard.Dashboard, kept *samples.Samples, begin time.Time) ([]panel, error) {
 	panels := make([]panel, 0, len(drawn))
 	for _, title := range drawn {
@@ -67,7 +67,7 @@ func ask(d *dashboard.Dashboard, kept *samples.Samples, begin time.Time) ([]pane
 
 var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// legend fills a legend's labels in.
+// legend replaces the labels of a legend by their values.
 func legend(format string, value func(name string) string) string {
 	return label.ReplaceAllStringFunc(format, func(found string) string {
 		return value(label.FindStringSubmatch(found)[1])

@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 )
 
-// axis is how a panel's values are shown.
+// axis formats the values of a panel.
 type axis struct{ dashboard.Field }
 
 // ticks returns marks in round steps, from zero to the first that no value exceeds.
@@ -32,7 +32,7 @@ func (a axis) ticks(highest float64) plot.ConstantTicks {
 	return marks
 }
 
-// format writes a value as Grafana does. Where some values have words, the others have no label.
+// format writes a value as Grafana does. Where some values are mapped to words, the others have no label.
 func (a axis) format(value float64) string {
 	switch {
 	case len(a.Mappings) > 0:
@@ -49,7 +49,7 @@ func (a axis) format(value float64) string {
 	return number(value)
 }
 
-// number writes at most two digits after the point, which hides errors of rounding.
+// number formats a value with at most two digits after the point, without rounding errors.
 func number(value float64) string {
 	return strconv.FormatFloat(math.Round(value*100)/100, 'f', -1, 64)
 }

@@ -18,7 +18,7 @@ import (
 func draw(w io.Writer, panels []panel) error {
 	p := chart.Picture{
 		Title:       "Caddy rate limits: the main panels, on a real Caddy and Redis",
-		Description: "Panels over time: " + strings.Join(drawn, ", ") + ". A flood is denied, mostly by the deny cache; then Redis is gone for some seconds, the breaker opens and the fallback decides.",
+		Description: "Panels over time: " + strings.Join(drawn, ", ") + ". A flood is denied, mostly by the deny cache; then Redis is down for some seconds, the breaker opens and the fallback decides.",
 		Width:       900, Height: 1120, Columns: 2,
 		Legend: chart.Legend{
 			{Name: clock(floodBegins) + "–" + clock(floodEnds) + " a flood of a few clients", Sample: band(floodBegins, floodEnds, 0, chart.Amber)},
@@ -51,7 +51,7 @@ func (p panel) chart() *chart.Panel {
 			shapes = append(shapes, curve)
 		}
 	}
-	slices.Reverse(shapes) // a line that adds nothing to a stack lies below the one that it would hide
+	slices.Reverse(shapes) // a line that adds nothing to a stack lies below the line that it would hide
 	result.Add(shapes...)
 	values := axis{field}.ticks(result.Y.Max)
 	most := values[len(values)-1].Value
@@ -61,7 +61,7 @@ func (p panel) chart() *chart.Panel {
 	return result
 }
 
-// runs are the parts of the line between which readings are missing.
+// runs splits the line where scrapes are missing.
 func (l line) runs() (runs []plotter.XYs) {
 	begin := 0
 	for i := range l.points {
@@ -73,7 +73,7 @@ func (l line) runs() (runs []plotter.XYs) {
 	return runs
 }
 
-// lift puts points onto a stack. It returns the outline of what they add to it.
+// lift raises points onto a stack. It returns the outline of the area between both.
 func lift(points plotter.XYs, stack map[float64]float64) (outline plotter.XYs) {
 	for i, p := range points {
 		outline = append(outline, plotter.XY{X: p.X, Y: stack[p.X]})
@@ -90,7 +90,7 @@ func band(from, to time.Duration, most float64, paint color.NRGBA) *plotter.Poly
 	return chart.Area(paint, 0.12, plotter.XYs{{X: left}, {X: left, Y: most}, {X: right, Y: most}, {X: right}}...)
 }
 
-// times returns a mark for every 20 seconds of the play.
+// times returns a mark for every 20 seconds of the scenario.
 func times() (marks plot.ConstantTicks) {
 	for at := time.Duration(0); at < length; at += 20 * time.Second {
 		marks = append(marks, plot.Tick{Value: at.Seconds(), Label: clock(at)})

@@ -1,9 +1,9 @@
 // Command picture draws the dashboard's main panels from the metrics of a real Caddy on a real Redis,
-// under load, in a flood and while Redis is gone. It takes a minute and a half. In the repository's root:
+// under load, in a flood and while Redis is down. It takes a minute and a half. In the repository's root:
 //
 //	go -C deploy run ./picture -out ../docs/dashboard.svg
 //
-// It needs redis-server. Nothing is drawn that the dashboard's own expressions do not yield.
+// It needs redis-server. All lines are results of the dashboard's own expressions.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 
 func run(ctx context.Context, model, out string) (err error) {
 	if out == "" {
-		return errors.New("-out says where the picture goes")
+		return errors.New("-out is missing: set it to the file to write, such as ../docs/dashboard.svg")
 	}
 	d, err := dashboard.Load(model)
 	if err != nil {
@@ -68,7 +68,7 @@ func run(ctx context.Context, model, out string) (err error) {
 	return os.WriteFile(out, svg.Bytes(), 0o644)
 }
 
-// perform plays the whole play and reads the metrics every second. It returns when it began.
+// perform runs the scenario and reads the metrics every second. It returns the time of the beginning.
 func perform(ctx context.Context, dir string, kept *samples.Samples) (begin time.Time, err error) {
 	binary, err := scene.Build(ctx, dir)
 	if err != nil {
@@ -82,13 +82,13 @@ func perform(ctx context.Context, dir string, kept *samples.Samples) (begin time
 	ctx, end := context.WithTimeout(ctx, length)
 	defer end()
 	begin = time.Now()
-	playing := make(chan error, 1)
-	go func() { playing <- play(ctx, s, begin) }()
+	running := make(chan error, 1)
+	go func() { running <- runScenario(ctx, s, begin) }()
 	err = watch(ctx, s, kept)
-	return begin, errors.Join(err, <-playing)
+	return begin, errors.Join(err, <-running)
 }
 
-// watch reads the metrics every second until the play ends.
+// watch reads the metrics every second until the scenario ends.
 func watch(ctx context.Context, s *scene.Scene, kept *samples.Samples) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -111,7 +111,7 @@ func watch(ctx context.Context, s *scene.Scene, kept *samples.Samples) error {
 	}
 }
 
-// stopped is nil where the play has come to its end, and an error where somebody has stopped it.
+// stopped returns nil at the end of the scenario, and an error where it was interrupted.
 func stopped(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil

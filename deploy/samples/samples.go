@@ -1,4 +1,4 @@
-// Package samples keeps what was read from /metrics in a real Prometheus database, and asks it.
+// Package samples stores readings of /metrics in a real Prometheus database and queries it.
 package samples
 
 import (
@@ -30,10 +30,10 @@ func New(dir string) (*Samples, error) {
 	return &Samples{db, promql.NewEngine(promql.EngineOpts{MaxSamples: 10e6, Timeout: time.Minute})}, nil
 }
 
-// Close ends its use.
+// Close closes the database.
 func (s *Samples) Close() error { return s.db.Close() }
 
-// Add keeps one reading of /metrics, in Prometheus's text format, as if Prometheus had read it at
+// Add stores one reading of /metrics, in Prometheus's text format, as if Prometheus had read it at
 // that time from that instance.
 func (s *Samples) Add(text []byte, at time.Time, instance string) error {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -65,8 +65,8 @@ func names(metric model.Metric) map[string]string {
 	return named
 }
 
-// Range evaluates an expression at every step from one time to another. Values that are no numbers,
-// such as a share of nothing, are left out.
+// Range evaluates an expression at every step from one time to another. NaN and infinite values,
+// such as fractions of zero, are left out.
 func (s *Samples) Range(expr string, from, to time.Time, step time.Duration) (promql.Matrix, error) {
 	ctx := context.Background()
 	query, err := s.engine.NewRangeQuery(ctx, s.db, nil, expr, from, to, step)
@@ -79,7 +79,7 @@ func (s *Samples) Range(expr string, from, to time.Time, step time.Duration) (pr
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
 	numbers := make(promql.Matrix, 0, len(matrix))
-	for _, series := range matrix { // copied, because closing the query takes its points back
+	for _, series := range matrix { // copied, because closing the query reuses its points
 		kept := promql.Series{Metric: series.Metric}
 		for _, p := range series.Floats {
 			if !math.IsNaN(p.F) && !math.IsInf(p.F, 0) {

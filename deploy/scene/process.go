@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// process is a server that runs as a process of its own.
+// process is a server in a process of its own.
 type process struct {
 	command *exec.Cmd
-	output  bytes.Buffer // to be read when it has exited
+	output  bytes.Buffer // complete when it has exited
 	exited  chan struct{}
 }
 
-// start runs a command and waits until it listens on an address. The folder is all that it has of a home.
+// start runs a command and waits until it listens on an address. The folder is its home.
 func start(ctx context.Context, dir, addr string, env []string, name string, args ...string) (*process, error) {
 	p := &process{command: exec.Command(name, args...), exited: make(chan struct{})}
 	p.command.Dir = dir
@@ -30,7 +30,7 @@ func start(ctx context.Context, dir, addr string, env []string, name string, arg
 		return nil, err
 	}
 	go func() {
-		_ = p.command.Wait() // it is told to stop: no news
+		_ = p.command.Wait() // an error here is how it ends when stopped
 		close(p.exited)
 	}()
 	if err := p.listens(ctx, addr); err != nil {
@@ -40,7 +40,7 @@ func start(ctx context.Context, dir, addr string, env []string, name string, arg
 	return p, nil
 }
 
-// listens waits until somebody answers on an address, for at most 20 seconds.
+// listens waits until an address accepts a connection, for at most 20 seconds.
 func (p *process) listens(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -59,18 +59,18 @@ func (p *process) listens(ctx context.Context, addr string) error {
 	}
 }
 
-// stop ends the process and waits until it is gone.
+// stop sends a signal and waits until the process has exited. It is killed after 10 seconds.
 func (p *process) stop(signal os.Signal) {
-	_ = p.command.Process.Signal(signal) // gone already: fine
+	_ = p.command.Process.Signal(signal) // it may have exited already
 	select {
 	case <-p.exited:
 	case <-time.After(10 * time.Second):
-		_ = p.command.Process.Kill() // it does not go when asked to
+		_ = p.command.Process.Kill() // it ignores the signal
 		<-p.exited
 	}
 }
 
-// freeAddr is a loopback address that nothing listens on.
+// freeAddr returns a loopback address that nothing listens on.
 func freeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package scene runs this repository's Caddy on a real Redis, so that its metrics tell of real requests.
+// Package scene runs this repository's Caddy on a real Redis, so that its metrics count real requests.
 package scene
 
 import (
@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// caddyfile has a policy for each thing that metrics tell of.
+// caddyfile has a policy for each thing that metrics count.
 //
 //go:embed Caddyfile
 var caddyfile []byte
 
-// Scene is a running Caddy and its Redis.
+// Scene is a running Caddy with its Redis and upstream.
 type Scene struct {
 	dir                  string
 	site, admin, redisAt string // host:port of each
 	caddy, redis         *process
 	client               *http.Client
+	upstream             *upstream
 }
 
-// Start starts both with a Caddy from [Build]. What they write goes into the folder.
+// Start starts all three, with a Caddy from [Build]. Their files go into the folder.
 func Start(ctx context.Context, binary, dir string) (*Scene, error) {
 	s := &Scene{dir: dir, client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true},
@@ -40,6 +41,11 @@ func Start(ctx context.Context, binary, dir string) (*Scene, error) {
 		}
 	}
 	if err := s.StartRedis(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.upstream, err = startUpstream(ctx); err != nil {
+		s.Close()
 		return nil, err
 	}
 	if err := s.startCaddy(ctx, binary); err != nil {
@@ -58,12 +64,12 @@ func (s *Scene) startCaddy(ctx context.Context, binary string) error {
 	if err != nil {
 		return err
 	}
-	env := []string{"PORT=" + port, "ADMIN=" + s.admin, "REDIS=" + s.redisAt}
+	env := []string{"PORT=" + port, "ADMIN=" + s.admin, "REDIS=" + s.redisAt, "UPSTREAM=" + s.upstream.addr}
 	s.caddy, err = start(ctx, s.dir, s.site, env, binary, "run", "--config", file, "--adapter", "caddyfile")
 	return err
 }
 
-// StartRedis starts Redis, empty, where it was before if it was stopped.
+// StartRedis starts an empty Redis. Its address stays the same.
 func (s *Scene) StartRedis(ctx context.Context) (err error) {
 	_, port, err := net.SplitHostPort(s.redisAt)
 	if err != nil {
@@ -76,15 +82,38 @@ func (s *Scene) StartRedis(ctx context.Context) (err error) {
 // KillRedis ends Redis at once.
 func (s *Scene) KillRedis() { s.redis.stop(syscall.SIGKILL) }
 
-// Close stops both.
+// KillRedisDuring kills Redis while the upstream handles a request, so that the request's refund fails.
+func (s *Scene) KillRedisDuring(ctx context.Context, path, client string) error {
+	done := make(chan error, 1)
+	go func() {
+		status, err := s.Get(ctx, path, client)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%s is answered with %d", path, status)
+		}
+		done <- err
+	}()
+	select {
+	case respond := <-s.upstream.requests:
+		s.KillRedis()
+		close(respond)
+		return <-done
+	case err := <-done:
+		return fmt.Errorf("the upstream got no request: %w", err)
+	}
+}
+
+// Close stops all three.
 func (s *Scene) Close() {
 	if s.caddy != nil {
 		s.caddy.stop(syscall.SIGTERM)
 	}
+	if s.upstream != nil {
+		_ = s.upstream.server.Close() // its requests have ended with Caddy
+	}
 	s.KillRedis()
 }
 
-// Get asks for a path as one of the clients and returns the status of the answer. Headers are pairs
+// Get sends a request as one of the clients and returns the status of the response. Headers are pairs
 // of a name and a value.
 func (s *Scene) Get(ctx context.Context, path, client string, headers ...string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.site+path, http.NoBody)
@@ -100,11 +129,11 @@ func (s *Scene) Get(ctx context.Context, path, client string, headers ...string)
 		return 0, err
 	}
 	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
+	_, err = io.Copy(io.Discard, response.Body) // so that the connection is reused
 	return response.StatusCode, err
 }
 
-// Metrics reads what Prometheus would.
+// Metrics returns the text of /metrics.
 func (s *Scene) Metrics(ctx context.Context) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+"/metrics", http.NoBody)
 	if err != nil {

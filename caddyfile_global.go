@@ -1,0 +1,235 @@
+package redisratelimit
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption(appName, parseGlobalOption)
+}
+
+// parseGlobalOption reads the global option:
+//
+//	redis_ratelimit {
+//		redis <url>
+//		redis {
+//			address           <host:port or socket>...
+//			mode              standalone|sentinel|cluster
+//			master            <name>
+//			username          <name>
+//			password          <secret>
+//			sentinel_username <name>
+//			sentinel_password <secret>
+//			db                <n>
+//			pool_size         <n>
+//			tls
+//			tls {
+//				ca          <file>
+//				cert        <file>
+//				key         <file>
+//				server_name <name>
+//			}
+//		}
+//		timeout    <duration>
+//		fail_mode  local|open|closed
+//		key_prefix <prefix>
+//		hash_keys  <secret>
+//		deny_cache off|<duration>
+//		memory {
+//			max_keys <n>
+//		}
+//		local_share <part>
+//	}
+//
+// Only one form of redis and of tls may stand.
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	d.Next()
+	if existing != nil {
+		return nil, d.Errf("the global option %s stands here twice; make one of them", appName)
+	}
+	if d.NextArg() {
+		return nil, d.Errf("the global option %s takes no arguments, only a block", appName)
+	}
+	app := new(App)
+	at, err := caddyfileopt.Each(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
+	if err != nil {
+		return nil, err
+	}
+	whole := *app
+	whole.setDefaults()
+	if err := whole.Validate(); err != nil {
+		return nil, at.Wrap(err)
+	}
+	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// The words of the blocks.
+var (
+	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "sentinel_username", "sentinel_password", "db", "tls", "pool_size"}
+	memoryOptions     = []string{"max_keys"}
+	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
+)
+
+func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
+	switch option {
+	case "redis":
+		return parseRedis(d, app)
+	case "memory":
+		return parseMemory(d, app)
+	case "key_prefix":
+		prefix, err := caddyfileopt.Text(d)
+		app.KeyPrefix = &prefix
+		return err
+	}
+	value, err := caddyfileopt.Value(d)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "timeout":
+		app.Timeout, err = caddyfileopt.Duration(d, option, value, 1, timeoutBounds)
+	case "fail_mode":
+		app.FailMode = limiter.FailMode(value)
+	case "hash_keys":
+		app.HashKeys = value
+	case "local_share":
+		app.LocalShare = new(float64)
+		*app.LocalShare, err = strconv.ParseFloat(value, 64)
+		if err != nil || strings.Trim(value, "0123456789.") != "" {
+			err = d.Errf("local_share %s: use %s", humanize.Shown(value), localShareBounds)
+		}
+	case "deny_cache":
+		app.DenyCache = new(caddy.Duration)
+		if value != "off" {
+			*app.DenyCache, err = caddyfileopt.Duration(d, option, value, 1, denyCacheBounds)
+		}
+	}
+	return err
+}
+
+// parseMemory reads the bounds of the in-process store.
+func parseMemory(d *caddyfile.Dispenser, app *App) error {
+	if d.NextArg() {
+		return d.Err("memory takes a block with max_keys <n>")
+	}
+	app.Memory = new(Memory)
+	_, err := caddyfileopt.Each(d, memoryOptions, func(option string) error {
+		value, err := caddyfileopt.Value(d)
+		if err != nil {
+			return err
+		}
+		n, err := caddyfileopt.Number(d, option, value, 1, maxMaxKeys)
+		app.Memory.MaxKeys = int64(n)
+		return err
+	})
+	return err
+}
+
+// parseRedis reads either form of redis.
+func parseRedis(d *caddyfile.Dispenser, app *App) error {
+	r := new(Redis)
+	app.Redis = r
+	args := d.RemainingArgs()
+	if len(args) > 1 {
+		return d.Errf("redis takes one URL, or a block; got %d values", len(args))
+	}
+	if len(args) == 1 {
+		r.URL = args[0]
+	}
+	block := false
+	at, err := caddyfileopt.Each(d, redisBlockOptions, func(option string) error {
+		block = true
+		return parseRedisOption(d, r, option)
+	})
+	switch {
+	case err != nil:
+		return err
+	case block && r.URL != "":
+		return at.Wrap(errors.New("redis takes a URL or a block, not both"))
+	case !block && r.URL == "":
+		return d.Err("redis takes a URL such as redis://127.0.0.1:6379, or a block with address")
+	case block && len(r.Addresses) == 0:
+		return at.Wrap(errors.New("redis: address is missing; name at least one host:port"))
+	}
+	if err := r.check(); err != nil {
+		return at.Wrap(err)
+	}
+	return nil
+}
+
+func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
+	switch option {
+	case "address":
+		r.Addresses = d.RemainingArgs()
+		if len(r.Addresses) == 0 {
+			return d.Err("address takes at least one host:port or the path of a socket")
+		}
+		return nil
+	case "tls":
+		return parseTLS(d, r)
+	}
+	value, err := caddyfileopt.Value(d)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "mode":
+		r.Mode = limiter.Mode(value)
+	case "master":
+		r.Master = value
+	case "username":
+		r.Username = value
+	case "password":
+		r.Password = value
+	case "sentinel_username":
+		r.SentinelUsername = value
+	case "sentinel_password":
+		r.SentinelPassword = value
+	case "db":
+		r.DB, err = caddyfileopt.Number(d, option, value, 0, math.MaxInt32)
+	case "pool_size":
+		r.PoolSize, err = caddyfileopt.Number(d, option, value, 1, limiter.MaxPoolSize)
+	}
+	return err
+}
+
+func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
+	if d.NextArg() {
+		return d.Err("tls takes no values, only a block")
+	}
+	r.TLS = new(RedisTLS)
+	at, err := caddyfileopt.Each(d, tlsOptions, func(option string) error {
+		value, err := caddyfileopt.Value(d)
+		if err != nil {
+			return err
+		}
+		switch option {
+		case "ca":
+			r.TLS.CA = value
+		case "cert":
+			r.TLS.Cert = value
+		case "key":
+			r.TLS.Key = value
+		case "server_name":
+			r.TLS.ServerName = value
+		}
+		return nil
+	})
+	if err == nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
+		err = at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))
+	}
+	return err
+}

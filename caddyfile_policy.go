@@ -1,0 +1,254 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// parsePolicy reads a policy block.
+func (p *handlerParser) parsePolicy() error {
+	args := p.RemainingArgs()
+	if len(args) != 1 {
+		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
+	}
+	name := args[0]
+	policy, own := &Policy{Name: name}, caddyfileopt.Places{"": *p.Dispenser}
+	p.handler.Policies = append(p.handler.Policies, policy)
+	p.policies = append(p.policies, own)
+	for nesting := p.Nesting(); p.NextBlock(nesting); {
+		option := p.Val()
+		switch {
+		case option == "name":
+			return p.Err("name: a policy block has its name behind the word policy")
+		case option != "dry_run" && !slices.Contains(policyOptions, option):
+			return caddyfileopt.Unknown(p.Dispenser, option, append(policyOptions[1:len(policyOptions):len(policyOptions)], "dry_run"))
+		case !own.Note(p.Dispenser, option):
+			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
+		}
+		if err := p.parsePolicyOption(policy); err != nil {
+			return err
+		}
+	}
+	whole := *policy
+	whole.setDefaults()
+	if err := whole.check(rule.Prefixes{}); err != nil {
+		return own.Wrap(err)
+	}
+	if err := p.handler.checkRepeated(); err != nil {
+		return own.Wrap(err)
+	}
+	return nil
+}
+
+func (p *handlerParser) parsePolicyOption(policy *Policy) error {
+	option := p.Val()
+	switch option {
+	case "dry_run":
+		return p.flag(&policy.DryRun)
+	case "match":
+		return p.parseMatch(policy)
+	case "count_if":
+		return p.parseCountIf(policy)
+	case "charge":
+		return p.parseCharge(policy)
+	case "limit", "burst", "weight":
+		return p.parseNumber(policy, option)
+	}
+	value, err := caddyfileopt.Value(p.Dispenser)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "name":
+		policy.Name = value
+	case "key":
+		policy.Key = value
+	case "algorithm":
+		policy.Algorithm = value
+	case "window":
+		policy.Window, err = p.window(value)
+	case "max_delay":
+		policy.MaxDelay = new(caddy.Duration)
+		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
+	}
+	return err
+}
+
+// parseNumber reads a number, or a placeholder and the number that counts where it has none.
+func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
+	numbers := map[string]*int64{"limit": &policy.Limit, "burst": &policy.Burst, "weight": &policy.Weight}
+	sources := map[string]*string{"limit": &policy.LimitFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
+	args := p.RemainingArgs()
+	switch {
+	case p.NextBlock(p.Nesting()):
+		return p.Errf("%s takes no block", option)
+	case len(args) == 1:
+		*numbers[option], err = p.wholeNumber(option, args[0])
+		return err
+	case len(args) != 2:
+		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
+	}
+	if _, err := rule.ParsePlaceholder(option, args[0]); err != nil {
+		return p.WrapErr(err)
+	}
+	*sources[option] = args[0]
+	*numbers[option], err = p.wholeNumber(option, args[1])
+	return err
+}
+
+// parseCharge reads what is charged after the response: its length, or a placeholder and the number
+// that counts where it has none.
+func (p *handlerParser) parseCharge(policy *Policy) error {
+	args := p.RemainingArgs()
+	bytes := len(args) == 1 && args[0] == rule.ResponseBytes
+	placeholder := len(args) == 2 && strings.Trim(args[0], "{}") != rule.ResponseBytes
+	if (!bytes && !placeholder) || p.NextBlock(p.Nesting()) {
+		return p.Errf("charge takes %s alone, or a placeholder and the number that counts where it has none, such as charge {http.reverse_proxy.header.X-Tokens-Used} 1", rule.ResponseBytes)
+	}
+	policy.ChargeFrom = args[0]
+	if bytes {
+		return nil
+	}
+	fallback, err := strconv.ParseUint(args[1], 10, 63)
+	if err != nil {
+		return p.Errf("charge %s %s: use a whole number from 0 behind the placeholder", args[0], args[1])
+	}
+	policy.Charge = int64(fallback)
+	if _, err := rule.ParseCharge(policy.ChargeFrom, policy.Charge); err != nil {
+		return p.WrapErr(err)
+	}
+	return nil
+}
+
+// wholeNumber reads a number from 1.
+func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err == nil && n >= 1 {
+		return int64(n), nil
+	}
+	if strings.HasPrefix(value, "{") {
+		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)
+	}
+	return 0, p.Errf("%s %s: use a whole number from 1", option, value)
+}
+
+// window reads the length of a window. A policy knows its own bounds.
+func (p *handlerParser) window(value string) (caddy.Duration, error) {
+	return caddyfileopt.Duration(p.Dispenser, "window", value, 1, "a duration above zero such as 500ms, 1m, 24h or 7d")
+}
+
+// parseMatch reads match with the name of a matcher of the site, or with a block of matchers.
+func (p *handlerParser) parseMatch(policy *Policy) error {
+	set, err := p.matcherSet()
+	if err != nil {
+		return err
+	}
+	policy.Match = caddyhttp.RawMatcherSets{set}
+	return nil
+}
+
+func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
+	segment := p.NextSegment()
+	d := caddyfile.NewDispenser(segment)
+	d.Next()
+	args := d.RemainingArgs()
+	switch {
+	case len(args) == 0 && len(segment) > 1:
+		d.Reset()
+		d.Next()
+		return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
+	case len(args) != 1 || !strings.HasPrefix(args[0], "@"):
+		return nil, p.Err("match takes a named matcher such as @api, or a block of matchers such as { path /api/* }")
+	}
+	d.Reset()
+	d.Next()
+	set, _, err := p.helper.WithDispenser(d).MatcherToken()
+	if err != nil {
+		return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", args[0], err)
+	}
+	return set, nil
+}
+
+// parseCountIf reads a response matcher, in a line or in a block.
+func (p *handlerParser) parseCountIf(policy *Policy) error {
+	policy.CountIf = new(caddyhttp.ResponseMatcher)
+	for nesting := p.Nesting(); p.NextArg() || p.NextBlock(nesting); {
+		var err error
+		switch word := p.Val(); word {
+		case "status":
+			err = p.parseCountedStatus(policy.CountIf)
+		case "header":
+			err = p.parseCountedHeader(policy.CountIf)
+		default:
+			err = p.Errf("count_if %s: use a response matcher such as status 401 403, or header X-Failed *", word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *handlerParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) error {
+	texts := p.RemainingArgs()
+	if len(texts) == 0 {
+		return p.Err("count_if: status: missing; use codes such as 401 or classes such as 4xx")
+	}
+	for _, text := range texts {
+		digits := text
+		if len(text) == 3 {
+			digits = strings.TrimSuffix(text, "xx")
+		}
+		status, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || !isCountedStatus(int(status)) {
+			return p.Errf("count_if: status %s: use codes such as 401 or classes such as 4xx", text)
+		}
+		counts.StatusCode = append(counts.StatusCode, int(status))
+	}
+	return nil
+}
+
+func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) error {
+	args := p.RemainingArgs()
+	if counts.Headers == nil {
+		counts.Headers = http.Header{}
+	}
+	switch {
+	case len(args) == 2 && args[0] != "" && args[0][0] != '!':
+		counts.Headers.Add(args[0], args[1])
+	case len(args) == 1 && len(args[0]) > 1 && args[0][0] == '!':
+		counts.Headers[args[0][1:]] = nil
+	default:
+		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, or a name that must be missing such as header !X-Failed", strings.Join(args, " "))
+	}
+	return nil
+}
+
+// flag reads an option that has no value.
+func (p *handlerParser) flag(set *bool) error {
+	option := p.Val()
+	if p.NextArg() || p.NextBlock(p.Nesting()) {
+		return p.Errf("%s takes no value", option)
+	}
+	*set = true
+	return nil
+}
+
+// values reads an option that has one value or more.
+func (p *handlerParser) values(what string) ([]string, error) {
+	option := p.Val()
+	values := p.RemainingArgs()
+	if len(values) == 0 || p.NextBlock(p.Nesting()) {
+		return nil, p.Errf("%s takes values: %s", option, what)
+	}
+	return values, nil
+}

@@ -1,0 +1,82 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// eventDenied is emitted through Caddy's events app when a client is denied: at most once per policy,
+// key and second, and only where a listener is subscribed. Its data are policy, limit, retry_after (seconds)
+// and source, and with log_keys the key, because Caddy logs the data of events.
+const eventDenied = appName + ".denied"
+
+// maxEmitting is how many events may be on their way at a time. Listeners that are slower than
+// denials come miss some; no request waits for listeners.
+const maxEmitting = 32
+
+// eventEmitter emits the events of a handler.
+type eventEmitter struct {
+	events   *caddyevents.App
+	ctx      caddy.Context
+	emitting chan struct{}
+}
+
+// newEventEmitter returns the event emitter of a handler.
+func newEventEmitter(ctx caddy.Context) (*eventEmitter, error) {
+	module, err := ctx.App("events")
+	if err != nil {
+		return nil, fmt.Errorf("getting the events app: %w", err)
+	}
+	events, ok := module.(*caddyevents.App)
+	if !ok {
+		return nil, fmt.Errorf("the events app is a %T", module)
+	}
+	return &eventEmitter{events: events, ctx: ctx, emitting: make(chan struct{}, maxEmitting)}, nil
+}
+
+// denied emits the event of a denial, unless the key had one within the second.
+func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey bool) {
+	if !e.events.ShouldEmit(eventDenied) || !lastEvents.due(c, time.Now()) {
+		return
+	}
+	data := map[string]any{
+		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(),
+		"retry_after": seconds(c.Result.RetryAfter), "source": string(source),
+	}
+	if withKey {
+		data["key"] = c.Key
+	}
+	select {
+	case e.emitting <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-e.emitting }()
+		e.events.Emit(e.ctx, eventDenied, data)
+	}()
+}
+
+// eventTimes are the times of the last events of keys. Keys that meet in a place share it, so that a flood
+// of keys makes it no larger.
+type eventTimes struct {
+	seed  maphash.Seed
+	gates [8192]monotonic.Gate
+}
+
+// due reports whether a check's key may have an event now, and if so records it.
+func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
+	var hash maphash.Hash
+	hash.SetSeed(e.seed)
+	_, _ = hash.WriteString(c.Policy.ID())
+	_ = hash.WriteByte(0)
+	_, _ = hash.WriteString(c.Key)
+	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
+}

@@ -1,0 +1,129 @@
+package redisratelimit
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// listener hands on the events that it hears.
+type listener chan caddy.Event
+
+func (l listener) Handle(_ context.Context, e caddy.Event) error {
+	l <- e
+	return nil
+}
+
+// listening provisions a handler in whose configuration somebody listens for denials.
+func listening(t *testing.T, handler string) (*Handler, listener) {
+	t.Helper()
+	ctx, end := newContext(t, "")
+	t.Cleanup(end)
+	module, err := ctx.App("events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(listener, 100)
+	if err := module.(*caddyevents.App).On(eventDenied, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
+		t.Fatal(err)
+	}
+	return loadHandler(t, ctx, handler), heard
+}
+
+func TestEvent_tells_of_a_denial_once_a_second(t *testing.T) {
+	h, heard := listening(t, `{"policies":[{"name":"events","key":"same","limit":2,"window":"24h"}],"log_keys":true}`)
+	server := serve(t, hello, h)
+	for range 20 {
+		fetch(t, server.URL)
+	}
+	e := <-heard
+	for name, want := range map[string]any{"policy": "events", "limit": int64(2), "source": "memory", "key": "same"} {
+		if e.Data[name] != want {
+			t.Errorf("%s is %v, want %v", name, e.Data[name], want)
+		}
+	}
+	if wait, _ := e.Data["retry_after"].(string); wait == "" || strings.HasPrefix(wait, "-") {
+		t.Errorf("retry_after is %q", wait)
+	}
+	if more := len(heard); more > 1 { // two where a second ended among the requests
+		t.Errorf("%d events more", more)
+	}
+}
+
+func TestEvent_has_no_key_unless_keys_may_be_logged(t *testing.T) {
+	h, heard := listening(t, `{"policies":[{"name":"quiet-events","key":"same","limit":1,"window":"24h"}]}`)
+	server := serve(t, hello, h)
+	for range 2 {
+		fetch(t, server.URL)
+	}
+	if e := <-heard; e.Data["key"] != nil || e.Data["policy"] != "quiet-events" {
+		t.Errorf("got %v", e.Data)
+	}
+}
+
+// TestEvents_wait_for_nobody has a listener that never ends: requests go on, and the events on their
+// way stay few.
+func TestEvents_wait_for_nobody(t *testing.T) {
+	ctx, end := newContext(t, "")
+	t.Cleanup(end)
+	module, err := ctx.App("events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := make(listener)
+	if err := module.(*caddyevents.App).On(eventDenied, stuck); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
+		t.Fatal(err)
+	}
+	h := loadHandler(t, ctx, `{"policies":[{"name":"many-events","key":"{http.request.uri.query}","limit":1,"window":"24h"}]}`)
+	server := serve(t, hello, h)
+	for i := range 3 * maxEmitting {
+		key := "?" + string(rune('a'+i%26)) + strings.Repeat("k", i)
+		fetch(t, server.URL+key)
+		if response := fetch(t, server.URL+key); response.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("got %v", response)
+		}
+	}
+	if got := len(h.events.emitting); got != maxEmitting {
+		t.Errorf("%d events are on their way, want %d", got, maxEmitting)
+	}
+	for range maxEmitting {
+		<-stuck
+	}
+}
+
+// TestEvent_clock has the wall clock set back by three hours between two denials: the second one is
+// told of as soon as a second has passed.
+func TestEvent_clock(t *testing.T) {
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "stepped", Algorithm: "gcra", Limit: 1, Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := limiter.Check{Policy: policy, Key: "k"}
+	now := time.Now()
+	stepped := now
+	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
+	if !lastEvents.due(&check, now) || lastEvents.due(&check, stepped.Add(time.Second-1)) || !lastEvents.due(&check, stepped.Add(time.Second)) {
+		t.Errorf("denials at %v, at once and a second later are not told of once a second", now)
+	}
+}
+
+func BenchmarkEvent(b *testing.B) {
+	ctx, end := newContext(b, "")
+	b.Cleanup(end)
+	h := loadHandler(b, ctx, policyJSON("p", "1"))
+	check := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: "k"}
+	b.Run("nobody_listens", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			h.events.denied(&check, limiter.SourceMemory, false)
+		}
+	})
+}

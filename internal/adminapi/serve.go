@@ -1,0 +1,80 @@
+package adminapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Answer answers a question. It is undecided where Redis could not be asked.
+type Answer func(r *http.Request) (answer any, undecided bool, err error)
+
+// maxQuestion bounds the body of a request, in bytes.
+const maxQuestion = 1 << 20
+
+// Serve makes a route of an answer. It is written as JSON, with the status 503 where it is undecided.
+func Serve(method string, ask Answer) caddy.AdminHandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s: use %s", r.Method, method)}
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxQuestion)
+		answer, undecided, err := ask(r)
+		if err != nil {
+			return apiError(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if undecided {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return json.NewEncoder(w).Encode(answer)
+	}
+}
+
+// apiError gives an error its status.
+func apiError(err error) error {
+	if errors.As(err, new(caddy.APIError)) {
+		return err
+	}
+	status := http.StatusInternalServerError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes", tooLarge.Limit)
+	case errors.As(err, new(BadInputError)):
+		status = http.StatusBadRequest
+	case errors.As(err, new(UnknownPolicyError)):
+		status = http.StatusNotFound
+	}
+	return caddy.APIError{HTTPStatus: status, Err: err}
+}
+
+// ReadQuestion reads the JSON of a body, which must hold nothing else. The JSON library would replace bytes
+// that are no characters.
+func ReadQuestion(r *http.Request, question any) error {
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return err
+	case err != nil:
+		return BadInput("the body cannot be read: %v", err)
+	case !utf8.Valid(body):
+		return BadInput(`the body is not UTF-8; write such bytes of a key as \xNN`)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(question); err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = errors.New("something follows after it")
+	}
+	return BadInput("the body is not the JSON that is expected: %v", err)
+}

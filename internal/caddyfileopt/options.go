@@ -1,0 +1,87 @@
+package caddyfileopt
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+)
+
+// Duration reads a duration that is not below the least. The bounds say what would be right.
+func Duration(d *caddyfile.Dispenser, option, value string, least time.Duration, bounds string) (caddy.Duration, error) {
+	duration, err := caddy.ParseDuration(value)
+	if err != nil || duration < least {
+		return 0, d.Errf("%s %s: use %s", option, humanize.Shown(value), bounds)
+	}
+	return caddy.Duration(duration), nil
+}
+
+// Value reads the single value of the current option, which is not empty.
+func Value(d *caddyfile.Dispenser) (string, error) {
+	option := d.Val()
+	value, err := Text(d)
+	if err != nil {
+		return "", err
+	}
+	return value, NotEmpty(d, option, value)
+}
+
+// NotEmpty refuses an empty value.
+func NotEmpty(d *caddyfile.Dispenser, option, value string) error {
+	if value == "" {
+		return d.Errf("%s: empty; write a value, or leave it out for the default", option)
+	}
+	return nil
+}
+
+// Text reads the single value of the current option, which has no block.
+func Text(d *caddyfile.Dispenser) (string, error) {
+	option := d.Val()
+	args := d.RemainingArgs()
+	if len(args) != 1 {
+		return "", d.Errf("%s takes one value, got %d", option, len(args))
+	}
+	if d.NextBlock(d.Nesting()) {
+		return "", d.Errf("%s takes one value and no block", option)
+	}
+	return args[0], nil
+}
+
+// Unknown is the error of an option that is none of the known ones.
+func Unknown(d *caddyfile.Dispenser, option string, known []string) error {
+	return d.Errf("unknown option %s; the options are %s", humanize.Shown(option), strings.Join(known, ", "))
+}
+
+// Each walks through the current block and refuses words that are unknown or stand twice. It
+// returns where the options stand.
+func Each(d *caddyfile.Dispenser, known []string, parse func(option string) error) (Places, error) {
+	at := Places{"": *d}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		option := d.Val()
+		if !slices.Contains(known, option) {
+			return at, Unknown(d, option, known)
+		}
+		if !at.Note(d, option) {
+			return at, d.Errf("%s stands here twice; leave one out", option)
+		}
+		if err := parse(option); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+// Number reads a whole number from least to most. Its error does not show the value: a secret may
+// stand in the wrong line of a redis block.
+func Number(d *caddyfile.Dispenser, option, value string, least, most int) (int, error) {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err == nil && least <= int(n) && int(n) <= most {
+		return int(n), nil
+	}
+	return 0, d.Errf("%s: use a whole number from %d to %d", option, least, most)
+}

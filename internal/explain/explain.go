@@ -1,0 +1,144 @@
+// Package explain finds out what a request would get from the running configuration, and charges
+// nothing.
+package explain
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Decisions of an explanation besides the outcomes of requests.
+const (
+	decisionNone       = "none"
+	decisionNotMatched = "not_matched"
+	decisionSkipped    = "skipped"
+	decisionRejected   = "rejected"
+)
+
+// explanation is what is found out about a request on its way.
+type explanation struct {
+	report  *adminapi.ExplainReport
+	charged []limiter.Check // by the limiters that the request has passed
+}
+
+// Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
+// [adminapi.BadInputError] says what is wrong with the request.
+func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string, limiterOf routetrace.LimiterOf) (*adminapi.ExplainReport, error) {
+	plans := map[string]*routetrace.Plan{}
+	for name, server := range servers {
+		plans[name] = routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf)
+	}
+	name, err := serverOf(servers, plans, r)
+	if err != nil {
+		return nil, err
+	}
+	e := &explanation{report: &adminapi.ExplainReport{Server: name, Decision: decisionNone, Policies: []adminapi.ExplainedPolicy{}}}
+	tracer := &routetrace.Tracer{OnLimiter: e.onLimiter}
+	if _, err := tracer.Run(plans[name], routetrace.Prepare(r, servers[name], clientIP)); err != nil {
+		return nil, adminapi.BadInput("the request cannot be matched: %v", err)
+	}
+	e.report.Skipped = tracer.Skipped
+	return e.report, nil
+}
+
+// onLimiter adds what a limiter would decide, and reports whether the request would go on.
+func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn bool, err error) {
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if l.Rules.IsExempt(r) {
+		e.report.Decision = string(rule.Exempt)
+		return true, nil
+	}
+	var evaluation rule.Evaluation
+	var visits []rule.Visit
+	evaluation.OnVisit = func(v rule.Visit) { visits = append(visits, v) }
+	err = l.Rules.Evaluate(r, repl, &evaluation)
+	rejected := errors.Is(err, rule.ErrEmptyKey)
+	if err != nil && !rejected {
+		return false, err
+	}
+	peeks := e.peekAll(r.Context(), l, &evaluation)
+	for i := range visits {
+		e.report.Policies = append(e.report.Policies, explainRule(&visits[i], peeks))
+	}
+	goesOn = !rejected && e.settle(peeks)
+	switch {
+	case rejected:
+		e.report.Decision = decisionRejected
+	case !goesOn:
+		e.report.Decision = string(rule.Denied)
+	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && evaluation.Concerns():
+		e.report.Decision = string(rule.Allowed)
+	}
+	return goesOn, nil
+}
+
+// settle records what a limiter would have charged and why Redis was not asked, and reports whether the
+// request would go on.
+func (e *explanation) settle(peeks []peek) (goesOn bool) {
+	goesOn = true
+	for i := range peeks {
+		p := &peeks[i]
+		if p.err != nil {
+			e.report.Error = adminapi.UnavailableText(p.err)
+		}
+		goesOn = goesOn && (p.dryRun || p.passes())
+	}
+	for i := range peeks {
+		if p := &peeks[i]; (p.dryRun && p.passes()) || (!p.dryRun && goesOn) {
+			e.charged = append(e.charged, p.check)
+		}
+	}
+	return goesOn
+}
+
+// explainRule explains one rule, by the peek that it is part of. Where another rule refuses the request
+// there is none.
+func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
+	explained := adminapi.ExplainedPolicy{Policy: v.Rule.Policy.Name(), DryRun: v.Rule.DryRun, Decision: decisionSkipped}
+	switch v.Status {
+	case rule.Rejected:
+		explained.Decision = decisionRejected
+		return explained
+	case rule.NotMatched:
+		explained.Decision = decisionNotMatched
+		return explained
+	case rule.Skipped:
+		return explained
+	}
+	explained.Key = adminapi.KeyText(v.Key)
+	for i := range peeks {
+		p := &peeks[i]
+		if p.dryRun != v.Rule.DryRun || !rule.SameQuota(&p.check, &limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
+			continue
+		}
+		explained.Decision, explained.Weight = string(p.decision()), p.check.Weight
+		if !p.undecided() {
+			explained.Source, explained.QuotaReport = string(p.source), Quota(p.check.Policy, p.check.Result)
+		}
+	}
+	return explained
+}
+
+// Quota reports what a peek found.
+func Quota(p *limiter.Policy, found limiter.Result) adminapi.QuotaReport {
+	report := adminapi.QuotaReport{
+		Limit: p.Capacity(), Remaining: found.Remaining,
+		RetryAfter: Seconds(found.RetryAfter), ResetAfter: Seconds(found.ResetAfter),
+	}
+	if found.RetryAfter == limiter.Never {
+		report.RetryAfter = -1
+	}
+	return report
+}
+
+// Seconds is a duration in seconds, to the microsecond.
+func Seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }

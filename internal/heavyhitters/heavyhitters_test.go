@@ -1,0 +1,78 @@
+package heavyhitters
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestSketch_List_frequent_keys adds a few frequent keys in a flood of others, over two periods
+// of time, and compares with exact counts.
+func TestSketch_List_frequent_keys(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	sketch := New(func() time.Time { return now })
+	random := rand.New(rand.NewPCG(1, 2))
+	exact := map[string]int64{}
+	for i := range 100_000 {
+		key := fmt.Sprint("flood-", random.IntN(50_000))
+		if i%4 == 0 {
+			key = fmt.Sprint("often-", random.IntN(8))
+		}
+		if i == 50_000 {
+			now = now.Add(Period)
+		}
+		sketch.Add(key)
+		exact[key]++
+	}
+	keys, since := sketch.List()
+	if since != Period {
+		t.Errorf("counts go back %v, want %v", since, Period)
+	}
+	for i, k := range keys {
+		if k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key] {
+			t.Errorf("%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
+		}
+		if i < 8 && k.Key[:5] != "often" {
+			t.Errorf("place %d has %+v", i, k)
+		}
+	}
+	if len(keys) > 2*Kept {
+		t.Errorf("%d keys are kept", len(keys))
+	}
+}
+
+func TestSketch_List_old_keys(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	sketch := New(func() time.Time { return now })
+	sketch.Add("a")
+	now = now.Add(Period)
+	sketch.Add("b")
+	if keys, _ := sketch.List(); len(keys) != 2 {
+		t.Errorf("got %v, want both", keys)
+	}
+	now = now.Add(Period)
+	if keys, _ := sketch.List(); len(keys) != 1 || keys[0].Key != "b" {
+		t.Errorf("got %v, want b alone", keys)
+	}
+	now = now.Add(5 * Period)
+	if keys, since := sketch.List(); len(keys) != 0 || since != 0 {
+		t.Errorf("got %v since %v, want nothing", keys, since)
+	}
+}
+
+func BenchmarkSketch_Add(b *testing.B) {
+	for _, keys := range []int{100, 100_000} {
+		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
+			sketch := New(time.Now)
+			names := make([]string, keys)
+			for i := range names {
+				names[i] = fmt.Sprint("client-", i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				sketch.Add(names[i%keys])
+			}
+		})
+	}
+}

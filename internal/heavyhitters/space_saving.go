@@ -1,0 +1,67 @@
+package heavyhitters
+
+import "strings"
+
+// spaceSaving counts the keys that come most often. The zero value is empty.
+type spaceSaving struct {
+	kept   []Count
+	places map[string]int // in kept
+	floor  int64          // a lower bound of the kept counts
+	cursor int            // the place where the search for the smallest count continues
+}
+
+// add counts a key.
+func (s *spaceSaving) add(key string) {
+	if at, found := s.places[key]; found {
+		s.kept[at].Count++
+		return
+	}
+	key = strings.Clone(key) // the caller's key may be part of a larger string
+	if s.places == nil {
+		s.places = make(map[string]int, Kept)
+	}
+	if len(s.kept) < Kept {
+		s.places[key] = len(s.kept)
+		s.kept = append(s.kept, Count{Key: key, Count: 1})
+		return
+	}
+	at := s.lowest()
+	least := s.kept[at].Count
+	delete(s.places, s.kept[at].Key)
+	s.kept[at] = Count{Key: key, Count: least + 1, Error: least}
+	s.places[key] = at
+}
+
+// lowest returns the place of a key with the smallest count. Counts only grow, so the search continues
+// where the last one ended, and passes over all keys once each time the smallest count grows.
+func (s *spaceSaving) lowest() int {
+	for range s.kept {
+		if s.kept[s.cursor].Count <= s.floor {
+			return s.cursor
+		}
+		s.cursor = (s.cursor + 1) % len(s.kept)
+	}
+	for i := range s.kept {
+		if s.kept[i].Count < s.kept[s.cursor].Count {
+			s.cursor = i
+		}
+	}
+	s.floor = s.kept[s.cursor].Count
+	return s.cursor
+}
+
+// least returns how often a key that is not kept may have come.
+func (s *spaceSaving) least() int64 {
+	if len(s.kept) < Kept {
+		return 0
+	}
+	return s.kept[s.lowest()].Count
+}
+
+func (s *spaceSaving) get(key string) (Count, bool) {
+	at, found := s.places[key]
+	if !found {
+		return Count{}, false
+	}
+	return s.kept[at], true
+}

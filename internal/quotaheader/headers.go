@@ -1,0 +1,65 @@
+package quotaheader
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The names of headers in the form that Go's header map has.
+const (
+	Limit      = "X-Ratelimit-Limit"
+	Remaining  = "X-Ratelimit-Remaining"
+	Reset      = "X-Ratelimit-Reset"
+	RetryAfter = "Retry-After"
+
+	// Policy and Quota are those of draft-ietf-httpapi-ratelimit-headers-11.
+	Policy = "Ratelimit-Policy"
+	Quota  = "Ratelimit"
+)
+
+// exposable are the headers that scripts of other origins may read where they may read the answer.
+var exposable = []string{Limit, Remaining, Reset, Policy, Quota, RetryAfter}
+
+// expose lets scripts of other origins read the headers that are set. To browsers * means all of
+// them, but in an answer to a request with credentials it is the name of a header.
+func expose(header http.Header) {
+	const name = "Access-Control-Expose-Headers"
+	exposed := strings.Join(header[name], ", ")
+	if strings.TrimSpace(exposed) == "*" && header.Get("Access-Control-Allow-Credentials") != "true" {
+		return
+	}
+	known := strings.ToLower(exposed)
+	for _, own := range exposable {
+		if len(header[own]) == 0 || slices.Contains(strings.FieldsFunc(known, isListSeparator), strings.ToLower(own)) {
+			continue
+		}
+		if exposed != "" {
+			exposed += ", "
+		}
+		exposed += own
+	}
+	if exposed != "" {
+		header[name] = []string{exposed}
+	}
+}
+
+func isListSeparator(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
+
+// SetRefusal sets the headers of a refusal. Retry-After is a positive whole number of seconds, which
+// all clients understand; it is absent for [limiter.Never]. Up to the jitter is added to it at random.
+func SetRefusal(header http.Header, retryAfter, jitter time.Duration) {
+	header.Set("Cache-Control", "no-store")
+	if retryAfter == limiter.Never {
+		return
+	}
+	if jitter > 0 {
+		retryAfter += rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
+	}
+	header.Set(RetryAfter, strconv.FormatInt(max(1, CeilSeconds(retryAfter)), 10))
+}

@@ -1,0 +1,94 @@
+package quotaheader
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// setIETF shows policies and, where they are known, quotas as structured fields (RFC 9651).
+func setIETF(header http.Header, items []*status) {
+	policies, quotas := make([]string, 0, len(items)), make([]string, 0, len(items))
+	for _, s := range items {
+		policies = append(policies, s.Policy.Text(policyText))
+		if s.known() {
+			quotas = append(quotas, itemText(quotaItem(s.Check)))
+		}
+	}
+	setList(header, Policy, policies)
+	setList(header, Quota, quotas)
+}
+
+// setList sets a header to a list of items, unless one of them cannot be written.
+func setList(header http.Header, name string, items []string) {
+	if !slices.Contains(items, "") {
+		header[name] = []string{strings.Join(items, ", ")}
+	}
+}
+
+// itemText writes an item of a list. It is empty where a number is beyond the 15 digits that a
+// structured field can hold.
+func itemText(item httpsfv.Item) string {
+	text, err := httpsfv.Marshal(item)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// policyText is a policy's item, made once for all answers.
+func policyText(p *limiter.Policy) string { return itemText(policyItem(p)) }
+
+// policyItem shows how much a policy allows: q units, earned in w seconds: the window, or for a bucket
+// as much of it or more as the burst is of the limit. Under one second w is absent.
+func policyItem(p *limiter.Policy) httpsfv.Item {
+	item := httpsfv.NewItem(p.Name())
+	item.Params.Add("q", p.Capacity())
+	if w := int64(earning(p, p.Capacity()) / time.Second); w >= 1 {
+		item.Params.Add("w", w)
+	}
+	return item
+}
+
+// quotaItem shows what a client has left: r units, and t seconds until the quota is as good as new, or,
+// after a denial, until the request would pass.
+func quotaItem(c *limiter.Check) httpsfv.Item {
+	item := httpsfv.NewItem(c.Policy.Name())
+	item.Params.Add("r", c.Result.Remaining)
+	switch {
+	case c.Result.Passes():
+		item.Params.Add("t", CeilSeconds(c.Result.ResetAfter))
+	case c.Result.RetryAfter != limiter.Never:
+		item.Params.Add("t", CeilSeconds(c.Result.RetryAfter))
+	}
+	return item
+}
+
+// The values of the headers option.
+const (
+	FormatXRateLimit = "x_ratelimit"
+	FormatIETF       = "ietf"
+	FormatOff        = "off"
+)
+
+// ParseFormats reads the headers option: off alone, or any of the others, each once.
+func ParseFormats(names []string) (f Formats, err error) {
+	for _, name := range names {
+		switch {
+		case name == FormatXRateLimit && !f.XRateLimit:
+			f.XRateLimit = true
+		case name == FormatIETF && !f.IETF:
+			f.IETF = true
+		case name == FormatOff && len(names) == 1:
+		default:
+			return f, fmt.Errorf("headers %s: use off, or any of x_ratelimit and ietf, each once", name)
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,51 @@
+package quotaheader
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Problem is a body of the type application/problem+json (RFC 9457), with the members of
+// draft-ietf-httpapi-ratelimit-headers-11.
+type Problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Policies []string `json:"violated-policies,omitempty"`
+}
+
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+// QuotaExceeded is the problem of a denied request. It names the policies whose checks deny.
+func QuotaExceeded(status int, checks []limiter.Check) Problem {
+	return Problem{Type: problemTypes + "quota-exceeded", Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: status, Policies: violated(checks)}
+}
+
+// ReducedCapacity is the problem of a request that no store could decide.
+func ReducedCapacity(status int) Problem {
+	return Problem{Type: problemTypes + "temporary-reduced-capacity", Title: "Request cannot be satisfied due to temporary server capacity constraints", Status: status}
+}
+
+// Write answers with the problem.
+func (p Problem) Write(w http.ResponseWriter) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, err = w.Write(body)
+	return err
+}
+
+// violated names the policies that deny.
+func violated(checks []limiter.Check) (names []string) {
+	for i := range checks {
+		if !checks[i].Result.Passes() {
+			names = append(names, checks[i].Policy.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,221 @@
+// Package quotaheader shows clients their quotas: the X-RateLimit-* headers, the RateLimit headers
+// of draft-ietf-httpapi-ratelimit-headers-11, the headers of a refusal, and problem details.
+package quotaheader
+
+import (
+	"math/bits"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Formats are the headers that a handler shows; the zero value shows none.
+type Formats struct{ XRateLimit, IETF bool }
+
+// Quotas collects what the handlers of one request decided, and shows it. The zero value is empty.
+// It must not be copied once it holds anything.
+type Quotas struct {
+	statuses []status  // in the order that the policies were met in
+	binding  *status   // the one that binds; nil: none was decided
+	shown    *status   // the one that binds of those that X-RateLimit headers show
+	stale    bool      // which of them bind is to be found out anew
+	values   [3]string // of these headers
+	space    [6]status // backs statuses for as long as there is room
+
+	places map[quotaName]int // of statuses beyond the first few
+}
+
+// few is how many statuses are searched one by one, which takes less than a map.
+const few = 16
+
+// quotaName tells quotas apart.
+type quotaName struct{ policy, key string }
+
+func nameOf(c *limiter.Check) quotaName { return quotaName{c.Policy.ID(), c.Key} }
+
+// status is the last decision about one quota.
+type status struct {
+	*limiter.Check
+	formats Formats       // that show it
+	decided time.Duration // when that was: since the Unix epoch by this node's clock
+}
+
+// Record adds the checks that one handler had decided at an instant of this node's clock. A quota that
+// an earlier handler decided is shown as it stands now. The checks are kept.
+func (q *Quotas) Record(checks []limiter.Check, f Formats, now time.Time) {
+	if q.statuses == nil {
+		q.statuses = q.space[:0]
+	}
+	for i := range checks {
+		q.record(&checks[i], f, time.Duration(now.UnixNano()))
+	}
+	q.stale = true
+}
+
+func (q *Quotas) record(check *limiter.Check, f Formats, now time.Duration) {
+	s := q.find(check)
+	if s == nil {
+		q.statuses = append(q.statuses, status{Check: check})
+		s = &q.statuses[len(q.statuses)-1]
+	}
+	if check.Result.Remaining != limiter.Unknown {
+		s.Check, s.decided = check, now
+	}
+	s.formats.XRateLimit = s.formats.XRateLimit || f.XRateLimit
+	s.formats.IETF = s.formats.IETF || f.IETF
+}
+
+// find returns the status of a check's quota, nil where none was recorded.
+func (q *Quotas) find(check *limiter.Check) *status {
+	for i := range q.statuses[:min(len(q.statuses), few)] {
+		if s := &q.statuses[i]; s.Key == check.Key && s.Policy.ID() == check.Policy.ID() {
+			return s
+		}
+	}
+	if len(q.statuses) <= few {
+		return nil
+	}
+	if q.places == nil {
+		q.places = map[quotaName]int{}
+	}
+	for i := few + len(q.places); i < len(q.statuses); i++ {
+		q.places[nameOf(q.statuses[i].Check)] = i
+	}
+	if i, found := q.places[nameOf(check)]; found {
+		return &q.statuses[i]
+	}
+	return nil
+}
+
+// bind finds the statuses that bind, where they may have changed.
+func (q *Quotas) bind() {
+	if !q.stale {
+		return
+	}
+	q.binding, q.shown, q.stale = nil, nil, false
+	for i := range q.statuses {
+		s := &q.statuses[i]
+		if s.bindsOver(q.binding) {
+			q.binding = s
+		}
+		if s.formats.XRateLimit && s.bindsOver(q.shown) {
+			q.shown = s
+		}
+	}
+}
+
+// Binding returns the check whose policy binds over all handlers, nil where none was decided.
+func (q *Quotas) Binding() *limiter.Check {
+	q.bind()
+	if q.binding == nil {
+		return nil
+	}
+	return q.binding.Check
+}
+
+// Refund adds the units of a check back to its quota, as far as it was recorded.
+func (q *Quotas) Refund(check *limiter.Check) {
+	if s := q.find(check); s != nil {
+		s.refund(check.Weight)
+		q.stale = true
+	}
+}
+
+// SetHeaders shows the quotas in place of any headers of the same names.
+func (q *Quotas) SetHeaders(header http.Header) {
+	q.bind()
+	if q.shown != nil {
+		q.values = [3]string{
+			q.shown.Policy.CapacityText(),
+			strconv.FormatInt(q.shown.Result.Remaining, 10),
+			strconv.FormatInt(q.shown.resetAt(), 10),
+		}
+		header[Limit] = q.values[0:1:1]
+		header[Remaining] = q.values[1:2:2]
+		header[Reset] = q.values[2:3:3]
+	}
+	if items := q.items(); len(items) > 0 {
+		setIETF(header, items)
+	}
+	if len(header["Access-Control-Allow-Origin"]) > 0 {
+		expose(header)
+	}
+}
+
+// items lists the statuses that RateLimit headers show: of each policy the one that binds.
+func (q *Quotas) items() (items []*status) {
+	var places map[string]int // of the policies' items, where they are more than few
+	for i := range q.statuses {
+		s := &q.statuses[i]
+		if !s.formats.IETF {
+			continue
+		}
+		at := slices.IndexFunc(items[:min(len(items), few)], s.hasPolicyOf)
+		if place, found := places[s.Policy.Name()]; found {
+			at = place
+		}
+		switch {
+		case at < 0:
+			items = append(items, s)
+			if len(items) > few {
+				if places == nil {
+					places = map[string]int{}
+				}
+				places[s.Policy.Name()] = len(items) - 1
+			}
+		case s.bindsOver(items[at]):
+			items[at] = s
+		}
+	}
+	return items
+}
+
+// hasPolicyOf reports whether two statuses are of one policy.
+func (s *status) hasPolicyOf(other *status) bool { return s.Policy.Name() == other.Policy.Name() }
+
+// resetAt is when the quota is as good as new: Unix seconds by this node's clock, rounded up.
+func (s *status) resetAt() int64 { return CeilSeconds(s.decided + s.Result.ResetAfter) }
+
+// refund adds units back: nothing is used any more, or, of a bucket, so much less has to be earned. The
+// end of a window that other units began stays.
+func (s *status) refund(units int64) {
+	capacity, result := s.Policy.Capacity(), &s.Result
+	result.Remaining = min(capacity, result.Remaining+units)
+	switch {
+	case result.Remaining == capacity:
+		result.ResetAfter = 0
+	case s.Policy.IsBucket():
+		result.ResetAfter = max(0, result.ResetAfter-earning(s.Policy, units))
+	}
+}
+
+// bindsOver reports whether a status binds more tightly than an earlier one, which may be nil. A
+// status whose remaining units are unknown does not bind.
+func (s *status) bindsOver(earlier *status) bool {
+	switch {
+	case !s.known():
+		return false
+	case earlier == nil || !earlier.known():
+		return true
+	}
+	return limiter.Binding([]limiter.Check{*earlier.Check, *s.Check}) == 1
+}
+
+// known reports whether the store said what remains.
+func (s *status) known() bool { return s.Result.Remaining != limiter.Unknown }
+
+// earning is how long it takes to earn units of a policy, at most its capacity, in whole microseconds:
+// the fraction of the window that the units are of the limit. The capacity is earned within what an
+// int64 holds.
+func earning(p *limiter.Policy, units int64) time.Duration {
+	s := p.Settings()
+	high, low := bits.Mul64(uint64(units), uint64(s.Window.Microseconds()))
+	micros, _ := bits.Div64(high, low, uint64(s.Limit))
+	return time.Duration(micros) * time.Microsecond
+}
+
+// CeilSeconds rounds a duration up to whole seconds.
+func CeilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,111 @@
+package routetrace
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// Effect is what a handler means for a request on its way.
+type Effect int
+
+// The effects of handlers.
+const (
+	Unknown       Effect = iota // only a real request can tell
+	PassesThrough               // every request goes on as it is
+	Mutates                     // what follows depends on it, so that it is run
+	Answers                     // every request ends here, if only with an error
+)
+
+// mutatingHandlers are run.
+var mutatingHandlers = []string{"vars", "map", "rewrite", "headers"}
+
+// passThroughHandlers let every request go on, whatever they do besides.
+var passThroughHandlers = []string{
+	"copy_response", "copy_response_headers", "encode", "intercept", "log_append", "push", "request_body",
+	"templates", "tracing",
+}
+
+// answeringHandlers is the one table of handlers that answer every request, and on what that depends.
+var answeringHandlers = map[string]func(Facts) bool{
+	"error":           func(Facts) bool { return true },
+	"metrics":         func(Facts) bool { return true },
+	"static_response": func(f Facts) bool { return !f.EarlyHints },
+	"file_server":     func(f Facts) bool { return !f.PassThru },
+	"reverse_proxy":   func(f Facts) bool { return !f.ResponseRoutes },
+}
+
+// HandlerSpace begins the IDs of handlers' modules.
+const HandlerSpace = "http.handlers."
+
+// earlyHints is the status of a response that does not end a request.
+const earlyHints = "103"
+
+// Facts are what the effect of a handler depends on. They are read from a handler that is provisioned,
+// or from its JSON.
+type Facts struct {
+	// Name is the module's ID after [HandlerSpace].
+	Name string
+
+	// PassThru says that a file_server passes requests for missing files on.
+	PassThru bool
+
+	// ResponseRoutes says that a reverse_proxy has routes for responses, which may pass requests on, as
+	// forward_auth does.
+	ResponseRoutes bool
+
+	// EarlyHints says that a static_response has the status 103.
+	EarlyHints bool
+}
+
+// factsOf reads the facts of a provisioned handler.
+func factsOf(handler caddyhttp.MiddlewareHandler) (f Facts) {
+	f.Name = "unknown"
+	if module, ok := handler.(caddy.Module); ok {
+		f.Name = strings.TrimPrefix(string(module.CaddyModule().ID), HandlerSpace)
+	}
+	switch handler := handler.(type) {
+	case *caddyhttp.StaticResponse:
+		f.EarlyHints = handler.StatusCode == earlyHints
+	case *fileserver.FileServer:
+		f.PassThru = handler.PassThru
+	case *reverseproxy.Handler:
+		f.ResponseRoutes = slices.ContainsFunc(handler.HandleResponse, func(h caddyhttp.ResponseHandler) bool { return len(h.Routes) > 0 })
+	}
+	return f
+}
+
+// moduleID is the ID of the handler's module.
+func (f Facts) moduleID() string {
+	if f.Name == "unknown" {
+		return f.Name
+	}
+	return HandlerSpace + f.Name
+}
+
+// Effect returns the effect of a handler.
+func (f Facts) Effect() Effect {
+	switch answer := answeringHandlers[f.Name]; {
+	case slices.Contains(mutatingHandlers, f.Name):
+		return Mutates
+	case slices.Contains(passThroughHandlers, f.Name):
+		return PassesThrough
+	case answer == nil:
+		return Unknown
+	case answer(f):
+		return Answers
+	case f.Name == "static_response":
+		return PassesThrough
+	}
+	return Unknown
+}
+
+// NeedsSetUp reports whether a plan runs a handler of this name or looks into it, so that it must be
+// provisioned.
+func NeedsSetUp(name string) bool {
+	return slices.Contains(mutatingHandlers, name) || slices.Contains([]string{"subroute", "invoke", "static_response", "error"}, name)
+}

@@ -1,0 +1,118 @@
+package routetrace
+
+import (
+	"maps"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// MatcherInputs is what the matchers of plans ask of requests, and what a log or a question may lack.
+type MatcherInputs struct {
+	// Hosts are those that matchers on the way to limits name.
+	Hosts []string
+
+	// AnyHost says that there are limits for requests of any host.
+	AnyHost bool
+
+	// Headers are those whose values matchers ask for, in their canonical form.
+	Headers []string
+}
+
+// Add adds what the matchers of a plan ask for.
+func (m *MatcherInputs) Add(p *Plan) { m.addRoutes(p.Routes, false) }
+
+// OnlyHost returns the one host that all limits are for, empty where there are several.
+func (m *MatcherInputs) OnlyHost() string {
+	if m.AnyHost || len(m.Hosts) != 1 || strings.ContainsAny(m.Hosts[0], "*{") {
+		return ""
+	}
+	return m.Hosts[0]
+}
+
+// addRoutes looks through routes. They may be inside of others that are for certain hosts.
+func (m *MatcherInputs) addRoutes(routes []Route, forHosts bool) {
+	for i := range routes {
+		route := &routes[i]
+		inside := m.addSets(route.Matchers, hasLimiter(routes[i:i+1])) || forHosts
+		for j := range route.Steps {
+			s := &route.Steps[j]
+			m.addRoutes(s.Inside, inside)
+			if s.Limiter != nil {
+				m.addRules(s.Limiter.Rules.Rules, inside)
+			}
+		}
+	}
+}
+
+func (m *MatcherInputs) addRules(rules []rule.Rule, forHosts bool) {
+	for i := range rules {
+		if !m.addSets(rules[i].Match, true) && !forHosts {
+			m.AnyHost = true
+		}
+	}
+}
+
+// addSets looks through matchers, of which those of limits name hosts. It reports whether all
+// sets are for certain hosts.
+func (m *MatcherInputs) addSets(sets caddyhttp.MatcherSets, limited bool) (forHosts bool) {
+	forHosts = len(sets) > 0
+	for _, set := range sets {
+		named := false
+		for _, matcher := range set {
+			if hosts, ok := matcher.(*caddyhttp.MatchHost); ok {
+				named = true
+				if limited {
+					m.Hosts = AppendNew(m.Hosts, *hosts...)
+				}
+			}
+			m.addHeaders(matcher)
+		}
+		forHosts = forHosts && named
+	}
+	return forHosts
+}
+
+// headerPlaceholder finds the headers in an expression.
+var headerPlaceholder = regexp.MustCompile(`http\.request\.header\.([\w-]+)`)
+
+// addHeaders adds those whose values a matcher asks for.
+func (m *MatcherInputs) addHeaders(matcher any) {
+	switch matcher := matcher.(type) {
+	case *caddyhttp.MatchHeader:
+		for _, name := range slices.Sorted(maps.Keys(*matcher)) {
+			if slices.ContainsFunc((*matcher)[name], func(value string) bool { return value != "*" }) {
+				m.addHeader(name)
+			}
+		}
+	case *caddyhttp.MatchHeaderRE:
+		for _, name := range slices.Sorted(maps.Keys(*matcher)) {
+			m.addHeader(name)
+		}
+	case *caddyhttp.MatchExpression:
+		for _, found := range headerPlaceholder.FindAllStringSubmatch(matcher.Expr, -1) {
+			m.addHeader(found[1])
+		}
+	case *caddyhttp.MatchNot:
+		m.addSets(matcher.MatcherSets, false)
+	}
+}
+
+func (m *MatcherInputs) addHeader(name string) {
+	m.Headers = AppendNew(m.Headers, textproto.CanonicalMIMEHeaderKey(name))
+}
+
+// AppendNew appends the texts that are not in a list yet.
+func AppendNew(list []string, more ...string) []string {
+	for _, text := range more {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}

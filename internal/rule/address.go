@@ -1,0 +1,43 @@
+package rule
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// unnamedPeer is the address that Go reports for the other end of a unix socket.
+const unnamedPeer = "@"
+
+// hasPeerAddress reports whether a request's connection comes from an address and a port. Over a unix
+// socket it comes from "@", from nothing, or from the name of another socket.
+func hasPeerAddress(r *http.Request) bool {
+	return r.RemoteAddr != "" && r.RemoteAddr[0] != unnamedPeer[0] && r.RemoteAddr[0] != '/'
+}
+
+// reportMissingAddress calls OnMissingAddress where a rule's key cannot tell clients apart, because the
+// request brings no client's address along. keyIsEmpty says that on_empty_key decides.
+func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool) {
+	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	unknown := clientIP == "" || clientIP == unnamedPeer
+	needed := rule.Key.has(clientIPName) || keyIsEmpty && s.OnEmptyKey == EmptyKeyClientIP
+	var remedy string
+	switch {
+	case rule.Key.has(remoteHostName):
+		remedy = "write {client_ip} in place of {remote_host}, which a unix socket does not have"
+	case !needed || !unknown:
+		return
+	case server != nil && server.TrustedProxiesUnix:
+		remedy = "have the proxy send X-Forwarded-For, or name the header that it sends in client_ip_headers"
+	default:
+		remedy = "set trusted_proxies_unix in the global option servers, so that Caddy takes the address from X-Forwarded-For"
+	}
+	s.OnMissingAddress(rule, remedy)
+}
+
+// has reports whether a placeholder stands in the key.
+func (t *KeyTemplate) has(placeholder string) bool {
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.placeholder == placeholder })
+}

@@ -1,0 +1,49 @@
+package rule
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzParseKey gives all placeholders of a key one value, then another, and wants two keys.
+func FuzzParseKey(f *testing.F) {
+	for _, text := range []string{"{p.0}", "{p.0}|{p.1}", "{p.0}{p.1}", `\{a\}{p.0}%41`, "{http.vars.client_ip}", "{", "a}b", `\`, `\{`, "{a.{b}"} {
+		f.Add(text, "a", "a|b")
+		f.Add(text, "%7C", "|")
+		f.Add(text, strings.Repeat("x", 129), strings.Repeat("x", 130))
+	}
+	f.Fuzz(func(t *testing.T, text, first, second string) {
+		template, err := ParseKey(text, exact)
+		if err != nil {
+			if !strings.Contains(err.Error(), "key") {
+				t.Errorf("the error does not name its option: %v", err)
+			}
+			return
+		}
+		placeholders := 0
+		values := [2]map[string]string{{}, {}}
+		for _, part := range template.parts {
+			if part.address || part.header != "" {
+				return // whose values come from elsewhere
+			}
+			if part.placeholder != "" {
+				placeholders++
+				values[0][part.placeholder], values[1][part.placeholder] = first, second
+			}
+		}
+		var keys [2]string
+		for i := range keys {
+			r, repl := keyRequest("192.0.2.1", values[i])
+			keys[i] = template.Key(r, repl)
+			if len(keys[i]) > maxKeyLength || strings.ContainsAny(keys[i], "{}") {
+				t.Errorf("the key %q is too long or has braces", keys[i])
+			}
+			if again := template.Key(r, repl); again != keys[i] {
+				t.Errorf("a request has the keys %q and %q", keys[i], again)
+			}
+		}
+		if placeholders > 0 && first != second && keys[0] == keys[1] {
+			t.Errorf("key %q is %q for %q and for %q", text, keys[0], first, second)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package rule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// KeyTemplate makes the client key of a request. The key is injective: two requests have the same
+// one only if all placeholders have the same values.
+//
+// Within each value '%', '{', '}' and every literal character of the template are percent-encoded,
+// so that neither a separator nor a brace can move the border between two values. Marks that begin
+// with '%' and go on with no hexadecimal digit can come from no value.
+type KeyTemplate struct {
+	parts    []keyPart
+	reserved [256]bool // the bytes that are encoded in values
+	prefixes Prefixes
+}
+
+// keyPart is a literal, already encoded, or a placeholder.
+type keyPart struct {
+	literal     string
+	placeholder string // without braces; empty for a literal
+	address     bool   // the placeholder is a client's address
+	header      string // the placeholder is this header of the request, in its canonical form
+}
+
+const (
+	clientIPName   = "http.vars.client_ip"
+	remoteHostName = "http.request.remote.host"
+	headerPrefix   = "http.request.header."
+
+	maxKeyLength = 128
+	hashedMark   = "%~"   // a key that was too long: its SHA-256 follows
+	addressMark  = "%ip:" // the address of a client whose key was empty follows
+	borderMark   = "%+"   // stands between placeholders that no literal separates
+)
+
+// ParseKey reads a key's text. Braces that are no placeholder are escaped by a backslash, as
+// everywhere in Caddy.
+func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
+	t := KeyTemplate{prefixes: prefixes}
+	for _, b := range []byte("%{}") {
+		t.reserved[b] = true
+	}
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			t.parts = append(t.parts, keyPart{literal: literal.String()})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == '{' || text[i+1] == '}'):
+			i++
+			t.addLiteral(&literal, text[i])
+		case text[i] == '{':
+			end := strings.IndexByte(text[i:], '}')
+			if end < 0 {
+				return t, fmt.Errorf("key %q: a brace is not closed; write \\{ for a brace that is no placeholder", text)
+			}
+			flush()
+			if last := len(t.parts) - 1; last >= 0 && t.parts[last].placeholder != "" {
+				t.parts = append(t.parts, keyPart{literal: borderMark})
+			}
+			name := text[i+1 : i+end]
+			if err := checkPlaceholder(name); err != nil {
+				return t, fmt.Errorf("key: %w", err)
+			}
+			t.parts = append(t.parts, newPlaceholder(name))
+			i += end
+		default:
+			t.addLiteral(&literal, text[i])
+		}
+	}
+	flush()
+	if len(t.parts) == 0 {
+		return t, errors.New("key: empty; leave it out for {client_ip}")
+	}
+	return t, nil
+}
+
+func newPlaceholder(name string) keyPart {
+	part := keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName}
+	if header, ok := strings.CutPrefix(name, headerPrefix); ok {
+		part.header = textproto.CanonicalMIMEHeaderKey(header)
+	}
+	return part
+}
+
+// addLiteral writes a literal byte the way that no value does, and reserves it in values.
+func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
+	t.reserved[b] = true
+	switch b {
+	case '%':
+		literal.WriteString("%%")
+	case '{':
+		literal.WriteString("%(")
+	case '}':
+		literal.WriteString("%)")
+	default:
+		literal.WriteByte(b)
+	}
+}
+
+// checkPlaceholder refuses names that Caddy does not know: after adapting, all that it knows have
+// a dot.
+func checkPlaceholder(name string) error {
+	if strings.Contains(name, ".") {
+		return nil
+	}
+	hint := "use a full name such as {http.request.header.X-Api-Key}"
+	if letters := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)); letters == "clientip" || letters == "ip" {
+		hint = "did you mean {client_ip}? In JSON it is {http.vars.client_ip}"
+	}
+	return fmt.Errorf("Caddy has no placeholder {%s}; %s", name, hint) //nolint:staticcheck // a name
+}
+
+// Key makes the key of a request. It is empty where one of the placeholders is empty.
+func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) string {
+	if len(t.parts) == 1 && t.parts[0].placeholder != "" {
+		part := &t.parts[0]
+		value := t.value(part, r, repl)
+		if len(value) <= maxKeyLength && !t.needsEncoding(value) {
+			if part.address || part.header != "" {
+				return value
+			}
+			return strings.Clone(value) // the value may be a part of a whole cookie line or URL, which stores would keep
+		}
+	}
+	var space [2 * maxKeyLength]byte
+	key := space[:0]
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.placeholder == "" {
+			key = append(key, part.literal...)
+			continue
+		}
+		value := t.value(part, r, repl)
+		if value == "" {
+			return ""
+		}
+		key = t.appendEncoded(key, value)
+	}
+	return boundedKey(key)
+}
+
+// AddressKey makes the key that stands in for an empty one: the client's address, marked, so that
+// no value of a placeholder can be it.
+func (t *KeyTemplate) AddressKey(r *http.Request) string {
+	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return boundedKey(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip)))
+}
+
+// boundedKey keeps keys short: over 128 bytes a key is known by its SHA-256.
+func boundedKey(key []byte) string {
+	if len(key) <= maxKeyLength {
+		return string(key)
+	}
+	sum := sha256.Sum256(key)
+	return hashedMark + hex.EncodeToString(sum[:])
+}
+
+// value is a placeholder's value. Text that came from the request is never searched for
+// placeholders itself.
+func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
+	switch { // the usual keys, at a fraction of the replacer's cost
+	case part.placeholder == clientIPName:
+		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		return t.prefixes.Shorten(ip)
+	case part.header != "":
+		return strings.Join(r.Header[part.header], ",")
+	}
+	value, _ := repl.GetString(part.placeholder)
+	if part.address {
+		return t.prefixes.Shorten(value)
+	}
+	return value
+}
+
+func (t *KeyTemplate) needsEncoding(value string) bool {
+	for i := range len(value) {
+		if t.reserved[value[i]] {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *KeyTemplate) appendEncoded(key []byte, value string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(value) {
+		if b := value[i]; t.reserved[b] {
+			key = append(key, '%', digits[b>>4], digits[b&15])
+		} else {
+			key = append(key, b)
+		}
+	}
+	return key
+}
+
+// Prefixes returns the prefixes that addresses in keys are cut to.
+func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
+
+// IsAddressKey reports whether a key is the client's address in place of an empty one.
+func IsAddressKey(key string) bool { return strings.HasPrefix(key, addressMark) }
+
+// userPrefix begins the placeholders about the authenticated user.
+const userPrefix = "http.auth.user."
+
+// Headers lists the request headers that keys are made of, in their canonical form; user_id stands for
+// the authenticated user.
+func (t *KeyTemplate) Headers() (names []string) {
+	for i := range t.parts {
+		switch part := &t.parts[i]; {
+		case part.header != "":
+			names = append(names, part.header)
+		case strings.HasPrefix(part.placeholder, userPrefix):
+			names = append(names, "user_id")
+		}
+	}
+	return names
+}
+
+// Contains reports whether a value that a request's key is made of contains a text. Values of the
+// request itself, of the user and addresses are not searched.
+func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text string) bool {
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.placeholder == "" || part.address || strings.HasPrefix(part.placeholder, "http.request.") || strings.HasPrefix(part.placeholder, userPrefix) {
+			continue
+		}
+		if strings.Contains(t.value(part, r, repl), text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package rule
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"pgregory.net/rapid"
+)
+
+// exact are prefixes that leave every address whole.
+var exact = Prefixes{IPv4: 32, IPv6: 128}
+
+// keyRequest is a request from an address, and a replacer that knows these placeholders.
+func keyRequest(clientIP string, values map[string]string) (*http.Request, *caddy.Replacer) {
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	vars := map[string]any{caddyhttp.ClientIPVarKey: clientIP}
+	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars))
+	repl := caddy.NewEmptyReplacer()
+	repl.Map(func(name string) (any, bool) {
+		value, found := values[name]
+		return value, found
+	})
+	return r, repl
+}
+
+// keyOf makes the key of a template whose placeholders are {p.0}, {p.1} and so on.
+func keyOf(t testing.TB, template string, values ...string) string {
+	t.Helper()
+	parsed, err := ParseKey(template, exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{}
+	for i, value := range values {
+		named[fmt.Sprint("p.", i)] = value
+	}
+	r, repl := keyRequest("192.0.2.1", named)
+	return parsed.Key(r, repl)
+}
+
+func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
+	long := strings.Repeat("x", maxKeyLength)
+	tests := []struct {
+		name, template string
+		values         []string
+		want           string
+	}{
+		{"plain", "{p.0}", []string{"jane"}, "jane"},
+		{"braces and percent", "{p.0}", []string{"{a}%41"}, "%7Ba%7D%2541"},
+		{"other bytes stay", "{p.0}", []string{"\x00\n\xff|:é"}, "\x00\n\xff|:é"},
+		{"a separator", "{p.0}|{p.1}", []string{"a|b", "c"}, "a%7Cb|c"},
+		{"a separator on the other side", "{p.0}|{p.1}", []string{"a", "b|c"}, "a|b%7Cc"},
+		{"no separator", "{p.0}{p.1}", []string{"a", "b"}, "a%+b"},
+		{"a literal before", "user:{p.0}", []string{"user:1"}, "user:%75%73%65%72%3A1"},
+		{"literal braces", `\{{p.0}\}`, []string{"a"}, "%(a%)"},
+		{"a literal percent", "%{p.0}", []string{"%"}, "%%%25"},
+		{"a literal hexadecimal digit", "{p.0}7{p.1}", []string{"7", "C"}, "%377C"},
+		{"literals alone", "all", nil, "all"},
+		{"placeholders in values stay text", "{p.0}", []string{"{env.HOME}"}, "%7Benv.HOME%7D"},
+		{"as long as may be", "{p.0}", []string{long}, long},
+		{"an empty value", "{p.0}", []string{""}, ""},
+		{"an empty value among others", "a:{p.0}:{p.1}", []string{"x", ""}, ""},
+		{"an unknown placeholder", "{p.9}", nil, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := keyOf(t, test.template, test.values...); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestKey_over_128_bytes_is_known_by_its_hash(t *testing.T) {
+	long := strings.Repeat("x", maxKeyLength)
+	first, second := keyOf(t, "{p.0}", long+"a"), keyOf(t, "{p.0}", long+"b")
+	if first == second {
+		t.Errorf("two long values have the key %q", first)
+	}
+	hashed := keyOf(t, "{p.0}", strings.Repeat("{", maxKeyLength)) // which gets long by encoding
+	for _, key := range []string{first, second, hashed, keyOf(t, "a{p.0}", long)} {
+		if len(key) != len(hashedMark)+64 || !strings.HasPrefix(key, hashedMark) {
+			t.Errorf("got %q, want %s and 64 digits", key, hashedMark)
+		}
+	}
+	if forged := keyOf(t, "{p.0}", first); forged == first {
+		t.Errorf("a client that sends %q gets that key", first)
+	}
+}
+
+// pieces draws the parts of a template: literals, and placeholders as "".
+func pieces(t *rapid.T) []string {
+	literal := rapid.StringOfN(rapid.RuneFrom([]rune(`|:%{}a7Cc~+(ip`)), 1, 3, -1)
+	parts := rapid.SliceOfN(rapid.OneOf(literal, rapid.Just("")), 2, 6).Draw(t, "parts")
+	count := 0
+	return slices.DeleteFunc(parts, func(part string) bool {
+		if part == "" {
+			count++
+		}
+		return part == "" && count > 3
+	})
+}
+
+// templateOf writes the parts as a key's text. The second result is the number of placeholders.
+func templateOf(parts []string) (template string, placeholders int) {
+	for _, part := range parts {
+		if part == "" {
+			template += fmt.Sprintf("{p.%d}", placeholders)
+			placeholders++
+			continue
+		}
+		template += strings.NewReplacer("{", `\{`, "}", `\}`).Replace(part)
+	}
+	return template, placeholders
+}
+
+// TestKey_is_injective makes the keys of all short values of a few characters, the literals' own
+// among them, and finds no two alike.
+func TestKey_is_injective(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		parts := pieces(rt)
+		template, placeholders := templateOf(parts)
+		letters := append([]string{"%", "7"}, strings.Split(strings.Join(parts, ""), "")...)
+		alphabet := rapid.SliceOfNDistinct(rapid.SampledFrom(letters), 2, 3, rapid.ID[string]).Draw(rt, "alphabet")
+		var values []string
+		for _, first := range alphabet {
+			values = append(values, first)
+			for _, second := range alphabet {
+				values = append(values, first+second)
+			}
+		}
+		seen := map[string][]string{}
+		for tuple := range tuples(values, placeholders) {
+			key := keyOf(t, template, tuple...)
+			if other, found := seen[key]; found {
+				rt.Fatalf("template %q gives %q and %q the same key %q", template, other, tuple, key)
+			}
+			seen[key] = tuple
+		}
+	})
+}
+
+// tuples lists all combinations of that many values.
+func tuples(values []string, count int) func(yield func([]string) bool) {
+	return func(yield func([]string) bool) {
+		total := 1
+		for range count {
+			total *= len(values)
+		}
+		for i := range total {
+			tuple := make([]string, count)
+			for j := range tuple {
+				tuple[j] = values[i%len(values)]
+				i /= len(values)
+			}
+			if !yield(tuple) {
+				return
+			}
+		}
+	}
+}
+
+// TestKey_is_injective_for_any_values draws two tuples of any bytes, long ones among them.
+func TestKey_is_injective_for_any_values(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		template, placeholders := templateOf(pieces(rt))
+		value := rapid.Custom(func(rt *rapid.T) string {
+			return "x" + string(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(rt, "bytes"))
+		})
+		tuple := rapid.SliceOfN(value, placeholders, placeholders)
+		first, second := tuple.Draw(rt, "first"), tuple.Draw(rt, "second")
+		a, b := keyOf(t, template, first...), keyOf(t, template, second...)
+		if (a == b) != slices.Equal(first, second) {
+			rt.Errorf("template %q gives %q the key %q and %q the key %q", template, first, a, second, b)
+		}
+		if len(a) > maxKeyLength || strings.ContainsAny(a, "{}") || a == "" {
+			rt.Errorf("the key %q is empty, too long or has braces", a)
+		}
+	})
+}
+
+// TestKey_keeps_nothing_of_the_text_that_it_is_cut_from makes keys of a few bytes of long cookie lines,
+// as Caddy's placeholders are.
+func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
+	key, err := ParseKey("{p.0}", exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line, keys = 64 << 10, 1000
+	kept := make([]string, 0, keys)
+	before := heap()
+	for i := range keys {
+		cookie := fmt.Sprintf("%08d", i) + strings.Repeat("; and more", line/10)
+		r, repl := keyRequest("192.0.2.1", map[string]string{"p.0": cookie[:8]})
+		kept = append(kept, key.Key(r, repl))
+	}
+	if grown := heap() - before; grown > keys*line/10 {
+		t.Errorf("%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
+	}
+	runtime.KeepAlive(kept)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

@@ -1,0 +1,160 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Numbers are a rule's weight, and the placeholders that numbers come from.
+type Numbers struct {
+	// Weight is the units of one request, from 1; with WeightFrom the fallback.
+	Weight int64
+
+	// WeightFrom, LimitFrom and BurstFrom are names of placeholders without braces. Empty: the number
+	// is fixed.
+	WeightFrom, LimitFrom, BurstFrom string
+
+	// Variants are the rule's policy with other limits and bursts; required with LimitFrom or
+	// BurstFrom.
+	Variants *Variants
+}
+
+// Variants are a policy with the limits and bursts that requests bring along. They are safe for
+// concurrent use.
+type Variants struct {
+	base *limiter.Policy
+
+	mu    sync.RWMutex
+	known map[[2]int64]*limiter.Policy
+}
+
+// NewVariants returns the variants of a policy, none of which is made yet.
+func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base} }
+
+// maxVariants bounds the variants. There are as many as plans, not as clients; where there are more,
+// all are made anew.
+const maxVariants = 1024
+
+// with returns the policy with a limit and a burst.
+func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
+	key := [2]int64{limit, burst}
+	v.mu.RLock()
+	p := v.known[key]
+	v.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := v.base.WithLimit(limit, burst)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil || len(v.known) >= maxVariants {
+		v.known = map[[2]int64]*limiter.Policy{}
+	}
+	v.known[key] = p
+	return p, nil
+}
+
+// numbersOf returns a rule's policy and weight for a request.
+func (s *Set) numbersOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, int64) {
+	n := &rule.Numbers
+	weight := n.Weight
+	if given, ok := s.number(rule, "weight", n.WeightFrom, repl); ok {
+		weight = max(1, given) // a weight below 1 would be a free pass
+	}
+	if n.LimitFrom == "" && n.BurstFrom == "" {
+		return rule.Policy, weight
+	}
+	settings := rule.Policy.Settings()
+	limit, burst := settings.Limit, settings.Burst
+	if given, ok := s.fromOne(rule, "limit", n.LimitFrom, repl); ok {
+		limit = given
+	}
+	if given, ok := s.fromOne(rule, "burst", n.BurstFrom, repl); ok {
+		burst = given
+	}
+	if limit == settings.Limit && burst == settings.Burst {
+		return rule.Policy, weight
+	}
+	policy, err := n.Variants.with(limit, burst)
+	if err != nil {
+		policy = s.closestValid(rule, limit, burst)
+	}
+	return policy, weight
+}
+
+// closestValid returns the policy with one of a limit and a burst that are not possible together: a bad
+// value of one takes nothing from the other.
+func (s *Set) closestValid(rule *Rule, limit, burst int64) *limiter.Policy {
+	settings := rule.Policy.Settings()
+	policy, err := rule.Numbers.Variants.with(limit, settings.Burst)
+	if err == nil {
+		s.warn(rule, "burst", errImpossible)
+		return policy
+	}
+	s.warn(rule, "limit", errImpossible)
+	if policy, err = rule.Numbers.Variants.with(settings.Limit, burst); err == nil {
+		return policy
+	}
+	return rule.Policy
+}
+
+// errImpossible does not quote the value, which may come from a client.
+var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
+
+// fromOne reads the placeholder of a limit or a burst, which are from 1.
+func (s *Set) fromOne(rule *Rule, option, name string, repl *caddy.Replacer) (int64, bool) {
+	n, ok := s.number(rule, option, name, repl)
+	if ok && n < 1 {
+		s.warn(rule, option, fmt.Errorf("{%s} is below 1", name))
+		return 0, false
+	}
+	return n, ok
+}
+
+// number reads a placeholder. It is false where the value is empty or no whole number.
+func (s *Set) number(rule *Rule, option, name string, repl *caddy.Replacer) (int64, bool) {
+	if name == "" {
+		return 0, false
+	}
+	text, _ := repl.GetString(name)
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		s.warn(rule, option, fmt.Errorf("{%s} is no whole number", name))
+		return 0, false
+	}
+	return n, true
+}
+
+func (s *Set) warn(rule *Rule, option string, err error) {
+	if s.Warn != nil {
+		s.Warn(rule, option, err)
+	}
+}
+
+// ParsePlaceholder reads the placeholder that an option's number comes from and returns its name without
+// braces. Names without a dot are those that Caddy's map directive makes.
+func ParsePlaceholder(option, text string) (name string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	name, opened := strings.CutPrefix(text, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
+		return "", fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
+	}
+	return name, nil
+}

@@ -1,0 +1,298 @@
+// Package rule finds out which policies a request meets, whose quota each of them takes from, and
+// how many units.
+//
+// The handler, explain and replay evaluate the same [Set], so that a request is charged by what
+// they show.
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Rule is a policy as one handler applies it.
+type Rule struct {
+	// Policy decides. Where numbers come from placeholders it is the one of the fallbacks.
+	Policy *limiter.Policy
+
+	// Key yields the client's key.
+	Key KeyTemplate
+
+	// Numbers are the weight, and the limit and burst where requests bring them along.
+	Numbers Numbers
+
+	// Match selects the requests that count; empty: all.
+	Match caddyhttp.MatcherSets
+
+	// DryRun says that the policy decides and counts, but never denies.
+	DryRun bool
+
+	// CountIf selects the responses that count; nil: all.
+	CountIf *caddyhttp.ResponseMatcher
+
+	// Charge is what a request costs beyond its weight, known after its response.
+	Charge Charge
+
+	// Texts are the rule's options as they are configured.
+	Texts Texts
+
+	// Index is the rule's place in its set, which sets it.
+	Index int
+
+	repeats bool // an earlier rule of the set has the same policy
+}
+
+// Texts are options as they are configured; empty: not at all.
+type Texts struct{ Key, LimitFrom, BurstFrom, Charge string }
+
+// Set is the rules of one handler. [NewSet] makes one.
+type Set struct {
+	// Rules are evaluated in this order. They must not be replaced.
+	Rules []Rule
+
+	// Exempt are the addresses of clients that no rule concerns.
+	Exempt []netip.Prefix
+
+	// OnEmptyKey says what an empty placeholder of a key means; required.
+	OnEmptyKey EmptyKey
+
+	// Warn is called for every value of a placeholder that cannot be used, before the fallback takes
+	// its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	Warn func(r *Rule, option string, err error)
+
+	// OnMissingAddress is called for every request that came over a unix socket without the client's
+	// address that a rule's key needs. Nil: such requests pass unnoticed.
+	OnMissingAddress func(r *Rule, remedy string)
+
+	places map[string]int // of the first rule by each policy's ID, where they are more than few
+}
+
+// fewRules is how many rules are searched one by one, which takes less than a map.
+const fewRules = 8
+
+// NewSet makes a set of rules.
+func NewSet(rules []Rule) *Set {
+	s := &Set{}
+	for i := range rules {
+		s.add(rules[i])
+	}
+	return s
+}
+
+// add adds a rule and records where it stands.
+func (s *Set) add(r Rule) {
+	r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
+	s.Rules = append(s.Rules, r)
+	if len(s.Rules) > fewRules && !r.repeats {
+		if s.places == nil {
+			s.places = map[string]int{}
+		}
+		s.places[r.Policy.ID()] = r.Index
+	}
+}
+
+// Only returns a set of its own of the rules with a policy; empty: of all.
+func (s *Set) Only(policy string) *Set {
+	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
+	only.Exempt, only.OnEmptyKey = s.Exempt, s.OnEmptyKey
+	return only
+}
+
+// RuleOf returns the first rule that a check may come from: that of its policy, or of a policy that
+// differs in limit or burst alone.
+func (s *Set) RuleOf(check *limiter.Check) *Rule { return s.ruleOf(check.Policy.ID()) }
+
+func (s *Set) ruleOf(id string) *Rule {
+	for i := range s.Rules[:min(len(s.Rules), fewRules)] {
+		if s.Rules[i].Policy.ID() == id {
+			return &s.Rules[i]
+		}
+	}
+	if i, found := s.places[id]; found {
+		return &s.Rules[i]
+	}
+	return nil
+}
+
+// EmptyKey is what becomes of a request for which a placeholder of a key is empty.
+type EmptyKey string
+
+// The values of on_empty_key.
+const (
+	EmptyKeyClientIP EmptyKey = "client_ip" // the client's address takes the key's place
+	EmptyKeySkip     EmptyKey = "skip"      // the rule is left out
+	EmptyKeyReject   EmptyKey = "reject"    // the request is refused with 400
+)
+
+// EmptyKeys lists them, the default first.
+func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, EmptyKeyReject} }
+
+// ErrEmptyKey is wrapped by the error of a request that [EmptyKeyReject] refuses.
+var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
+
+// Status is what a rule has to do with a request.
+type Status int
+
+// The statuses of a rule.
+const (
+	Counts     Status = iota // the rule takes units
+	NotMatched               // the rule does not select the request
+	Skipped                  // the key is empty, and the rule is left out
+	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
+)
+
+// Evaluation is what a request takes from whom. Enforced is appended to, so that a caller may bring
+// memory along.
+type Evaluation struct {
+	// Enforced are the checks that decide.
+	Enforced []limiter.Check
+
+	// DryRun are the checks of dry-run rules.
+	DryRun []limiter.Check
+
+	// DryRefusals are the dry-run rules that would refuse the request without a decision.
+	DryRefusals []DryRefusal
+
+	// OnVisit is called for every rule, also for those after one that refuses the request. Nil: these are
+	// not evaluated.
+	OnVisit func(v Visit)
+}
+
+// Visit is what a rule has to do with a request.
+type Visit struct {
+	// Rule is the rule.
+	Rule *Rule
+
+	// Status says what it does.
+	Status Status
+
+	// Key is the client's key, empty unless the rule counts.
+	Key string
+
+	// Err says why the rule refuses the request.
+	Err error
+}
+
+// DryRefusal is a dry-run rule that would refuse a request: its key is empty, or its matchers fail.
+type DryRefusal struct {
+	Rule *Rule
+	Err  error
+}
+
+// Concerns reports whether a rule has to do with the request.
+func (e *Evaluation) Concerns() bool { return len(e.Enforced)+len(e.DryRun)+len(e.DryRefusals) > 0 }
+
+// IsExempt reports whether no rule concerns the request's client.
+func (s *Set) IsExempt(r *http.Request) bool { return isExempt(s.Exempt, r) }
+
+// Evaluate lists the checks of a request. Rules that yield the same policy and key take the sum of
+// their weights at once. An error refuses the request; there are no checks then.
+func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
+	for i := range s.Rules {
+		rule := &s.Rules[i]
+		key, status, err := s.keyOf(rule, r, repl)
+		if e.OnVisit != nil {
+			e.OnVisit(Visit{rule, status, key, err})
+		}
+		switch {
+		case refused != nil:
+		case err != nil && rule.DryRun:
+			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
+		case err != nil:
+			e.Enforced, e.DryRun, e.DryRefusals, refused = nil, nil, nil, err
+			if e.OnVisit == nil {
+				return refused
+			}
+		case status == Counts:
+			e.add(rule, s.check(rule, key, repl))
+		}
+	}
+	return refused
+}
+
+// check is what a rule takes from a key.
+func (s *Set) check(rule *Rule, key string, repl *caddy.Replacer) limiter.Check {
+	policy, weight := s.numbersOf(rule, repl)
+	return limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.CountIf != nil}
+}
+
+// add adds a check to those of its kind.
+func (e *Evaluation) add(rule *Rule, check limiter.Check) {
+	if rule.DryRun {
+		e.DryRun = rule.addTo(e.DryRun, check)
+	} else {
+		e.Enforced = rule.addTo(e.Enforced, check)
+	}
+}
+
+// addTo adds a check by the rule to those of the request, to an earlier one of the same quota if there
+// is one.
+func (r *Rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Check {
+	for i := range checks {
+		if !r.repeats {
+			break
+		}
+		if SameQuota(&checks[i], &check) {
+			checks[i].Weight = AddWeights(checks[i].Weight, check.Weight)
+			return checks
+		}
+	}
+	return append(checks, check)
+}
+
+// keyOf returns the key of a rule for a request.
+func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (key string, status Status, err error) {
+	selected, err := rule.selects(r)
+	switch {
+	case err != nil:
+		return "", Rejected, err
+	case !selected:
+		return "", NotMatched, nil
+	}
+	key = rule.Key.Key(r, repl)
+	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
+		s.reportMissingAddress(rule, r, key == "")
+	}
+	if key != "" {
+		return key, Counts, nil
+	}
+	switch s.OnEmptyKey {
+	case EmptyKeySkip:
+		return "", Skipped, nil
+	case EmptyKeyReject:
+		return "", Rejected, Refuse(http.StatusBadRequest, ErrEmptyKey)
+	}
+	return rule.Key.AddressKey(r), Counts, nil
+}
+
+// selects reports whether the rule concerns a request.
+func (r *Rule) selects(request *http.Request) (bool, error) {
+	if len(r.Match) == 0 {
+		return true, nil
+	}
+	matches, err := r.Match.AnyMatchWithError(request)
+	if err != nil {
+		return false, fmt.Errorf("matching the requests of policy %q: %w", r.Policy.Name(), err)
+	}
+	return matches, nil
+}
+
+// SameQuota reports whether two checks take from one quota.
+func SameQuota(a, b *limiter.Check) bool { return a.Key == b.Key && a.Policy.ID() == b.Policy.ID() }
+
+// AddWeights returns the sum of two weights, or the largest int64: clients may name any number.
+func AddWeights(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,92 @@
+package simulate
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+)
+
+// redactedText is what Caddy writes in its logs in place of what may be a secret.
+const redactedText = "REDACTED"
+
+// missingData counts requests whose log entry lacks what the configuration asks for.
+type missingData struct {
+	hostless, unmet  int64 // those without a host, and of them those that met no policy
+	unanswered       int64 // those without headers of the response
+	redactedKeys     []int64
+	redactedMatchers []int64
+	files            bool // some were looked for
+
+	suggestKey                    string // as it was written
+	suggestEmpty, suggestRedacted int64
+
+	responseAsked, responseKnown bool // of the request that is being played
+}
+
+// add counts a request that was played.
+func (m *missingData) add(e *accesslog.Entry, v *replay.Verdict, inputs *routetrace.MatcherInputs) {
+	if e.Host == "" {
+		m.hostless++
+		if v.Outcome == replay.Unlimited {
+			m.unmet++
+		}
+	}
+	if m.responseAsked && !m.responseKnown {
+		m.unanswered++
+	}
+	m.responseAsked = false
+	for i, name := range inputs.Headers {
+		if i == len(m.redactedMatchers) {
+			m.redactedMatchers = append(m.redactedMatchers, 0)
+		}
+		if slices.Contains(e.Header[name], redactedText) {
+			m.redactedMatchers[i]++
+		}
+	}
+}
+
+// Warnings implements [replay.Engine].
+func (s *Simulation) Warnings() (sentences []string) {
+	m := &s.missing
+	warn := func(requests int64, format string, values ...any) {
+		if requests > 0 {
+			sentences = append(sentences, fmt.Sprintf(format+": %d", append(values, requests)...))
+		}
+	}
+	switch {
+	case s.hostGiven:
+	case s.host != "":
+		warn(m.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", shown(s.host))
+	case len(s.inputs.Hosts) > 0:
+		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", shown(s.inputs.Hosts[0]))
+	}
+	for i, requests := range m.redactedKeys {
+		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, shown(s.policies[i].Key))
+	}
+	warn(m.suggestRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", shown(m.suggestKey))
+	warn(m.suggestEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", shown(m.suggestKey))
+	for i, requests := range m.redactedMatchers {
+		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(s.inputs.Headers[i]))
+	}
+	warn(m.unanswered, "requests without headers of the response in the log, although count_if or charge asks for them")
+	if m.files {
+		sentences = append(sentences, "the configuration looks for files of the site, as try_files, php_fastcgi and file matchers do; none was looked for here, and all were taken as missing")
+	}
+	return sentences
+}
+
+// shown is a text of the configuration as part of a sentence.
+func shown(text string) string { return accesslog.Printable(text, 80) }
+
+// noFiles is what matchers see of the files of a site: none, as they need not be on this machine.
+type noFiles struct{ missing *missingData }
+
+// Open implements [fs.FS].
+func (f noFiles) Open(name string) (fs.File, error) {
+	f.missing.files = true
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}

@@ -1,0 +1,138 @@
+package simulate
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Play implements [replay.Engine]. Where several servers may have got the request it goes through the
+// first where it meets a policy.
+func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
+	s.now, s.entry = e.Time, e
+	v, host := &s.verdict, e.Host
+	if host == "" {
+		host = s.host
+	}
+	for _, server := range s.serversOf(e, host) {
+		v.Outcome, v.Decisions = replay.Unlimited, v.Decisions[:0]
+		request := server.request(e, host)
+		if request == nil {
+			v.Outcome = replay.Unplayable
+			return v
+		}
+		s.taken, s.refused = s.taken[:0], 0
+		_, err := s.tracer.Run(server.plan, request)
+		s.settle()
+		if err != nil && v.Outcome == replay.Unlimited {
+			v.Outcome = replay.Unplayable
+		}
+		if v.Outcome != replay.Unlimited {
+			break
+		}
+	}
+	s.missing.add(e, v, &s.inputs)
+	return v
+}
+
+// visit is a request at a limiter.
+type visit struct {
+	limiter *routetrace.Limiter
+	request *http.Request
+	repl    *caddy.Replacer
+}
+
+// onLimiter has a limiter decide a request, as it would have with the response in the log.
+func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (goesOn bool, err error) {
+	verdict := &s.verdict
+	if l.Rules.IsExempt(request) {
+		verdict.Outcome = replay.Exempt
+		return true, nil
+	}
+	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	v := &visit{limiter: l, request: request, repl: repl}
+	var space [2]limiter.Check
+	evaluation := rule.Evaluation{Enforced: space[:0], OnVisit: s.onVisit}
+	switch err := l.Rules.Evaluate(request, repl, &evaluation); {
+	case errors.Is(err, rule.ErrEmptyKey):
+		verdict.Outcome, s.refused = replay.Rejected, http.StatusBadRequest
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if evaluation.Concerns() && verdict.Outcome == replay.Unlimited {
+		verdict.Outcome = replay.Allowed
+	}
+	for i := range evaluation.DryRun {
+		s.decide(v, evaluation.DryRun[i:i+1], true)
+	}
+	if len(evaluation.Enforced) == 0 {
+		return true, nil
+	}
+	if !s.decide(v, evaluation.Enforced, false) {
+		verdict.Outcome, s.refused = replay.Denied, l.Status
+		return false, nil
+	}
+	verdict.Outcome = replay.Allowed
+	return true, nil
+}
+
+// noteSkipped adds a policy that a request is left out of because its key is empty.
+func (s *Simulation) noteSkipped(v rule.Visit) {
+	if v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey) {
+		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.Rule.DryRun})
+	}
+}
+
+// decide has the store decide checks and reports whether the request passes.
+func (s *Simulation) decide(v *visit, checks []limiter.Check, dry bool) (passes bool) {
+	_, _ = s.store.Decide(v.request.Context(), checks, limiter.FailLocal) // the in-process store never fails
+	passes = limiter.Allowed(checks)
+	for i := range checks {
+		c := &checks[i]
+		r := v.limiter.Rules.RuleOf(c)
+		header := s.responseHeader(r)
+		d := replay.Decision{
+			Key: c.Key, Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
+			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
+			Returned: s.refunds(r, c, header),
+		}
+		if r.Key.Contains(v.request, v.repl, redactedText) {
+			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
+		}
+		if passes && (c.Reserve || r.Charge.From != "") {
+			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, header: header, refunded: d.Returned})
+		}
+		s.note(c.Policy, d)
+	}
+	return passes
+}
+
+// suggestKey is the request's key of those that limits are suggested for.
+func (s *Simulation) suggestKey(v *visit) string {
+	if s.suggested == nil {
+		return ""
+	}
+	if s.suggested.Contains(v.request, v.repl, redactedText) {
+		s.missing.suggestRedacted++
+	}
+	key := s.suggested.Key(v.request, v.repl)
+	if key == "" {
+		s.missing.suggestEmpty++
+		key = s.suggested.AddressKey(v.request)
+	}
+	return key
+}
+
+// note adds what a policy decided.
+func (s *Simulation) note(p *limiter.Policy, d replay.Decision) {
+	d.Policy = s.indices[p.Name()]
+	s.verdict.Decisions = append(s.verdict.Decisions, d)
+}

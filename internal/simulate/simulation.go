@@ -1,0 +1,207 @@
+// Package simulate plays requests of the past through a configuration.
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// appName is the name of the app that limiters need, and of their handler.
+const appName = "redis_ratelimit"
+
+// Simulation is a configuration that decides requests of the past: its routes, reduced to what decides
+// before any of them is set up, and an in-process store on a clock that follows the log. It uses no
+// Redis, no network, no certificate, no log and no file of a site. It implements [command.Simulation].
+type Simulation struct {
+	limited   []*simServer            // the servers that have limits
+	ports     map[string][]*simServer // all servers, by the ports that they listen at
+	schemes   schemePorts
+	limiterOf routetrace.LimiterOf
+	policies  []replay.PolicyResult // those that decide
+	rules     []*rule.Rule          // the first of each policy
+	indices   map[string]int        // of policies, by name
+	headers   []string              // that keys are made of
+	skipped   []string
+	log       accesslog.Options
+	only      string // the one policy that decides; empty: all
+	store     *limiter.Failover
+	now       int64
+	end       func()
+	suggested *rule.KeyTemplate // the key that limits are suggested for; nil: the policy's own
+
+	host      string // of requests whose log lacks it
+	hostGiven bool   // by the user, not found out
+	inputs    routetrace.MatcherInputs
+	missing   missingData
+
+	// Of the request that is played; memory that is used again.
+	entry   *accesslog.Entry
+	tracer  routetrace.Tracer
+	onVisit func(rule.Visit)
+	verdict replay.Verdict
+	taken   []taken // checks that depend on the response
+	refused int     // the status that a policy refuses the request with; 0: none
+}
+
+// New sets a configuration up. If a policy is named it alone decides.
+func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulation, error) {
+	reduced, skipped, err := reduceConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := newContext(reduced.app)
+	if err != nil {
+		return nil, err
+	}
+	s := &Simulation{
+		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, limiterOf: limiterOf,
+		only: only, end: end, skipped: skipped, log: reduced.log,
+	}
+	s.tracer.OnLimiter, s.onVisit = s.onLimiter, s.noteSkipped
+	memory := limiter.NewMemory(func() int64 { return s.now })
+	memory.Limit(math.MaxInt64, nil)
+	s.store = limiter.NewFailover(nil, memory, limiter.FailoverOptions{})
+	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
+		ctx.FileSystems().Register(name, noFiles{&s.missing})
+	}
+	if err := s.addServers(ctx, reduced); err != nil {
+		end()
+		return nil, err
+	}
+	s.host = s.inputs.OnlyHost()
+	return s, nil
+}
+
+// newContext makes a context of a configuration that has nothing but the app.
+func newContext(app json.RawMessage) (caddy.Context, context.CancelFunc, error) {
+	quiet := &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
+	config := &caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}, Logging: quiet}
+	base, err := caddy.ProvisionContext(config)
+	if err != nil {
+		return base, nil, err
+	}
+	if app != nil { // handlers load the app, so that this context cleans it up
+		config.AppsRaw = caddy.ModuleMap{appName: app}
+	}
+	ctx, end := caddy.NewContext(base)
+	return ctx, end, nil
+}
+
+// addServers sets the servers up.
+func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error {
+	limited := false
+	for _, name := range reduced.names() {
+		server, err := newServer(ctx, reduced.servers[name], reduced.schemes, s.limiterOf)
+		if err != nil {
+			return fmt.Errorf("server %s: %w", name, err)
+		}
+		for _, port := range routetrace.PortsOf(server.server) {
+			s.ports[port] = append(s.ports[port], server)
+		}
+		limited = limited || server.plan.HasLimiter()
+		server.plan.Limiters(s.addLimiter)
+		if server.plan.HasLimiter() {
+			s.limited = append(s.limited, server)
+			s.inputs.Add(server.plan)
+		}
+	}
+	switch {
+	case !limited:
+		return errors.New("the configuration has no redis_ratelimit in any site")
+	case len(s.limited) == 0:
+		return fmt.Errorf("the configuration has no policy %q", s.only)
+	}
+	return nil
+}
+
+// addLimiter takes a copy of a limiter's rules that decide, and is false where there are none. Invalid
+// values pass unnoticed.
+func (s *Simulation) addLimiter(l *routetrace.Limiter) bool {
+	l.Rules = l.Rules.Only(s.only)
+	for i := range l.Rules.Rules {
+		s.addPolicy(&l.Rules.Rules[i])
+	}
+	return len(l.Rules.Rules) > 0
+}
+
+// addPolicy lists a rule's policy, and what the rule asks a log for.
+func (s *Simulation) addPolicy(r *rule.Rule) {
+	s.headers = append(s.headers, r.Key.Headers()...)
+	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
+	settings := r.Policy.Settings()
+	if _, known := s.indices[settings.Name]; known {
+		return
+	}
+	s.indices[settings.Name] = len(s.policies)
+	s.rules = append(s.rules, r)
+	result := replay.PolicyResult{
+		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Burst: settings.Burst,
+		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
+		CountIf: r.CountIf != nil, Charge: r.Texts.Charge,
+	}
+	if settings.MaxDelay != nil {
+		result.MaxDelay = *settings.MaxDelay
+	}
+	s.policies = append(s.policies, result)
+	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
+}
+
+// Policy implements [command.Simulation].
+func (s *Simulation) Policy(index int) *limiter.Policy { return s.rules[index].Policy }
+
+// Remaining returns the units that remain of a policy for a key, at the time of the last request. The
+// policy must be one of [Simulation.Policies].
+func (s *Simulation) Remaining(policy, key string) int64 {
+	check := limiter.Check{Policy: s.rules[s.indices[policy]].Policy, Key: key}
+	_, _ = s.store.Peek(context.Background(), &check) // the in-process store never fails
+	return check.Result.Remaining
+}
+
+// Close implements [command.Simulation].
+func (s *Simulation) Close() { s.end() }
+
+// SuggestKey implements [command.Simulation].
+func (s *Simulation) SuggestKey(text string) error {
+	segment := caddyfile.Segment{{Text: text}}
+	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
+	key, err := rule.ParseKey(segment[0].Text, s.rules[0].Key.Prefixes())
+	if err != nil {
+		return err
+	}
+	s.suggested, s.missing.suggestKey = &key, text
+	s.headers = append(s.headers, key.Headers()...)
+	return nil
+}
+
+// SetHost implements [command.Simulation].
+func (s *Simulation) SetHost(name string) { s.host, s.hostGiven = name, true }
+
+// LogOptions implements [command.Simulation].
+func (s *Simulation) LogOptions() accesslog.Options { return s.log }
+
+// Policies implements [replay.Engine].
+func (s *Simulation) Policies() []replay.PolicyResult { return slices.Clone(s.policies) }
+
+// Skipped implements [replay.Engine].
+func (s *Simulation) Skipped() []string { return s.skipped }
+
+// KeyHeaders implements [replay.Engine].
+func (s *Simulation) KeyHeaders() []string { return s.headers }
+
+// Interface guards
+var _ command.Simulation = (*Simulation)(nil)

@@ -1,0 +1,191 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
+
+// answered is a log of requests of one client, a second after another, whose responses had these headers.
+func answered(responses ...string) *strings.Reader {
+	var log strings.Builder
+	for i, header := range responses {
+		fmt.Fprintf(&log, `{"ts":%d,"logger":"http.log.access","request":{"client_ip":"192.0.2.1","proto":"HTTP/1.1","method":"POST","host":"h","uri":"/login","headers":{}},"duration":0.001,"size":9,"status":200,"resp_headers":{%s}}`+"\n", 1790000000+i, header)
+	}
+	return strings.NewReader(log.String())
+}
+
+func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
+	const failed, passed = `"X-Login":["failed"],"X-Cost":["50"]`, `"X-Login":["passed"],"X-Cost":["no number"]`
+	for _, test := range []struct {
+		name, option string
+		responses    []string
+		denied       int64
+	}{
+		{"count_if, all count", "count_if header X-Login failed", slices.Repeat([]string{failed}, 20), 18},
+		{"count_if, none counts", "count_if header X-Login failed", slices.Repeat([]string{passed}, 20), 0},
+		{"charge", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18},
+		{"charge of a header that is no number", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 24", slices.Repeat([]string{passed}, 20), 16},
+		{"charge of what went to the client", "algorithm token_bucket\nburst 100\ncharge {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
+			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
+			if result.Denied != test.denied || len(result.Warnings) > 0 {
+				t.Errorf("%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
+			}
+		})
+	}
+}
+
+func TestReplay_warns_where_the_log_lacks_the_headers_of_responses(t *testing.T) {
+	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 2 10m {\n\t\tcount_if header X-Login failed\n\t}\n}\n")
+	for range 3 {
+		r.Play(visitOf("h"))
+	}
+	if !r.LogOptions().Responses || !warns(r, "count_if", ": 3") {
+		t.Errorf("%+v, warnings: %q", r.LogOptions(), r.Warnings())
+	}
+	if plain := simulateCaddyfile(t, perStatus); plain.LogOptions().Responses {
+		t.Error("headers are read that no rule needs")
+	}
+}
+
+// perStatus counts failures only.
+const perStatus = ":8080 {\n\tredis_ratelimit {client_ip} 2 10m {\n\t\tcount_if status 401\n\t}\n}\n"
+
+func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
+	e := visitOf("h")
+	if d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]; !d.Returned || d.DryRun {
+		t.Errorf("a response that does not count: %+v", d)
+	}
+	r := simulateCaddyfile(t, perStatus)
+	e.Status = 401
+	for range 2 {
+		r.Play(e)
+	}
+	e.Status = 200
+	if d := r.Play(e).Decisions[0]; !d.Denied || !d.Returned {
+		t.Errorf("a request that is denied, whose response would not count: %+v", d)
+	}
+	e.Status = 401
+	if d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]; d.Returned {
+		t.Errorf("a response that counts: %+v", d)
+	}
+	dry := strings.Replace(nasaSite("1 1m", "gcra"), "algorithm", "dry_run\nalgorithm", 1)
+	if d := simulateCaddyfile(t, dry).Play(e).Decisions[0]; !d.DryRun {
+		t.Errorf("a dry run: %+v", d)
+	}
+}
+
+func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
+	r := simulateCaddyfile(t, `:8080 {
+		redis_ratelimit {
+			policy a {
+				limit {header.X-Limit} 5
+				burst {header.X-Burst} 7
+				window 1m
+				algorithm leaky_bucket
+				max_delay 3s
+			}
+			policy b {
+				limit 5
+				window 1m
+				count_if status 401
+				charge response_bytes
+				algorithm gcra
+			}
+		}
+	}`)
+	a, b := r.Policies()[0], r.Policies()[1]
+	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Charge != "" {
+		t.Errorf("%+v", a)
+	}
+	if b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Charge != "response_bytes" {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
+	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 3 1h {\n\t\tipv4_prefix 24\n\t\tipv6_prefix 48\n\t}\n}\n")
+	if err := r.SuggestKey("{client_ip}"); err != nil {
+		t.Fatal(err)
+	}
+	for client, want := range map[string]string{"2001:db8:0:7::1": "2001:db8::/48", "192.0.2.7": "192.0.2.0/24"} {
+		e := visitOf("h")
+		e.Client = client
+		if d := r.Play(e).Decisions[0]; d.SuggestKey != want || d.Key != want {
+			t.Errorf("%s: %+v, want %s", client, d, want)
+		}
+	}
+}
+
+func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
+	const site = ":8080 {\n\tredis_ratelimit {\n\t\tpolicy a {\n\t\t\tkey {header.Authorization}\n\t\t\tlimit 1\n\t\t\twindow 1h\n\t\t}\n\t\tpolicy b {\n\t\t\tkey {header.X-Key}\n\t\t\tlimit 300\n\t\t\twindow 1h\n\t\t}\n\t}\n}\n"
+	r := simulateOnly(t, site, "b")
+	if err := r.SuggestKey("{header.Cookie}{http.auth.user.id}"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "Cookie", "user_id"}) {
+		t.Errorf("headers %q", got)
+	}
+	e := visitOf("h")
+	e.Header = http.Header{"X-Key": {"x"}}
+	for range 2 {
+		if v := r.Play(e); v.Outcome != replay.Allowed || len(v.Decisions) != 1 {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+func TestReplay_reads_logs_in_the_formats_that_the_configuration_names(t *testing.T) {
+	logs := func(formats ...string) string {
+		var text strings.Builder
+		text.WriteString("{\n")
+		for i, format := range formats {
+			fmt.Fprintf(&text, "log log%d {\n\tformat %s\n}\n", i, format)
+		}
+		return text.String() + "}\n" + nasaSite("1 1m", "gcra")
+	}
+	for _, test := range []struct {
+		name      string
+		caddyfile string
+		times     []string
+		duration  string
+	}{
+		{"none", nasaSite("1 1m", "gcra"), nil, ""},
+		{"one", logs("json {\n\ttime_format \"Jan _2 15:04\"\n\tduration_format ms\n}"), []string{"Jan _2 15:04"}, "ms"},
+		{"wrapped", logs("filter {\n\twrap append {\n\t\tx y\n\t\twrap json {\n\t\t\ttime_format iso8601\n\t\t\tduration_format s\n\t\t}\n\t}\n}"), []string{"iso8601"}, "s"},
+		{"different ones", logs("json {\n\ttime_format wall\n\tduration_format ms\n}", "json {\n\ttime_format iso8601\n\tduration_format s\n}"), []string{"wall", "iso8601"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := simulateCaddyfile(t, test.caddyfile).LogOptions()
+			if !slices.Equal(got.TimeLayouts, test.times) || got.DurationFormat != test.duration {
+				t.Errorf("%q %q, want %q %q", got.TimeLayouts, got.DurationFormat, test.times, test.duration)
+			}
+		})
+	}
+}
+
+// TestReplay_ends_where_a_handler_always_answers has a limit before and behind handlers of all kinds.
+func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
+	for handler, passed := range map[string]bool{
+		"file_server": false, "file_server {\npass_thru\n}": true, "metrics": false,
+		"reverse_proxy localhost:9": false, "reverse_proxy localhost:9 {\nhandle_response {\nvars a b\n}\n}": true, "error 404": false,
+	} {
+		r := simulateCaddyfile(t, ":8080 {\nroute {\nredis_ratelimit same 5 1m {\nname before\n}\n"+handler+"\nredis_ratelimit same 5 1m {\nname behind\n}\n}\n}\n")
+		met := 1
+		if passed {
+			met = 2
+		}
+		if v := r.Play(visitOf("h")); len(v.Decisions) != met {
+			t.Errorf("%s: %d policies are met, want %d", handler, len(v.Decisions), met)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package redisratelimit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver" // the configurations of the tests
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"        // use what these
+	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
+	_ "github.com/caddyserver/caddy/v2/modules/metrics"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
+)
+
+// nasaLog is a real log. NASA_LOG names a longer one.
+func nasaLog() string {
+	if path := os.Getenv("NASA_LOG"); path != "" {
+		return path
+	}
+	return "internal/replay/testdata/nasa-1995-08-01.log.gz"
+}
+
+// openNASA reads the log's lines.
+func openNASA(t testing.TB) io.Reader {
+	t.Helper()
+	file, err := os.Open(nasaLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // it was only read
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpacked
+}
+
+// nasaSite limits each client.
+func nasaSite(limit, algorithm string) string {
+	return ":8080 {\n\tredis_ratelimit {client_ip} " + limit + " {\n\t\talgorithm " + algorithm + "\n\t}\n\trespond ok\n}\n"
+}
+
+// adapt makes a Caddyfile the configuration that it means.
+func adapt(t testing.TB, caddyfile string) []byte {
+	t.Helper()
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// rehearse sets a Caddyfile up to be played.
+func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
+	t.Helper()
+	return simulateOnly(t, caddyfile, "")
+}
+
+// simulateOnly has one policy alone decide.
+func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
+	t.Helper()
+	r, err := simulate.New(adapt(t, caddyfile), policy, limiterOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// play plays a log through a Caddyfile.
+func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.Options) *replay.Result {
+	t.Helper()
+	r := simulateCaddyfile(t, caddyfile)
+	asked := r.LogOptions()
+	asked.Files, asked.Stdin = log.Files, log.Stdin
+	reader, err := accesslog.Open(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	result, err := replay.Run(reader, r, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// loggedVisit is a request of the log as the test reads it by itself.
+type loggedVisit struct {
+	client string
+	at     int64 // seconds
+}
+
+var commonLog = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^\]]+)\] ".*" \d+ \S+$`)
+
+// visits reads the log, whose lines are in order.
+func visits(t *testing.T) (list []loggedVisit) {
+	t.Helper()
+	lines := bufio.NewScanner(openNASA(t))
+	for lines.Scan() {
+		found := commonLog.FindStringSubmatch(lines.Text())
+		if found == nil {
+			t.Fatalf("the test cannot read %q", lines.Text())
+		}
+		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", found[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, loggedVisit{found[1], at.Unix()})
+	}
+	return list
+}
+
+// byLog decides with a sliding window log, written for obviousness: all that was admitted is kept.
+func byLog(limit int, window int64) func(v loggedVisit) bool {
+	admitted := map[string][]int64{}
+	return func(v loggedVisit) bool {
+		used := 0
+		for _, at := range admitted[v.client] {
+			if at > v.at-window {
+				used++
+			}
+		}
+		if used >= limit {
+			return false
+		}
+		admitted[v.client] = append(admitted[v.client], v.at)
+		return true
+	}
+}
+
+// byCounter decides with a sliding window counter, in fractions.
+func byCounter(limit, window int64) func(v loggedVisit) bool {
+	type place struct {
+		client string
+		window int64
+	}
+	counts := map[place]int64{}
+	return func(v loggedVisit) bool {
+		here, elapsed := place{v.client, v.at / window}, v.at%window
+		before := counts[place{v.client, here.window - 1}]
+		if counts[here]+before*(window-elapsed)/window >= limit { // the share of the window before, rounded down
+			return false
+		}
+		counts[here]++
+		return true
+	}
+}
+
+// TestReplay_decides_a_real_log_as_others_would compares line for line with independent
+// implementations.
+func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
+	list := visits(t)
+	for _, limit := range []int{3, 10, 15} {
+		for algorithm, passes := range map[string]func(loggedVisit) bool{
+			"sliding_window_log":     byLog(limit, 60),
+			"sliding_window_counter": byCounter(int64(limit), 60),
+		} {
+			t.Run(fmt.Sprint(algorithm, "/", limit), func(t *testing.T) {
+				var rows bytes.Buffer
+				result := play(t, nasaSite(strconv.Itoa(limit)+" 1m", algorithm), accesslog.Options{Files: []string{nasaLog()}}, replay.Options{Decisions: &rows})
+				lines := csv.NewReader(&rows)
+				if _, err := lines.Read(); err != nil { // the columns' names
+					t.Fatal(err)
+				}
+				denied := int64(0)
+				for i, v := range list {
+					want := "denied"
+					if passes(v) {
+						want = "allowed"
+					} else {
+						denied++
+					}
+					row, err := lines.Read()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if row[2] != v.client || row[6] != want {
+						t.Fatalf("line %d: %v, want %s %s", i+1, row, v.client, want)
+					}
+				}
+				if _, err := lines.Read(); err != io.EOF || result.Denied != denied || result.Requests != int64(len(list)) || denied == 0 {
+					t.Errorf("%d of %d requests denied, want %d of %d; then %v", result.Denied, result.Requests, denied, len(list), err)
+				}
+				t.Logf("%d of %d denied", denied, len(list))
+			})
+		}
+	}
+}
