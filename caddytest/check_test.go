@@ -125,7 +125,7 @@ func TestCheck_names_the_commands_that_a_user_lacks(t *testing.T) {
 	wantFinding(t, findings, "script", "ok", "")
 	wantFinding(t, findings, "eviction", "ok", "unknown")
 	if wantFinding(t, findings, "admin rights", "warning", "ACL SETUSER limiter +type +pttl +scan +unlink"); code != 0 {
-		t.Errorf("got exit code %d; want 0 with README's commands", code)
+		t.Errorf("got exit code %d; want 0 with the commands of docs/redis.md", code)
 	}
 	for _, left := range all {
 		restrict(t, servers, only(all, func(c string) bool { return c != left }))

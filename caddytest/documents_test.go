@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,23 +40,52 @@ var (
 	usedFile       = regexp.MustCompile(`(\{file\.)?(/[\w./-]+\.(?:pem|crt|key)|/run/secrets/[\w./-]+)`)
 )
 
-// TestReadme_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
-func TestReadme_Caddyfiles_are_formatted_and_valid(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
+// readDocument returns the text of a page, whose path begins at the repository's root.
+func readDocument(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := wholeCaddyfile.FindAllStringSubmatchIndex(string(text), -1)
-	if len(blocks) == 0 {
-		t.Fatal("README.md has no block that begins with ```caddyfile")
+	return string(text)
+}
+
+// documents returns the paths of the README and of all pages in docs/.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("docs/ has no pages", err)
 	}
+	for i, page := range pages {
+		pages[i] = "docs/" + filepath.Base(page)
+	}
+	return append(pages, "README.md")
+}
+
+// testedElsewhere are pages whose Caddyfiles have tests of their own.
+var testedElsewhere = []string{"docs/install.md", "docs/operations.md", "docs/recipes.md"}
+
+// TestDocuments_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
+func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
 	files := stand(t)
-	for _, block := range blocks {
-		line := 1 + strings.Count(string(text[:block[2]]), "\n")
-		t.Run(fmt.Sprintf("line %d", line), func(t *testing.T) {
-			body := string(text[block[2]:block[3]])
-			checkCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
-		})
+	count := 0
+	for _, page := range documents(t) {
+		if slices.Contains(testedElsewhere, page) {
+			continue
+		}
+		text := readDocument(t, page)
+		for _, block := range wholeCaddyfile.FindAllStringSubmatchIndex(text, -1) {
+			count++
+			line := 1 + strings.Count(text[:block[2]], "\n")
+			t.Run(fmt.Sprintf("%s line %d", page, line), func(t *testing.T) {
+				body := text[block[2]:block[3]]
+				checkCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
+			})
+		}
+	}
+	if least := 12; count < least {
+		t.Errorf("%d blocks begin with ```caddyfile, want %d or more", count, least)
 	}
 }
 
@@ -123,13 +153,9 @@ func checkCaddyfile(t *testing.T, text string, env []string) {
 
 var granted = regexp.MustCompile(`[\s\x60]([+&][\w|+-]+)`)
 
-// TestReadme_grants_an_ACL_user_what_it_needs compares what is documented with what is tested.
-func TestReadme_grants_an_ACL_user_what_it_needs(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n### ACL\n")
+// TestDocuments_ACL_grants_what_a_user_needs compares what docs/redis.md grants with what is tested.
+func TestDocuments_ACL_grants_what_a_user_needs(t *testing.T) {
+	_, section, _ := strings.Cut(readDocument(t, "docs/redis.md"), "\n## ACL\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	got, want := map[string]bool{}, map[string]bool{}
 	for _, match := range granted.FindAllStringSubmatch(section, -1) {
@@ -142,6 +168,6 @@ func TestReadme_grants_an_ACL_user_what_it_needs(t *testing.T) {
 		want["&"+channel] = true
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("README.md grants %v, want %v", got, want)
+		t.Errorf("docs/redis.md grants %v, want %v", got, want)
 	}
 }

@@ -30,11 +30,7 @@ type installPage struct {
 
 func readInstallPage(t *testing.T) installPage {
 	t.Helper()
-	text, err := os.ReadFile("../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := installPage{text: string(text)}
+	page := installPage{text: readDocument(t, "docs/install.md")}
 	for _, block := range wholeCaddyfile.FindAllStringSubmatch(page.text, -1) {
 		page.caddyfiles = append(page.caddyfiles, block[1])
 	}

@@ -3,7 +3,6 @@ package caddytest
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -33,11 +32,7 @@ var (
 
 func operationsText(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return readDocument(t, "docs/operations.md")
 }
 
 // matches are what a pattern's group finds in the document, which must be something.

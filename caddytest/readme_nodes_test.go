@@ -2,7 +2,6 @@ package caddytest
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,11 +12,7 @@ import (
 // TestReadme_two_nodes_count_together plays the chapter on two nodes: its Caddyfile, on the ports that
 // [start] gives, and its loops of curl, of which the second one is after Redis was stopped.
 func TestReadme_two_nodes_count_together(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, chapter, _ := strings.Cut(string(text), "\n## Two nodes, one Redis\n")
+	_, chapter, _ := strings.Cut(readDocument(t, "README.md"), "\n## Two nodes, one Redis\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	caddyfile := wholeCaddyfile.FindStringSubmatch(chapter)
 	loops := regexp.MustCompile(`(?s)\$ for port in ([\d ]+); do curl.*?done\n(.*?)\n`+"```").FindAllStringSubmatch(chapter, -1)

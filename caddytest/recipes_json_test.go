@@ -2,19 +2,13 @@ package caddytest
 
 import (
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 )
 
-// TestJSON_alone_is_a_configuration_too takes the README's, with the global option on Redis.
+// TestJSON_alone_is_a_configuration_too loads the example of docs/json.md, with each of the stores.
 func TestJSON_alone_is_a_configuration_too(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, example, _ := strings.Cut(string(text), "\n## JSON\n")
-	_, example, _ = strings.Cut(example, "```json\n")
+	_, example, _ := strings.Cut(readDocument(t, "docs/json.md"), "```json\n")
 	example, _, _ = strings.Cut(example, "```")
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {

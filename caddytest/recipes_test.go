@@ -3,8 +3,6 @@ package caddytest
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,20 +98,9 @@ func gaps(text string, recipes []recipe) (problems []string) {
 	return problems
 }
 
-var notInAnchors = regexp.MustCompile(`[^\w -]`)
-
-// anchor is what GitHub makes of a heading.
-func anchor(heading string) string {
-	return strings.ReplaceAll(strings.ToLower(notInAnchors.ReplaceAllString(heading, "")), " ", "-")
-}
-
 func readRecipesText(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return readDocument(t, "docs/recipes.md")
 }
 
 func readRecipes(t *testing.T) []recipe {

@@ -239,17 +239,13 @@ func TestReplay_says_what_is_wrong_with_the_question(t *testing.T) {
 	}
 }
 
-// TestReadme_shows_what_a_replay_prints plays the log that the README tells of, and wants every line of
-// output that it shows.
-func TestReadme_shows_what_a_replay_prints(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, found := strings.Cut(string(readme), "$ caddy redis-ratelimit replay ")
+// TestReplay_page_shows_what_a_replay_prints plays the log that docs/replay.md names, and wants every line
+// of output that the page shows.
+func TestReplay_page_shows_what_a_replay_prints(t *testing.T) {
+	_, shown, found := strings.Cut(readDocument(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
 	if !found || !ended {
-		t.Fatal("README.md shows no replay")
+		t.Fatal("docs/replay.md shows no replay")
 	}
 	log, err := os.ReadFile("../internal/replay/testdata/nasa-1995-08-01.log.gz")
 	if err != nil {

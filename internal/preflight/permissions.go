@@ -22,7 +22,7 @@ type permission struct {
 const probeKey = "{" + checkPolicyName + "}:probe"
 
 // permissionsToCount are needed on every server that decides, permissionsToLog by sliding_window_log alone,
-// permissionsToRoute on a Cluster, and permissionsToAdminister by the admin API. README lists them.
+// permissionsToRoute on a Cluster, and permissionsToAdminister by the admin API. docs/redis.md lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
 	return []permission{
