@@ -11,7 +11,8 @@ type algorithm struct {
 	bursts bool // has a burst
 	queues bool // has a max_delay
 
-	// Where not 0, bounds below that of the precision: the largest limit, the longest window in ticks.
+	// maxLimit and maxWindow are the largest limit and the longest window in ticks; 0: the bounds of
+	// the precision alone.
 	maxLimit, maxWindow int64
 }
 
@@ -27,7 +28,7 @@ var registry = []algorithm{
 	{name: "gcra", code: "g", script: "bucket", kernel: bucket{}, bursts: true},
 }
 
-// DefaultAlgorithm is what a policy uses unless it says otherwise.
+// DefaultAlgorithm is the algorithm of a policy without one.
 const DefaultAlgorithm = "sliding_window_counter"
 
 // Algorithms lists the names of the algorithms, the default first.
@@ -48,46 +49,47 @@ func algorithmNamed(name string) *algorithm {
 	return nil
 }
 
-// kernel is the pure part of an algorithm: functions of a share, an instant, a policy's terms and
-// a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
+// kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
+// and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
 type kernel interface {
-	// decide tells what a request of this weight would get, and writes nothing. The weight is at
+	// decide returns what a request of this weight would get, and writes nothing. The weight is at
 	// most the capacity.
 	decide(s state, now int64, t *params, weight int64) verdict
 
-	// take returns the share after what a passing verdict found.
+	// take returns the state after a passing verdict.
 	take(s state, t *params, v verdict) state
 
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt
 
-	// refund returns the share without a take, as far as that has not drained by itself. A receipt
-	// is good for once.
+	// refund returns the state without a take, as far as the take has not drained by itself. A
+	// receipt is valid once.
 	refund(s state, now int64, t *params, weight int64, r receipt) state
 
-	// charge returns the share after a take that asks for no room: of any weight up to MaxCharge, into
-	// debt, which saturates where the formulas would stop to be exact.
+	// charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
+	// debt. The debt saturates where the formulas would stop to be exact.
 	charge(s state, now int64, t *params, weight int64) state
 
-	// restoreState makes a share that is used at least as much as the one of which is only known that so
-	// many units were used and that it is as good as new from some instant after now on.
+	// restoreState rebuilds a state at least as full as the last one reported, from its used units
+	// and reset time. The reset is later than now.
 	restoreState(used, resets, now int64, t *params) state
 
-	// describe tells what a share as it is stored says, in words for operators.
+	// describe returns a stored state in words for operators.
 	describe(s state, now int64, t *params) map[string]any
 
-	// expires is the instant from which the share is as good as new if nobody else comes.
+	// expires returns the instant from which the whole quota is free again if no other request
+	// comes.
 	expires(s state, now int64, t *params) int64
 }
 
-// state is the state of one key in one policy. What the numbers mean is the kernel's business; all
-// zero is the share of a client that was never seen.
+// state is the state of one key in one policy. Each kernel gives the numbers their meaning; all zero
+// is the state of a client that was never seen.
 type state struct {
 	numbers
 	log *unitLog // sliding_window_log only
 }
 
-// numbers is all that a share of the other algorithms is.
+// numbers are the whole state of the algorithms that keep no log.
 type numbers struct{ a, b, c int64 }
 
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.
@@ -99,11 +101,11 @@ type verdict struct {
 	a, b, c   int64
 }
 
-// receipt identifies a take, so that it can be given back.
+// receipt identifies a take, so that it can be refunded.
 type receipt struct{ first, second int64 }
 
-// micros converts a time in ticks from the instant now_us of a script or a clock, whose part below
-// a tick is offset, to exact microseconds. 0 and Never stay what they are.
+// micros converts a duration in ticks to exact microseconds. The offset is the part below a tick of
+// the instant (now_us in a script) that the duration begins at. 0 and Never stay what they are.
 func (p *params) micros(ticks, offset int64) int64 {
 	if ticks <= 0 {
 		return ticks
@@ -111,13 +113,13 @@ func (p *params) micros(ticks, offset int64) int64 {
 	return ticks*p.tick - offset
 }
 
-// MaxCharge is the most units that can be charged at once, 2^52, and the most that a share can owe in
-// 1/window units, so that every sum of two of them is below the precision.
+// MaxCharge is the most units that can be charged at once, 2^52. It is also the largest debt of a
+// state in 1/window units, so that every sum of two of them is below the precision.
 const MaxCharge = precision / 2
 
-// addDebt adds a charge to units that are at most as many as there can be.
+// addDebt adds a charge to units, up to the most there can be.
 func addDebt(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }
 
-// ceilDiv is the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero, which no formula
-// lets through.
+// ceilDiv returns the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero; no
+// formula passes such an a on.
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

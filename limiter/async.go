@@ -1,26 +1,25 @@
 package limiter
 
-// This file holds what Redis is told without anybody waiting for it.
-
-// Refund undoes the charges of checks that were reserved, each at most once. Where Redis cannot be
-// asked they drain by themselves.
+// Refund undoes the charges of checks that were reserved, each at most once, in the background.
+// Where Redis does not answer they drain by themselves.
 func (r *Redis) Refund(checks []Check) {
 	for i := range checks {
 		r.enqueueAsync(opRefund, &checks[i], nil)
 	}
 }
 
-// chargeAsync charges a check without asking whether there is room, at most once. It tells whether Redis
-// could be asked.
+// chargeAsync charges a check without the condition that there is room, at most once, in the
+// background. It reports whether the charge was queued.
 func (r *Redis) chargeAsync(check *Check) bool { return r.enqueueAsync(opCharge, check, nil) }
 
-// peekAsync asks what a check would get, without charging it. The function is called with the answer, if there
-// is one; it must not block nor keep the check.
+// peekAsync queries what a check would get, without charging it, in the background. The callback
+// runs with the answer, if there is one; it must not block nor keep the check.
 func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
 	r.enqueueAsync(opPeek, check, answered)
 }
 
-// enqueueAsync puts an operation on a check in line, and reports whether it is on its way.
+// enqueueAsync queues an operation on a check that no request waits for, and reports whether it was
+// queued.
 func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) bool {
 	w := r.writer()
 	s, slot := r.nodeOf(w, check)

@@ -11,36 +11,36 @@ const (
 	// long a run keeps Redis from serving others: about half a millisecond.
 	maxBatch = 128
 
-	// maxQueue is the most requests that wait for a lane; further ones are not decided. What runs in
-	// the background may fill half of it.
+	// maxQueue is the most requests that wait for a sender; further ones are not decided. Operations
+	// in the background may fill half of it.
 	maxQueue = 16384
 )
 
-// batcher sends calls in batches: those that arrive while all lanes are busy travel together in
-// the next one. A lone call goes at once, sent by its own goroutine where a connection is ready.
-// Nothing waits for a batch to fill. Other lanes are goroutines that live while there is work.
+// batcher sends calls in batches: those that arrive while all senders are busy leave together in the
+// next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
+// Nothing waits for a batch to fill. Other senders are goroutines that live while there is work.
 type batcher struct {
-	// send decides a batch and sets every call's results or error. The context bounds it; it is
+	// send decides a batch and sets every call's results or error. The context bounds it. It returns
 	// true where Redis answered, so that a connection is ready for the next batch.
 	send func(ctx context.Context, calls []*call) bool
 
-	// uses are those of the store, which calls without a waiting caller keep open.
+	// uses are the store's references, which calls in the background hold.
 	uses *references
 
-	timeout time.Duration // of the calls; 0: they are held for nothing
+	timeout time.Duration // of the calls; 0: no call is held
 
 	mu        sync.Mutex
 	waiting   []*call
-	held      int // of them, those that no batch could take lately
+	held      int // of them, those that the last batch had to leave
 	unsettled unsettled
 	senders   senders
-	ready     int         // connections that have answered and are not in use, as far as known
-	late      *time.Timer // looks after calls that wait; nil before the first
-	watched   bool        // the timer runs
+	ready     int         // connections that have answered and are idle, an estimate
+	late      *time.Timer // runs checkStalled; nil before the first
+	watched   bool        // the timer is set
 }
 
-// do has a call decided within the timeout. It returns nil when the call's err and results are
-// valid; otherwise the call is gone.
+// do decides a call within the timeout. It returns nil when the call's err and results are valid;
+// otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
 	if b.tryInline(c) {
 		b.sendAlone(c, timeout)
@@ -52,8 +52,8 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 	return await(ctx, c, timeout)
 }
 
-// tryInline tells whether the caller is to send its call itself, as a lane of its own: nothing waits, a
-// lane is free, and a connection is ready, so that it will not have to wait for one.
+// tryInline reports whether the caller is to send its call itself, as a sender of its own: nothing
+// waits, a sender is free, and a connection is ready, so that the call will not wait for one.
 func (b *batcher) tryInline(c *call) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,11 +62,12 @@ func (b *batcher) tryInline(c *call) bool {
 	}
 	b.senders.open++
 	b.ready--
-	b.senders.depart(&c.inflight)
+	b.senders.begin(&c.inflight)
 	return true
 }
 
-// sendAlone sends a call on the caller's goroutine. What has arrived meanwhile goes on without it.
+// sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
+// of their own.
 func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -74,7 +75,7 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	answered := b.send(ctx, c.alone[:])
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.land(&c.inflight, answered)
+	b.finish(&c.inflight, answered)
 	if len(b.waiting) > 0 && !b.senders.tooMany() {
 		go b.sendLoop()
 	} else {
@@ -82,11 +83,11 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) {
 	}
 }
 
-// land ends a flight. Where there was no answer the other connections may be gone too, and connecting
-// can take longer than a request waits: the next batches go by lanes, whose connecting outlasts it. The
-// lock must be held.
-func (b *batcher) land(f *inflight, answered bool) {
-	b.senders.land(f)
+// finish ends a batch in flight. Without an answer the other connections may be gone too, and
+// connecting can take longer than a request waits: the next batches leave by senders, which may wait
+// longer. The lock must be held.
+func (b *batcher) finish(f *inflight, answered bool) {
+	b.senders.end(f)
 	b.held = 0
 	if answered {
 		b.ready++
@@ -95,7 +96,7 @@ func (b *batcher) land(f *inflight, answered bool) {
 	}
 }
 
-// enqueue puts a call in line and starts a lane for it where one may.
+// enqueue queues a call and starts a sender for it where one is allowed.
 func (b *batcher) enqueue(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,13 +113,13 @@ func (b *batcher) enqueue(c *call) error {
 		b.unsettled.add(c)
 	}
 	b.waiting = append(b.waiting, c)
-	b.senders.giveUpOnLate()
+	b.senders.skipStalled()
 	b.startSender()
 	b.watch()
 	return nil
 }
 
-// startSender starts a lane if there is work that the lanes there are will not take at once. The
+// startSender starts a sender if there is work that the running senders will not take at once. The
 // lock must be held.
 func (b *batcher) startSender() {
 	if len(b.waiting) > b.held && b.senders.mayOpen(len(b.waiting)) {
@@ -127,8 +128,7 @@ func (b *batcher) startSender() {
 	}
 }
 
-// watch has calls that wait looked after when the batches ahead of them ought to be back. The lock
-// must be held.
+// watch sets a timer for when the batches ahead of waiting calls are due. The lock must be held.
 func (b *batcher) watch() {
 	if b.watched {
 		return
@@ -145,7 +145,8 @@ func (b *batcher) watch() {
 	}
 }
 
-// checkStalled goes on without batches that do not come back.
+// checkStalled stops counting batches that do not come back, so that waiting calls leave without
+// them.
 func (b *batcher) checkStalled() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +154,7 @@ func (b *batcher) checkStalled() {
 	if len(b.waiting) == 0 {
 		return
 	}
-	b.senders.giveUpOnLate()
+	b.senders.skipStalled()
 	b.startSender()
 	b.watch()
 }
@@ -167,9 +168,9 @@ func (b *batcher) sendLoop() {
 		if len(calls) == 0 {
 			return
 		}
-		answered := b.send(context.Background(), calls) // the client's own timeouts bound it
+		answered := b.send(context.Background(), calls) // bounded by the client's own timeouts
 		b.mu.Lock()
-		b.land(&f, answered)
+		b.finish(&f, answered)
 		calls = b.settle(calls)
 		b.mu.Unlock()
 		for i, c := range calls {
@@ -179,8 +180,8 @@ func (b *batcher) sendLoop() {
 	}
 }
 
-// next takes the calls of a batch from the queue and begins its flight. Where there are none, or
-// the others manage without it, the lane is over.
+// next takes the calls of a batch from the queue and marks the batch as in flight. Without calls the
+// sender ends: none wait, or the other senders are enough.
 func (b *batcher) next(calls []*call, f *inflight) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,7 +196,7 @@ func (b *batcher) next(calls []*call, f *inflight) []*call {
 		return calls
 	}
 	b.ready = max(0, b.ready-1)
-	b.senders.depart(f)
+	b.senders.begin(f)
 	b.startSender()
 	return calls
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While it is
-// open no request is sent; the server probes in the background, and a probe that succeeds closes it.
-// It is written out here because a request costs a few atomic operations, where the usual libraries take a
-// lock and allocate for each.
+// breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While
+// it is open no request is sent; the store probes in the background, and a probe that succeeds
+// closes it. It is written out here because a request costs a few atomic operations, where the usual
+// libraries take a lock and allocate for each.
 type breaker struct {
 	now      func() moment
 	onOpen   func(err error)
@@ -18,10 +18,10 @@ type breaker struct {
 	probes   atomic.Int64 // the moment of the next probe
 	failures atomic.Int32 // in a row
 	since    atomic.Int64 // the moment of the first of them
-	interval atomic.Int64 // that the counts below are of
+	interval atomic.Int64 // number of the interval that total and failed count
 	total    atomic.Int32
 	failed   atomic.Int32
-	wasBad   atomic.Bool // the interval before failed too often
+	wasBad   atomic.Bool // too many failures in the interval before
 }
 
 const (
@@ -37,16 +37,16 @@ const (
 	// failuresInARow open the breaker; so does a single failure that cannot be chance.
 	failuresInARow = 3
 
-	// failuresSpan is the least time from the first to the last of them: all requests of a single
-	// slow batch fail together, which is one stall and no outage.
+	// failuresSpan is the least time from the first to the last of them. All requests of a single
+	// slow batch fail together; that is one stall and no outage.
 	failuresSpan = 50 * time.Millisecond
 
-	// minSample is how many requests an interval must have for its share of failures to count: an
-	// interval with half of them or more opens the breaker too.
+	// minSample is how many requests an interval must have for its rate of failures to count. An
+	// interval in which half of them or more fail opens the breaker too.
 	minSample = 20
 )
 
-// success reports a decision on a request sent at a moment.
+// success counts a decision on a request sent at a moment.
 func (b *breaker) success(sent moment) {
 	if b.failures.Load() != 0 {
 		b.failures.Store(0)
@@ -54,7 +54,7 @@ func (b *breaker) success(sent moment) {
 	b.count(false, sent)
 }
 
-// failure reports a request that Redis could not decide. It reports whether that opened the breaker.
+// failure counts a request that Redis could not decide. It reports whether that opened the breaker.
 func (b *breaker) failure(err error) (opened bool) {
 	now := b.now()
 	if b.failures.Add(1) == 1 {
@@ -84,14 +84,14 @@ func (b *breaker) close() {
 	}
 }
 
-// closed reports whether requests may be sent, and are worth it.
+// closed reports whether requests may be sent. A retired breaker is neither closed nor open.
 func (b *breaker) closed() bool { return b.state.Load() == breakerClosed }
 
 // open reports whether requests are kept from Redis.
 func (b *breaker) open() bool { return b.state.Load() == breakerOpen }
 
-// retire ends the breaker of a server that is not used any more. The outcomes of requests that are still
-// under way change nothing.
+// retire ends the breaker of a node that is not used any more. The outcomes of requests that are
+// still in flight change nothing.
 func (b *breaker) retire() {
 	if b.state.Swap(breakerRetired) == breakerOpen {
 		b.onClose()
@@ -113,8 +113,8 @@ func (b *breaker) postpone() { b.probes.Store(int64(b.now().add(probeInterval)))
 func (b *breaker) count(failed bool, now moment) {
 	interval := int64(now) / int64(probeInterval)
 	if old := b.interval.Load(); interval > old && b.interval.CompareAndSwap(old, interval) {
-		total, wrong := b.total.Swap(0), b.failed.Swap(0)
-		b.wasBad.Store(total >= minSample && 2*wrong >= total)
+		total, failures := b.total.Swap(0), b.failed.Swap(0)
+		b.wasBad.Store(total >= minSample && 2*failures >= total)
 	}
 	b.total.Add(1)
 	if failed {
@@ -122,8 +122,8 @@ func (b *breaker) count(failed bool, now moment) {
 	}
 }
 
-// certain reports whether one such failure shows that Redis cannot decide now. What a script caught is no
-// chance either: the next run meets the same.
+// certain reports whether one such failure shows that Redis cannot decide now. An error that a
+// script caught is no chance either: the next run meets the same.
 func certain(err error) bool {
 	switch Kind(err) {
 	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command":

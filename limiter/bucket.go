@@ -1,15 +1,15 @@
 package limiter
 
 // bucket is the one rule behind token_bucket, gcra and leaky_bucket: a debt that drains at `limit`
-// units per window and may rise to the capacity. In a span x at most capacity + limit*x/window
-// units pass. With a queue (max_delay) requests are admitted only if the debt before them drains
-// within it, and are to be held until then. Lua twin: scripts/bucket.lua.
+// units per window and may rise to the capacity. In a span x at most capacity + limit*x/window units
+// pass. With a queue (max_delay) requests are admitted only if the debt before them drains within
+// it, and are to be held until then. Lua twin: scripts/bucket.lua.
 //
-// The share: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b
-// the tick that it was stored at.
+// The state: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b the
+// tick that it was stored at.
 type bucket struct{}
 
-// drainedDebt is what is left, after some elapsed ticks, of a debt.
+// drainedDebt returns what is left of a debt after some elapsed ticks.
 func drainedDebt(debt, elapsed, limit int64) int64 {
 	if elapsed >= ceilDiv(debt, limit) {
 		return 0
@@ -17,9 +17,9 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 	return debt - elapsed*limit
 }
 
-// drained returns the debt as it stands now, and the instant it stands for, which is later than
-// now where the clock ran backwards. A share stored further ahead than a full bucket takes to
-// drain was written by a broken clock and counts as none.
+// drained returns the debt as it stands now, and the instant it stands for, which is later than now
+// where the clock ran backwards. A state stored further ahead than a full bucket takes to drain was
+// written by a broken clock and counts as none.
 func (bucket) drained(s state, now int64, t *params) (debt, at int64) {
 	if s.b-now > ceilDiv(t.capacity*t.window, t.limit) {
 		return 0, now
@@ -65,8 +65,8 @@ func (bucket) take(_ state, _ *params, v verdict) state {
 	return state{numbers: numbers{a: v.a, b: v.b}}
 }
 
-// refund subtracts what of the take has not drained yet, so that it never hands out more than
-// was taken. The receipt is the tick of the take and the debt right after it.
+// refund subtracts what of the take has not drained yet, so that it never refunds more than was
+// taken. The receipt is the tick of the take and the debt right after it.
 func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	debt, at := k.drained(s, now, t)
 	if debt == 0 {
@@ -87,7 +87,8 @@ func (k bucket) charge(s state, now int64, t *params, weight int64) state {
 	return state{numbers: numbers{a: debt + weight*t.window, b: at}}
 }
 
-// restoreState takes the debt that drains until then: of a full bucket, or of one that owes more.
+// restoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond
+// its capacity.
 func (bucket) restoreState(_, resets, now int64, t *params) state {
 	full, drains := t.capacity*t.window, resets-now
 	switch {

@@ -8,8 +8,8 @@ import (
 )
 
 // call is one request on its way through a batch. Exactly one side recycles it: the caller that got
-// the answer or the error; where nobody waits any more, or nobody ever did, the lane that finds it in the
-// queue or has its answer; and where it gets into no queue, whatever keeps it out.
+// the answer or the error; the sender that finds it in the queue or has its answer, where the caller
+// has left or there is none; or the code that refuses to queue it.
 type call struct {
 	op       operation
 	checks   []Check
@@ -18,14 +18,14 @@ type call struct {
 	alone    [1]*call    // itself, for a batch of one
 	inflight inflight    // where it is sent alone
 	slot     uint16      // of a Cluster
-	detached bool        // nobody waits for it
-	done     func()      // of a detached call: what to do with the answer; may be nil
-	uses     *references // of a detached call in a queue or on its way: it keeps the store open
+	detached bool        // no caller waits for it
+	done     func()      // of a detached call: runs when it is answered; may be nil
+	uses     *references // of a detached call, queued or in flight: keeps the store open
 
-	heldUntil time.Time // it follows refunds or charges of its quotas, at most so long; zero: none
+	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
 
 	state    atomic.Int32
-	answered chan struct{} // holds one
+	answered chan struct{} // of capacity 1
 }
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it.
@@ -51,7 +51,8 @@ func newCall(op operation, checks []Check) *call {
 	return c
 }
 
-// recycle ends the call, which must not be touched afterwards. It keeps nothing of its owner's.
+// recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
+// data.
 func (c *call) recycle() {
 	clear(c.checks)
 	uses := c.uses
@@ -62,7 +63,7 @@ func (c *call) recycle() {
 	}
 }
 
-// retain keeps a store open until the call is recycled. It is false where the store is closed.
+// retain keeps a store open until the call is recycled. It returns false where the store is closed.
 func (c *call) retain(uses *references) bool {
 	if uses == nil || !uses.acquire() {
 		return uses == nil
@@ -71,7 +72,7 @@ func (c *call) retain(uses *references) bool {
 	return true
 }
 
-// take copies the answers to the checks that they are of, and recycles the call.
+// take copies the answers to the caller's checks, and recycles the call.
 func (c *call) take(checks []Check) {
 	copy(checks, c.checks)
 	for i := range c.receipts {
@@ -80,11 +81,12 @@ func (c *call) take(checks []Check) {
 	c.recycle()
 }
 
-// markSent says that the call is on its way, unless its caller has left.
+// markSent marks the call as sent, unless its caller has left.
 func (c *call) markSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
-// forget has nobody wait for the call; done, unless it is nil, is called when it is answered.
-func (c *call) forget(done func()) { c.detached, c.done = true, done }
+// detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
+// the call is answered.
+func (c *call) detach(done func()) { c.detached, c.done = true, done }
 
 // answer wakes the caller, or recycles the call where there is none.
 func (c *call) answer() {
@@ -98,7 +100,7 @@ func (c *call) answer() {
 	c.recycle()
 }
 
-// leave gives the call up. It is false where the answer has come meanwhile.
+// leave gives the call up. It returns false where the answer has come meanwhile.
 func (c *call) leave() bool {
 	return c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft)
 }
@@ -116,7 +118,7 @@ func await(ctx context.Context, c *call, timeout time.Duration) error {
 	timer := waitTimers.Get().(*time.Timer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	timer.Reset(timeout)
 	defer func() {
-		timer.Stop() // nothing is left in its channel after that
+		timer.Stop() // leaves no value in its channel
 		waitTimers.Put(timer)
 	}()
 	var reason error
@@ -135,7 +137,7 @@ func await(ctx context.Context, c *call, timeout time.Duration) error {
 	return nil
 }
 
-// sameShape tells whether two calls differ in their keys alone.
+// sameShape reports whether two calls differ in their keys alone.
 func (c *call) sameShape(other *call) bool {
 	if c.op != other.op || len(c.checks) != len(other.checks) {
 		return false

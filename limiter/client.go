@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Mode says what kind of Redis the addresses lead to.
+// Mode is the kind of Redis that the addresses lead to.
 type Mode string
 
 // The modes.
@@ -41,8 +41,8 @@ type ClientOptions struct {
 	Timeout  time.Duration // of one command on an open connection; required
 }
 
-// ConnectBudget is how long connecting may take: dialing and the TLS handshake. No request waits
-// for it longer than its own timeout.
+// ConnectBudget is how long connecting may take: dialing and the TLS handshake. No request waits for
+// it longer than its own timeout.
 const ConnectBudget = 5 * time.Second
 
 // MaxPoolSize is the most connections to one node: an address has no more ports.
@@ -69,7 +69,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true, // fewest commands to connect, none that an ACL must allow
 	}
-	// The client takes this mode for a reason to stretch every timeout to 10 s.
+	// With this mode enabled the client stretches every timeout to 10 s.
 	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch o.Mode {
 	case Sentinel:
@@ -190,7 +190,7 @@ func (o *ClientOptions) setDB(text string) error {
 	return nil
 }
 
-// Ping connects and asks for a sign of life, within the context.
+// Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, noRetryCmd{redis.NewCmd(ctx, "ping")})
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// validNames refuses a URL for a name. Redis, its client and the commands repeat names in errors and
-// advice, and a URL may have a password in it.
+// validNames refuses a URL in place of a name. Redis, its client and the commands repeat names in
+// errors and advice, and a URL may have a password in it.
 func (o *ClientOptions) validNames() error {
 	switch {
 	case strings.ContainsAny(o.Master, "@/"):
@@ -38,7 +38,7 @@ func (o *ClientOptions) validAddresses() error {
 	return nil
 }
 
-// addressProblem is what is wrong with an address; empty where nothing is.
+// addressProblem returns what is wrong with an address; empty where nothing is.
 func addressProblem(mode Mode, address string) string {
 	switch {
 	case strings.Contains(address, "://"), !isSocket(address) && strings.ContainsAny(address, "@/"):

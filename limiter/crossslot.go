@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// This file decides requests whose checks lie in several slots of a Cluster, which no single script run
-// can: all are looked at, then charged, and given back if another request won the race between.
-
-// slotGroup is the checks of a request that lie in one slot.
+// slotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
+// groups cannot be decided by one script run: all groups are peeked at, then charged, and refunded
+// if another request won the race between.
 type slotGroup struct {
 	slot    uint16
 	indices []int   // of its checks, among those of the request
-	checks  []Check // with their answers, where it was decided
-	decided bool    // when it was asked last
-	node    *node   // that was asked last
-	call    *call   // while an answer is waited for
+	checks  []Check // with their answers, where decided
+	decided bool    // by the last operation
+	node    *node   // of the last operation
+	call    *call   // in flight, or nil
 }
 
-// decideCrossSlot decides the parts of a request, all or nothing.
-func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, parts []*slotGroup) error {
+// decideCrossSlot decides the groups of a request, all or nothing.
+func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*slotGroup) error {
 	deadline := time.Now().Add(r.timeout)
-	if err := r.runGroups(ctx, parts, opPeek, deadline); err != nil {
+	if err := r.runGroups(ctx, groups, opPeek, deadline); err != nil {
 		return err
 	}
-	if keep(checks, parts); !Allowed(checks) {
+	if keep(checks, groups); !Allowed(checks) {
 		return nil
 	}
-	err := r.runGroups(ctx, parts, opReserve, deadline)
-	if err == nil && allPass(parts) {
-		keep(checks, parts)
+	err := r.runGroups(ctx, groups, opReserve, deadline)
+	if err == nil && allPass(groups) {
+		keep(checks, groups)
 		return nil
 	}
 	var denied []*slotGroup
-	for _, p := range parts {
+	for _, g := range groups {
 		switch {
-		case !p.decided:
-		case Allowed(p.checks):
-			p.node.refund(p.slot, p.checks)
+		case !g.decided:
+		case Allowed(g.checks):
+			g.node.refund(g.slot, g.checks)
 		default:
-			denied = append(denied, p)
+			denied = append(denied, g)
 		}
 	}
 	keep(checks, denied)
@@ -51,85 +50,85 @@ func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, parts []*sl
 func (r *Redis) groupBySlot(checks []Check) []*slotGroup {
 	w := r.writer()
 	defer r.writers.Put(w)
-	var parts []*slotGroup
+	var groups []*slotGroup
 	bySlot := map[uint16]*slotGroup{}
 	for i := range checks {
 		slot := w.keys.slotOf(checks[i].Key)
-		p := bySlot[slot]
-		if p == nil {
-			p = &slotGroup{slot: slot}
-			bySlot[slot] = p
-			parts = append(parts, p)
+		g := bySlot[slot]
+		if g == nil {
+			g = &slotGroup{slot: slot}
+			bySlot[slot] = g
+			groups = append(groups, g)
 		}
-		p.indices = append(p.indices, i)
-		p.checks = append(p.checks, checks[i])
+		g.indices = append(g.indices, i)
+		g.checks = append(g.checks, checks[i])
 	}
-	return parts
+	return groups
 }
 
-// keep copies the answers of the parts to the checks that they are of.
-func keep(checks []Check, parts []*slotGroup) {
-	for _, p := range parts {
-		for i, at := range p.indices {
-			checks[at] = p.checks[i]
+// keep copies the answers of the groups to the request's checks.
+func keep(checks []Check, groups []*slotGroup) {
+	for _, g := range groups {
+		for i, at := range g.indices {
+			checks[at] = g.checks[i]
 		}
 	}
 }
 
-// allPass tells whether every check of every part passed.
-func allPass(parts []*slotGroup) bool {
-	for _, p := range parts {
-		if !Allowed(p.checks) {
+// allPass reports whether every check of every group passed.
+func allPass(groups []*slotGroup) bool {
+	for _, g := range groups {
+		if !Allowed(g.checks) {
 			return false
 		}
 	}
 	return true
 }
 
-// runGroups runs one operation on all parts at once and waits for every answer, or until the deadline. Its
-// error joins those of the parts that were not decided.
-func (r *Redis) runGroups(ctx context.Context, parts []*slotGroup, op operation, deadline time.Time) error {
+// runGroups runs one operation on all groups at once and waits for every answer, or until the
+// deadline. Its error joins those of the groups that were not decided.
+func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation, deadline time.Time) error {
 	sent := now()
 	var failed error
-	for _, p := range parts {
-		failed = errors.Join(failed, r.enqueueGroup(p, op))
+	for _, g := range groups {
+		failed = errors.Join(failed, r.enqueueGroup(g, op))
 	}
-	for _, p := range parts {
-		if p.call != nil {
-			err := p.await(ctx, deadline)
-			p.node.report(op, p.slot, p.checks, sent, err)
+	for _, g := range groups {
+		if g.call != nil {
+			err := g.await(ctx, deadline)
+			g.node.report(op, g.slot, g.checks, sent, err)
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// enqueueGroup puts a part's question in line, at the server that has its slot now. Without an error it has a
-// call to wait for.
-func (r *Redis) enqueueGroup(p *slotGroup, op operation) error {
-	p.node, p.decided = r.topology.to(p.slot), false
-	if p.node.breaker.open() {
+// enqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
+// the group has a call to wait for.
+func (r *Redis) enqueueGroup(g *slotGroup, op operation) error {
+	g.node, g.decided = r.topology.to(g.slot), false
+	if g.node.breaker.open() {
 		return ErrOutage
 	}
-	c := newCall(op, p.checks)
-	c.slot = p.slot
-	if err := p.node.batcher.enqueue(c); err != nil {
-		p.node.report(op, p.slot, p.checks, now(), err)
+	c := newCall(op, g.checks)
+	c.slot = g.slot
+	if err := g.node.batcher.enqueue(c); err != nil {
+		g.node.report(op, g.slot, g.checks, now(), err)
 		return err
 	}
-	p.call = c
+	g.call = c
 	return nil
 }
 
-// await takes the answer of the part's call.
-func (s *slotGroup) await(ctx context.Context, deadline time.Time) error {
-	c := s.call
-	s.call = nil
-	err := s.node.settle(ctx, c, await(ctx, c, max(0, time.Until(deadline))))
+// await takes the answer of the group's call.
+func (g *slotGroup) await(ctx context.Context, deadline time.Time) error {
+	c := g.call
+	g.call = nil
+	err := g.node.settle(ctx, c, await(ctx, c, max(0, time.Until(deadline))))
 	if err != nil {
 		return err
 	}
-	s.decided = true
-	c.take(s.checks)
+	g.decided = true
+	c.take(g.checks)
 	return nil
 }

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// denyCache remembers denials, so that a client known to be over its limit is refused without
-// asking, exactly as long as the shared store would refuse it: load only grows by other requests
-// and otherwise decays, so that a weight denied at some instant is denied until its retry after has
-// passed. A heavier request is denied for longer, or for ever, so each weight has an entry of its
-// own. A stale entry (the share was reset or its limit raised on another node, a failover lost
-// counts) can only deny too much, for the maximal age at most.
+// denyCache repeats denials, so that a client over its limit is refused without a query, exactly as
+// long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
+// so that a weight denied at some instant is denied until its retry after has passed. A heavier
+// request is denied for longer, or for ever, so each weight has an entry of its own. A stale entry
+// (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
+// too much, for the maximal age at most.
 type denyCache struct {
 	maxAge time.Duration
 	seed   maphash.Seed
 	shards [denyShards]denyShard
 
-	// refresh is told of a denial that is asked for again and again, when it is about to be forgotten
-	// though it holds for longer: the share and the weight. Nil: nobody is told.
+	// refresh is called with a check whose denial is in use and about to expire from the cache
+	// though it holds for longer. Nil: denials are not refreshed.
 	refresh func(check Check)
 }
 
@@ -29,8 +29,8 @@ const (
 	denyShardSize = 1024
 )
 
-// MaxDenyAge is the longest that a denial may be remembered, so that a reset or a failover
-// elsewhere is felt within it.
+// MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes
+// effect within it.
 const MaxDenyAge = time.Second
 
 type denyShard struct {
@@ -38,7 +38,7 @@ type denyShard struct {
 	denials map[denyKey]denial
 }
 
-// denyKey is a weight asked of a share under settings: a policy of another configuration is another
+// denyKey is a weight of a quota under one policy. A policy of another configuration is another
 // pointer.
 type denyKey struct {
 	policy *Policy
@@ -48,14 +48,14 @@ type denyKey struct {
 
 func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key, c.Weight} }
 
-// denial is what is known of a share that denied a weight.
+// denial is the denied answer for a weight of a quota.
 type denial struct {
 	remaining int64
 	never     bool
 	until     time.Time // the denial holds before this
 	resets    time.Time
-	forgotten time.Time // the entry is used before this
-	refreshed time.Time // from when on a renewal is due; zero: it is none's business any more
+	expires   time.Time // the entry is used before this
+	refreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
 }
 
 // newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
@@ -74,8 +74,8 @@ func (c *denyCache) shardOf(key string) *denyShard {
 	return &c.shards[maphash.String(c.seed, key)%denyShards]
 }
 
-// deny answers the checks if one of them is known to be denied at an instant; what remains of the
-// others is [Unknown]. It is false where the store must be asked.
+// deny answers the checks if a denial of one of them holds at an instant; the Remaining of the
+// others is [Unknown]. It returns false where the store must decide.
 func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	if c == nil {
 		return false
@@ -101,7 +101,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	return denied
 }
 
-// learn remembers the denials among the answers to a question that was sent at some instant.
+// learn keeps the denials among the answers to a query that was sent at some instant.
 func (c *denyCache) learn(checks []Check, sent time.Time) {
 	if c == nil {
 		return
@@ -113,24 +113,24 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 	}
 }
 
-// denial is what a denied check says, whose question was sent at some instant.
+// denial returns the entry for a denied check whose query was sent at some instant.
 func (c *denyCache) denial(check *Check, sent time.Time) denial {
 	r := check.Result
 	d := denial{remaining: r.Remaining, never: r.RetryAfter == Never, resets: sent.Add(r.ResetAfter)}
-	d.forgotten = sent.Add(c.maxAge)
+	d.expires = sent.Add(c.maxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
-		if d.until.Before(d.forgotten) {
-			d.forgotten = d.until
+		if d.until.Before(d.expires) {
+			d.expires = d.until
 			return d
 		}
 	}
-	d.refreshed = sent.Add(c.maxAge * 4 / 5)
+	d.refreshAt = sent.Add(c.maxAge * 4 / 5)
 	return d
 }
 
-// relearn takes the answer to a renewal: the denial goes on, or is none any more. One that has been
-// forgotten meanwhile stays so.
+// relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
+// cache meanwhile stays out.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
 	s, key := c.shardOf(check.Key), denyKeyOf(check)
 	s.mu.Lock()
@@ -145,7 +145,7 @@ func (c *denyCache) relearn(check *Check, sent time.Time) {
 	s.denials[key] = c.denial(check, sent)
 }
 
-// forget drops what is known of a share in the given policy and all that have its ID.
+// forget drops the denials of a key in the policies of that ID.
 func (c *denyCache) forget(id, key string) {
 	if c == nil {
 		return
@@ -160,7 +160,7 @@ func (c *denyCache) forget(id, key string) {
 	}
 }
 
-// forgetAll drops what is known of the shares of the policy of that name.
+// forgetAll drops the denials of the policies of that name.
 func (c *denyCache) forgetAll(policy string) {
 	if c == nil {
 		return
@@ -177,7 +177,7 @@ func (c *denyCache) forgetAll(policy string) {
 	}
 }
 
-// Prune drops the denials that are over, which hold on to their policies.
+// Prune drops the denials that have expired, which keep their policies in memory.
 func (f *Failover) Prune() {
 	if f.denied != nil {
 		f.denied.prune(time.Now())
@@ -188,12 +188,12 @@ func (c *denyCache) prune(now time.Time) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		maps.DeleteFunc(s.denials, func(_ denyKey, d denial) bool { return !now.Before(d.forgotten) })
+		maps.DeleteFunc(s.denials, func(_ denyKey, d denial) bool { return !now.Before(d.expires) })
 		s.mu.Unlock()
 	}
 }
 
-// result is the answer at an instant before the denial is forgotten.
+// result returns the answer at an instant before the denial expires.
 func (d *denial) result(now time.Time) Result {
 	r := Result{Remaining: d.remaining, RetryAfter: Never, ResetAfter: max(0, d.resets.Sub(now))}
 	if !d.never {
@@ -202,7 +202,7 @@ func (d *denial) result(now time.Time) Result {
 	return r
 }
 
-// get finds a denial, and tells whether it is the caller's turn to see to its renewal.
+// get returns a denial, and reports whether the caller is to refresh it.
 func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,18 +210,18 @@ func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) 
 	if !found {
 		return d, false, false
 	}
-	if !now.Before(d.forgotten) {
+	if !now.Before(d.expires) {
 		delete(s.denials, key)
 		return d, false, false
 	}
-	if due = !d.refreshed.IsZero() && now.After(d.refreshed); due {
-		d.refreshed = time.Time{}
+	if due = !d.refreshAt.IsZero() && now.After(d.refreshAt); due {
+		d.refreshAt = time.Time{}
 		s.denials[key] = d
 	}
 	return d, true, due
 }
 
-// put stores a denial; a full shard loses one that is over, or any.
+// put stores a denial; a full shard loses one that has expired, or any.
 func (s *denyShard) put(key denyKey, d denial, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,17 +231,17 @@ func (s *denyShard) put(key denyKey, d denial, now time.Time) {
 	s.denials[key] = d
 }
 
-// evict drops the entries that are over among a few random ones, or the last of these.
+// evict drops the entries that have expired among a few random ones, or else the last of these.
 func (s *denyShard) evict(now time.Time) {
 	const sample = 8
-	looked, dropped := 0, false
+	visited, dropped := 0, false
 	for key, d := range s.denials {
-		looked++
-		if !now.Before(d.forgotten) || (looked >= sample && !dropped) {
+		visited++
+		if !now.Before(d.expires) || (visited >= sample && !dropped) {
 			delete(s.denials, key)
 			dropped = true
 		}
-		if looked >= sample {
+		if visited >= sample {
 			return
 		}
 	}

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// denyRefresher asks again about denials before they are too old to be repeated, many at once and
-// without anybody waiting. A flood that is refused is so asked about in a few batches a second,
-// where each of its clients would otherwise send a request of its own.
+// denyRefresher queries denials again before they expire from the cache, many at once and in the
+// background. A refused flood costs a few batches a second, where each of its clients would
+// otherwise send a request of its own.
 type denyRefresher struct {
 	shared *Redis
 	denied *denyCache
-	span   time.Duration // how long questions are collected
+	span   time.Duration // how long checks are collected
 
 	mu  sync.Mutex
 	due []Check
 }
 
-// add puts a question to the others that wait.
+// add collects a check for the next refresh.
 func (d *denyRefresher) add(check Check) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -27,7 +27,7 @@ func (d *denyRefresher) add(check Check) {
 	}
 }
 
-// refresh asks about all that is due. Where there is no answer the denial is forgotten in its time.
+// refresh queries all checks that are due. A denial without an answer expires in its time.
 func (d *denyRefresher) refresh() {
 	d.mu.Lock()
 	due := d.due

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// UndecidedError says why a store could not decide. It wraps [ErrUndecided] and the cause, which
-// names no client key and no secret.
+// UndecidedError is the reason why a store could not decide. It wraps [ErrUndecided] and the cause,
+// which names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, value, overload, other, or breaker
-	// for what was not sent.
+	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, value, overload, other, or
+	// breaker for a request that was not sent.
 	Kind string
 
 	// Err is the cause.
@@ -32,8 +32,8 @@ func (e *UndecidedError) Unwrap() []error { return []error{ErrUndecided, e.Err} 
 // ErrOutage is the error of requests that are not sent because Redis, or a Cluster's master, fails.
 var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is failing; it is probed every second")}
 
-// ErrAlreadyTimedOut is the error of checks that are not sent because the same request has waited for Redis in
-// vain before.
+// ErrAlreadyTimedOut is the error of checks that are not sent because the same request has waited
+// for Redis in vain before.
 var ErrAlreadyTimedOut = &UndecidedError{Kind: "breaker", Err: errors.New("the request has waited for Redis before")}
 
 var (
@@ -42,13 +42,13 @@ var (
 	errClosed   = &UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
 )
 
-// failure is what a script caught while it decided one request of a batch.
+// failure is an error that a script caught while it decided one request of a batch.
 type failure string
 
 // Error implements error.
 func (f failure) Error() string { return string(f) }
 
-// redisError makes an error of what the script caught.
+// redisError makes an error of the text that the script caught.
 func redisError(text any) error {
 	if s, ok := text.(string); ok {
 		return failure(s)
@@ -56,7 +56,7 @@ func redisError(text any) error {
 	return errReply
 }
 
-// Kind is the kind of an [UndecidedError], "other" for any other error.
+// Kind returns the kind of an [UndecidedError], "other" for any other error.
 func Kind(err error) string {
 	var u *UndecidedError
 	if errors.As(err, &u) {
@@ -65,9 +65,9 @@ func Kind(err error) string {
 	return "other"
 }
 
-// FailedAlone reports whether an error concerns one request, or one slot of a Cluster, while Redis decides
-// the others: the stored value of a key is none of this module's, a slot has no master, or its keys are on
-// their way to another one. Only what is known to be so is; every other error is a failure of Redis.
+// FailedAlone reports whether an error concerns one request, or one slot of a Cluster, while Redis
+// decides the others: a key's stored value is foreign, a slot has no master, or its keys are moving
+// to another one. Every error that is not surely of these is a failure of Redis.
 func FailedAlone(err error) bool {
 	switch Kind(err) {
 	case "value", "tryagain":
@@ -76,14 +76,15 @@ func FailedAlone(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Hash slot not served")
 }
 
-// foreignValue matches what a script caught about a stored value that is none of this module's: of another
-// type, or found so by the kernels (prelude.lua). Redis 6 writes the place before it. Nothing else may
-// follow from words that could stand anywhere.
+// foreignValue matches the error that a script caught about a foreign stored value: one of another
+// type, or one that the kernels refuse (prelude.lua). Redis 6 writes the place before it. The match
+// is anchored, because an error may quote any words.
 var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|FOREIGNVALUE)\b`)
 
-// replyKinds are the words by which Redis says that it did not decide. Of a user's rights inside a script
-// Redis 6 and 7.0 say "The user executing the script can't run this command" (or access a key), 7.2, 8 and
-// Valkey "ACL failure in script". A command that was renamed is unknown.
+// replyKinds are the words by which Redis says that it did not decide. Of a user's missing
+// permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
+// command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". A renamed command is
+// unknown.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
@@ -102,14 +103,15 @@ func undecided(err error) error {
 	return &UndecidedError{Kind: kindOf(err), Err: withoutArguments(err)}
 }
 
-// IsUnknownCommand reports whether an answer of Redis says that it does not have the command: it was
-// renamed, or this is no Redis.
+// IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
+// the command was renamed, or this is no Redis.
 func IsUnknownCommand(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.HasPrefix(strings.ToLower(reply.Error()), "err unknown command")
 }
 
-// withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client keys.
+// withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client
+// keys.
 func withoutArguments(err error) error {
 	var reply redis.Error
 	if text, _, found := strings.Cut(err.Error(), ", with args beginning with"); found && errors.As(err, &reply) {

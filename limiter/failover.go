@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FailMode says what becomes of a request when Redis cannot decide.
+// FailMode says how a request is decided when Redis cannot decide.
 type FailMode string
 
 // The fail modes.
@@ -20,51 +20,51 @@ const (
 // FailModes lists them, the default first.
 func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
 
-// Failover is a shared store with a local one behind it, for when it cannot decide. It keeps requests
-// from asking what is known.
+// Failover is a shared store with a local one behind it, for when the shared one cannot decide. Its
+// deny cache repeats denials without a query.
 type Failover struct {
 	shared        *Redis // nil: the local store decides everything
 	local         *Memory
 	denied        *denyCache
 	onAsk         func(ctx context.Context) func(err error)
 	onUndecided   func(err error)
-	localFraction float64 // of each policy that is enforced here in an outage
+	localFraction float64 // of each limit that this process enforces in an outage
 }
 
 // FailoverOptions say how a [Failover] is to behave.
 type FailoverOptions struct {
-	// DenyAge is how long a denial by the shared store may be repeated without asking again; at
-	// most [MaxDenyAge], 0 asks always.
+	// DenyAge is how long a denial by the shared store may be repeated without a query; at most
+	// [MaxDenyAge], 0 turns that off.
 	DenyAge time.Duration
 
-	// LocalFraction is the part of each limit that this process enforces while the shared store cannot
-	// decide, above 0 and below 1: 1/n for each of n nodes keeps the limit as a whole. 0 and 1 are
-	// the whole limit.
+	// LocalFraction is the fraction of each limit that this process enforces while the shared store
+	// cannot decide, above 0 and below 1: 1/n for each of n nodes keeps the limit as a whole. 0 and
+	// 1 are the whole limit.
 	LocalFraction float64
 
-	// OnAsk is called before the shared store is asked to decide a request, and what it returns, unless
-	// that is nil, after the answer. Neither must block. Nil: nobody listens.
+	// OnAsk is called before the shared store decides a request, and the function that it returns,
+	// unless that is nil, after the answer. Neither must block. May be nil.
 	OnAsk func(ctx context.Context) func(err error)
 
 	// OnUndecided is called for every request that the shared store could not decide. It must not
-	// block. Nil: nobody listens.
+	// block. May be nil.
 	OnUndecided func(err error)
 }
 
-// NewFailover puts a local store behind a shared one. Where there is no shared one (nil), the local
-// store decides everything.
+// NewFailover puts a local store behind a shared one. Without a shared one (nil) the local store
+// decides everything.
 func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failover {
-	g := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
-	if g.denied != nil && shared != nil {
-		r := &denyRefresher{shared: shared, denied: g.denied, span: g.denied.maxAge / 20}
-		g.denied.refresh = r.add
+	f := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
+	if f.denied != nil && shared != nil {
+		r := &denyRefresher{shared: shared, denied: f.denied, span: f.denied.maxAge / 20}
+		f.denied.refresh = r.add
 	}
-	return g
+	return f
 }
 
-// Decide decides the checks on the shared store. Where that cannot, the mode says what happens:
-// with [FailLocal] the local store decides and the source is [SourceFallback]; otherwise the error
-// wraps [ErrUndecided]. A caller that went away gets the error of its context.
+// Decide decides the checks on the shared store. Where that fails, the mode applies: with
+// [FailLocal] the local store decides and the source is [SourceFallback]; otherwise the error wraps
+// [ErrUndecided]. A caller that went away gets the error of its context.
 func (f *Failover) Decide(ctx context.Context, checks []Check, mode FailMode) (Source, error) {
 	if f.shared == nil {
 		return f.local.Decide(ctx, checks)
@@ -87,8 +87,8 @@ func (f *Failover) Decide(ctx context.Context, checks []Check, mode FailMode) (S
 	return f.Fallback(ctx, checks, mode, err)
 }
 
-// Fallback does what [Failover.Decide] does where the shared store cannot decide, for the given reason, and
-// does not ask it. The reason wraps [ErrUndecided].
+// Fallback does what [Failover.Decide] does where the shared store cannot decide, for the given
+// reason, without a query. The reason wraps [ErrUndecided].
 func (f *Failover) Fallback(ctx context.Context, checks []Check, mode FailMode, reason error) (Source, error) {
 	if f.shared == nil {
 		return f.local.Decide(ctx, checks)
@@ -102,7 +102,7 @@ func (f *Failover) Fallback(ctx context.Context, checks []Check, mode FailMode, 
 	return SourceFallback, f.decideLocally(ctx, checks)
 }
 
-// decideShared has the shared store decide.
+// decideShared decides on the shared store.
 func (f *Failover) decideShared(ctx context.Context, checks []Check) (Source, error) {
 	var answered func(err error)
 	if f.onAsk != nil {
@@ -115,14 +115,14 @@ func (f *Failover) decideShared(ctx context.Context, checks []Check) (Source, er
 	return source, err
 }
 
-// remember keeps what the shared store said, for when it cannot.
+// remember keeps the shared store's answers for an outage.
 func (f *Failover) remember(checks []Check) {
 	for i := range checks {
 		f.local.remember(&checks[i])
 	}
 }
 
-// decideLocally decides by the part of the limits that is this process's.
+// decideLocally decides by this process's fraction of the limits.
 func (f *Failover) decideLocally(ctx context.Context, checks []Check) error {
 	if !f.isPartial() {
 		_, err := f.local.Decide(ctx, checks)
@@ -139,8 +139,9 @@ func (f *Failover) decideLocally(ctx context.Context, checks []Check) error {
 	return err
 }
 
-// Refund undoes what checks with Reserve were charged by a decision of that source in which all
-// passed. It does not wait, and must be called at most once. What it cannot undo drains by itself.
+// Refund undoes the charges of checks with Reserve after a decision of that source in which all
+// passed. It does not wait, and must be called at most once. A charge that it cannot undo drains by
+// itself.
 func (f *Failover) Refund(checks []Check, source Source) {
 	if source == SourceRedis {
 		f.shared.Refund(checks)
@@ -155,9 +156,9 @@ func (f *Failover) Refund(checks []Check, source Source) {
 	}
 }
 
-// Charge charges units for what a request turned out to cost after a decision of that source: without
-// asking whether there is room, so that later requests pay what this one overdrew. It does not wait.
-// While Redis fails the debt is this process's. Weights are at most 2^52.
+// Charge charges the units that a request turned out to cost after a decision of that source. It
+// needs no room: later requests pay what this one overdrew. It does not wait. While Redis fails the
+// debt is kept in this process. Weights are at most 2^52.
 func (f *Failover) Charge(checks []Check, source Source) {
 	for i := range checks {
 		c := checks[i]
@@ -172,7 +173,7 @@ func (f *Failover) Charge(checks []Check, source Source) {
 	}
 }
 
-// Failing tells whether requests are kept from a part of the shared store, and for how long at the
+// Failing reports whether requests are kept from a node of the shared store, and for how long at
 // least.
 func (f *Failover) Failing() (bool, time.Duration) {
 	if f.shared == nil {

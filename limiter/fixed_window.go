@@ -4,11 +4,11 @@ package limiter
 // (k+1)*window). In any span of one window's length up to twice the limit can pass, around a
 // boundary. Lua twin: scripts/fixed_window.lua.
 //
-// The share: a is the window's index, b the units counted in it.
+// The state: a is the window's index, b the units counted in it.
 type fixedWindow struct{}
 
-// rolled returns the share as it stands now. A window that begins more than one window ahead of
-// now was written by a broken clock and counts as none.
+// rolled returns the state as it stands now. A window that begins more than one window ahead of now
+// was written by a broken clock and counts as none.
 func (fixedWindow) rolled(s state, now int64, t *params) (index, count int64) {
 	index = now / t.window
 	if s.a >= index && s.a <= index+1 {
@@ -56,7 +56,7 @@ func (k fixedWindow) charge(s state, now int64, t *params, weight int64) state {
 	return state{numbers: numbers{a: index, b: addDebt(count, weight, MaxCharge/t.window)}}
 }
 
-// restoreState counts the units in the window that ends then, or the next after that.
+// restoreState counts the units in the window that ends at the reset, at most the next one.
 func (fixedWindow) restoreState(used, resets, now int64, t *params) state {
 	return state{numbers: numbers{a: min(windowsBy(resets, t)-1, now/t.window+1), b: used}}
 }

@@ -16,16 +16,16 @@ type StoredKey struct {
 	// Type is Redis's word for it: string, list.
 	Type string
 
-	// TTL is how long the key lives; negative where it has no end.
+	// TTL is how long the key lives; negative where it never expires.
 	TTL time.Duration
 
-	// Value tells in the policy's words what is stored; nil where that is not what this module
-	// stores. Instants are in the form of RFC 3339.
+	// Value is the stored state in words for operators; nil for a foreign value. Instants are in the
+	// form of RFC 3339.
 	Value map[string]any
 }
 
-// Inspect tells what Redis has stored for a share; nothing where there is none. Reading takes
-// commands that deciding does not need: TYPE and PTTL.
+// Inspect returns what Redis has stored for a key of a policy; nothing where there is no key.
+// Reading takes commands that deciding does not need: TYPE and PTTL.
 func (r *Redis) Inspect(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -45,14 +45,14 @@ func (r *Redis) Inspect(ctx context.Context, p *Policy, key string) ([]StoredKey
 	return []StoredKey{stored}, nil
 }
 
-// readStored reads a share's value.
+// readStored reads a stored state.
 func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
 	logs := p.algorithm.logs
 	switch {
 	case kind == "list" && logs:
 		return r.readLog(ctx, p, name)
 	case kind != "string" || logs:
-		return nil, nil //nolint:nilnil // somebody else's: there is nothing to tell
+		return nil, nil //nolint:nilnil // a foreign value has no description
 	}
 	text, err := r.client.Get(ctx, name).Result()
 	if err != nil || len(text)%8 != 0 || len(text) > 24 {
@@ -90,7 +90,7 @@ func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string
 	return described, nil
 }
 
-// ignoreGone drops the error of a key that has gone meanwhile.
+// ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
@@ -98,10 +98,10 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// now is this machine's time in ticks.
+// now returns this machine's time in ticks.
 func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
 
-// instant writes an instant in ticks.
+// instant formats an instant in ticks.
 func (p *params) instant(ticks int64) string {
 	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
 }

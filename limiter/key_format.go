@@ -8,8 +8,8 @@ import (
 	"hash"
 )
 
-// KeyFormat says how shares are called in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces
-// keep all policies of one client key in one slot of a Cluster.
+// KeyFormat is the form of keys in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces keep
+// all policies of one client key in one slot of a Cluster.
 type KeyFormat struct {
 	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
 	Prefix string
@@ -24,15 +24,15 @@ type keyWriter struct {
 	mac  hash.Hash
 	sum  []byte
 
-	client []byte // the one whose slot was asked for last
+	client []byte // scratch space of slotOf
 }
 
 // hiddenMark begins the client keys that are hashes. No encoded key contains it, because '%' is
 // always followed by two hexadecimal digits there.
 const hiddenMark = "%~"
 
-// probeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key does,
-// for the same reason; see also the marks in the module's key.go.
+// probeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key
+// begins so, for the same reason; see also the marks in the module's key.go.
 const probeKey = "%!"
 
 func (k KeyFormat) newWriter() *keyWriter {
@@ -47,7 +47,7 @@ func (k KeyFormat) newWriter() *keyWriter {
 	return w
 }
 
-// append appends the name of a share.
+// append appends the name of a key of a policy.
 func (k *keyWriter) append(dst []byte, p *Policy, key string) []byte {
 	dst = append(dst, k.head...)
 	dst = k.appendClient(dst, key)
@@ -55,8 +55,8 @@ func (k *keyWriter) append(dst []byte, p *Policy, key string) []byte {
 	return append(dst, p.id...)
 }
 
-// appendClient appends what stands between the braces, which is never empty: a Cluster ignores
-// empty braces.
+// appendClient appends the part between the braces, which is never empty: a Cluster ignores empty
+// braces.
 func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 	switch {
 	case k.mac != nil:
@@ -70,8 +70,8 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 	return append(dst, key...)
 }
 
-// slotOf is the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
-// modulo 16384, as the Redis Cluster specification has it.
+// slotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
+// modulo 16384, as in the Redis Cluster specification.
 func (k *keyWriter) slotOf(key string) uint16 {
 	k.client = k.appendClient(k.client[:0], key)
 	client := k.client

@@ -2,26 +2,26 @@ package limiter
 
 import "math"
 
-// lastSeen is what Redis last said of a share, so that an outage is no free refill: the local store
-// goes on from what this node has seen.
+// lastSeen is Redis's last answer about a quota, so that an outage is no free refill: the local
+// store goes on from the last answer that this node received.
 type lastSeen struct {
 	used   int64 // units
 	resets int64 // local microseconds since the Unix epoch
-	at     int64 // the same: when it was heard
+	at     int64 // when it arrived, in the same unit
 }
 
-// outOfOrder is how long, in microseconds, the fuller of two answers is kept: those to requests of
-// one moment are not heard in the order that Redis gave them in.
+// outOfOrder is how long, in microseconds, the fuller of two answers is kept: the answers to
+// concurrent requests arrive in any order.
 const outOfOrder = 1_000_000
 
-// remember keeps the answer to a check that Redis decided. Where there is no room, nothing.
+// remember keeps the answer to a check that Redis decided, if there is room.
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
 	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key)
 	defer s.mu.Unlock()
 	if a.used == 0 || a.resets <= now {
-		return // what was seen before ends by itself
+		return // an older answer expires by itself
 	}
 	before, known := s.seen[c.Key]
 	if !known && !s.makeRoom(now) {
@@ -36,7 +36,7 @@ func (m *Memory) remember(c *Check) {
 	s.seen[c.Key] = a
 }
 
-// forget forgets what was seen of a key and tells whether that was anything.
+// forget drops the last answer about a key and reports whether there was one.
 func (s *shard) forget(key string) bool {
 	if _, known := s.seen[key]; !known {
 		return false
@@ -46,21 +46,21 @@ func (s *shard) forget(key string) bool {
 	return true
 }
 
-// sweepSeen forgets those of a few random answers that tell of nothing any more, and tells how many
-// it has looked at.
-func (s *shard) sweepSeen(now int64, sample int) (looked int) {
+// sweepSeen drops those of a few random answers whose quota has reset, and returns how many it
+// visited.
+func (s *shard) sweepSeen(now int64, sample int) (visited int) {
 	for key, a := range s.seen {
-		if looked++; a.resets <= now {
+		if visited++; a.resets <= now {
 			delete(s.seen, key)
 		}
-		if looked >= sample {
+		if visited >= sample {
 			break
 		}
 	}
-	return looked
+	return visited
 }
 
-// restore makes a share of an answer, for a policy that may be a part of the one that it is about.
+// restore rebuilds a state from an answer, for the policy or one that is scaled from it.
 func (l lastSeen) restore(p *Policy, now int64) state {
 	t := &p.params
 	used := l.used
@@ -70,7 +70,7 @@ func (l lastSeen) restore(p *Policy, now int64) state {
 	return p.algorithm.kernel.restoreState(min(used, t.capacity), ceilDiv(l.resets, t.tick), now/t.tick, t)
 }
 
-// fuller is the one of two shares that leaves less at an instant in microseconds.
+// fuller returns the state that leaves less of two at an instant in microseconds.
 func (p *Policy) fuller(a, b state, now int64) state {
 	t, kernel := &p.params, p.algorithm.kernel
 	x, y := kernel.decide(a, now/t.tick, t, 0), kernel.decide(b, now/t.tick, t, 0)
@@ -80,10 +80,10 @@ func (p *Policy) fuller(a, b state, now int64) state {
 	return a
 }
 
-// windowsBy is how many windows have ended when a share resets. An answer that was on its way for a
-// moment, from a clock slightly behind this one, seems to reset slightly after the boundary that it does
-// reset at; taken for the next one it would cost a client a whole window.
+// windowsBy returns how many windows have ended when a state resets. Transit time, or a clock
+// slightly behind this one, moves a reset slightly past the boundary that it is at; counted for the
+// next window it would cost a client a whole window.
 func windowsBy(resets int64, t *params) int64 {
-	const moment = 20 // of a window
-	return ceilDiv(resets-t.window/moment, t.window)
+	const tolerance = 20 // a twentieth of a window
+	return ceilDiv(resets-t.window/tolerance, t.window)
 }

@@ -1,9 +1,9 @@
 // Package limiter decides whether a client may make a request now, and if not, when.
 //
-// A request is a handful of checks, one per policy that it meets. A [Store] decides them all or
-// nothing: [Memory] in this process, [Redis] for any number of processes together, [Failover] the
-// second with the first behind it for outages. All of them give the same answers to the last
-// microsecond. The formulas are those of the algorithm's file; the Lua twins are in scripts/.
+// A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
+// [Memory] keeps its counts in this process, [Redis] in a Redis that any number of processes use,
+// and [Failover] puts a Memory behind a Redis for outages. All of them give the same answers to the
+// last microsecond. The formulas stand in the file of each algorithm; the Lua twins are in scripts/.
 package limiter
 
 import (
@@ -12,58 +12,60 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that cannot pass however long it waits, because its weight
-// is above the capacity.
+// Never is the RetryAfter of a request that cannot pass however long it waits, because its weight is
+// above the capacity.
 const Never time.Duration = -1
 
-// Check is one policy's part in a request: whose share, and how much of it.
+// Check is one policy's part in a request: the client's quota and how many units of it to take.
 type Check struct {
 	// Policy is the rule to decide by.
 	Policy *Policy
 
-	// Key names the client's share within the policy. Any bytes; the empty key is a share too. Stores
-	// keep the string, so it had better be no small part of a large one.
+	// Key names the client's quota within the policy. Any bytes; the empty key is a quota too.
+	// Stores keep the string: a key that is a small part of a large string keeps all of it in
+	// memory.
 	Key string
 
-	// Weight is the units that the request takes; 0 only looks and always passes.
+	// Weight is the units that the request takes; 0 takes none and always passes.
 	Weight int64
 
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	// Reserve asks for a charge that [Failover.Refund] can undo. The policy must be one that gives
-	// back, see [Policy.AllowRefunds]. Default: the charge stays.
+	// Reserve requests a charge that [Failover.Refund] can undo. The policy must allow refunds, see
+	// [Policy.AllowRefunds]. Default: the charge stays.
 	Reserve bool
 
 	receipt receipt // of a reserve that passed
 }
 
-// Unknown is what remains of a share that nobody was asked about.
+// Unknown is the Remaining of a quota that was not looked up.
 const Unknown = -1
 
-// Result is what a store answers to one check. A denial is a result, not an error.
+// Result is a store's answer to one check. A denial is a result, not an error.
 type Result struct {
-	// Remaining is the units left after this decision, from 0 to the policy's capacity; [Unknown] where
-	// another check's denial was known, so that nobody was asked about this one.
+	// Remaining is the units left after this decision, from 0 to the policy's capacity. It is
+	// [Unknown] where the deny cache refused the request because of another check.
 	Remaining int64
 
-	// RetryAfter is how long until the same request would pass if nobody else came; 0 when this
+	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
 	// check passes, [Never] when it never will.
 	RetryAfter time.Duration
 
-	// ResetAfter is how long until the share is certainly as good as new if nobody else comes; 0
-	// when it is.
+	// ResetAfter is how long until the whole quota is certainly free again if no other request
+	// comes; 0 when it is.
 	ResetAfter time.Duration
 
-	// Delay is how long a queue ([Settings].MaxDelay) wants an admitted request held; 0 otherwise.
+	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0
+	// otherwise.
 	Delay time.Duration
 }
 
-// Passes tells whether the check let the request through. The request as a whole is allowed when
+// Passes reports whether the check let the request through. The request as a whole is allowed when
 // all its checks pass.
 func (r Result) Passes() bool { return r.RetryAfter == 0 }
 
-// reserves tells whether a charge must be one that can be undone.
+// reserves reports whether a check needs a charge that can be undone.
 func reserves(checks []Check) bool {
 	for i := range checks {
 		if checks[i].Reserve {
@@ -73,7 +75,7 @@ func reserves(checks []Check) bool {
 	return false
 }
 
-// Allowed tells whether all checks passed, which is when all of them were charged.
+// Allowed reports whether all checks passed. Only then were they charged.
 func Allowed(checks []Check) bool {
 	for i := range checks {
 		if !checks[i].Result.Passes() {
@@ -83,9 +85,9 @@ func Allowed(checks []Check) bool {
 	return true
 }
 
-// Binding is the index of the check whose policy binds: among denials one that can never pass,
-// then the longest RetryAfter; otherwise the smallest share of its capacity left. Ties go to the
-// first. It is -1 where there are no checks.
+// Binding returns the index of the check whose policy binds. Among denials that is one that can
+// never pass, then the longest RetryAfter; otherwise the smallest fraction of its capacity left.
+// Ties go to the first. It is -1 where there are no checks.
 func Binding(checks []Check) int {
 	binding := -1
 	for i := range checks {
@@ -96,7 +98,7 @@ func Binding(checks []Check) int {
 	return binding
 }
 
-// binds tells whether a binds more tightly than b.
+// binds reports whether a binds more tightly than b.
 func binds(a, b *Check) bool {
 	x, y := a.Result.RetryAfter, b.Result.RetryAfter
 	if x != 0 || y != 0 {
@@ -121,10 +123,10 @@ const (
 
 // Store decides requests.
 type Store interface {
-	// Decide decides the checks together: all of them are charged if all pass, otherwise none.
-	// It fills in their results. No two checks may name the same policy and key. An error, always
-	// an [ErrUndecided] or the context's, means that the store could not decide; the request is
-	// then charged at most once. Decide does not keep the slice.
+	// Decide decides the checks together: all of them are charged if all pass, otherwise none. It
+	// fills in their results. No two checks may name the same policy and key. An error, always an
+	// [ErrUndecided] or the context's, means that the store could not decide; the request is then
+	// charged at most once. Decide does not keep the slice.
 	Decide(ctx context.Context, checks []Check) (Source, error)
 }
 

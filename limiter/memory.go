@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// Clock tells the time in microseconds since the Unix epoch. It may run backwards; no share is
-// refilled by that.
+// Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
+// quota.
 type Clock func() int64
 
 // SystemClock is the clock of this machine.
 func SystemClock() int64 { return time.Now().UnixMicro() }
 
-// Memory is the [Store] of a single process. It is safe for concurrent use. Shares that have
-// decayed to empty are forgotten as new ones arrive; when there are too many others, keys that it
-// has not met share what is left, so that they can get too little but nobody too much.
+// Memory is the [Store] of a single process. It is safe for concurrent use. States that have decayed
+// to empty are dropped as new ones arrive. When there are too many others, new keys have places in
+// common, so that they can get too little, never too much.
 type Memory struct {
 	clock      Clock
-	grace      int64 // microseconds that a share is kept beyond its end, as in Redis
+	grace      int64 // microseconds that a state is kept beyond its end, as in Redis
 	maxKeys    atomic.Int64
 	keys       atomic.Int64
 	overflowed atomic.Int64
-	turnAway   atomic.Int64 // so many keys find no room without a look for it
-	swept      atomic.Int64 // the shards that were swept for the sake of others
+	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
+	swept      atomic.Int64 // counts the shards of sweepElsewhere
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
 	tables  map[string]*table        // by Policy.ID
-	made    int                      // tables so far
-	pruneAt int                      // so many tables: a new one has those looked for that have ended
-	order   atomic.Pointer[[]*table] // the same as they came, for those who hold no lock
+	created int                      // tables so far
+	pruneAt int                      // with that many tables a new one prunes the others
+	order   atomic.Pointer[[]*table] // the same in order of creation, for reading without the lock
 }
 
-// DefaultMaxKeys is how many shares a [Memory] keeps unless it is told otherwise.
+// DefaultMaxKeys is how many states a [Memory] keeps by default.
 const DefaultMaxKeys = 1_000_000
 
 // NewMemory returns an empty store on the given clock.
@@ -45,20 +45,20 @@ func NewMemory(clock Clock) *Memory {
 	return m
 }
 
-// Limit bounds the shares that are kept, from 1. Those that are there stay. The function is called
-// once, when the bound is met for the first time from now on; it must not block. Nil: nobody is told.
+// Limit bounds the states that are kept, from 1. Existing ones stay. The function is called once,
+// when the bound is reached for the first time from now on; it must not block. It may be nil.
 func (m *Memory) Limit(maxKeys int64, onOverflow func()) {
 	m.maxKeys.Store(maxKeys)
 	m.onOverflow.Store(&onOverflow)
 }
 
-// Len counts the shares kept, some of which may have decayed to empty.
+// Len returns the number of states kept, some of which may have decayed to empty.
 func (m *Memory) Len() int64 { return m.keys.Load() }
 
-// Overflows counts the takes that there was no room for, so that several keys shared a place.
+// Overflows counts the takes that found no room of their own, so that several keys used one place.
 func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 
-// admit counts one more share, unless there are as many as there may be.
+// admit counts one more state, unless the bound is reached.
 func (m *Memory) admit() bool {
 	if m.keys.Load() >= m.maxKeys.Load() {
 		return false
@@ -69,14 +69,14 @@ func (m *Memory) admit() bool {
 
 func (m *Memory) overflows() {
 	m.overflowed.Add(1)
-	if tell := m.onOverflow.Swap(nil); tell != nil && *tell != nil {
-		(*tell)()
+	if callback := m.onOverflow.Swap(nil); callback != nil && *callback != nil {
+		(*callback)()
 	}
 }
 
-// sweepElsewhere forgets dead shares anywhere: perhaps their policies are used no more. It goes on
-// where it last ended, a shard of each table in turn, so that dead ones cannot hide for long. The
-// lock of the given shard is held.
+// sweepElsewhere drops dead states in other shards: their policies may be out of use. It goes on
+// where it last ended, a shard of each table in turn, so that dead states are found soon. The lock
+// of the given shard is held.
 func (m *Memory) sweepElsewhere(here *shard, now int64) {
 	tables := *m.order.Load()
 	shards, left := int64(len(tables)*tableShards), sweepFull
@@ -151,10 +151,10 @@ func (m *Memory) decideMany(checks []Check) {
 // Refund undoes the charges of checks that passed, each at most once.
 func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 
-// Charge charges checks without asking whether there is room, into debt if need be.
+// Charge charges checks without the condition that there is room, into debt if need be.
 func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
 
-// each does something to the share of every check.
+// each runs a function on the shard of every check.
 func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	for i := range checks {
 		c := &checks[i]
@@ -164,7 +164,7 @@ func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	}
 }
 
-// evaluate asks the kernel for a verdict on a check at an instant in microseconds.
+// evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s state, now int64, c *Check) verdict {
 	t := &c.Policy.params
 	weight := c.Weight
@@ -178,7 +178,7 @@ func evaluate(s state, now int64, c *Check) verdict {
 	return v
 }
 
-// answer writes a verdict found at an instant in microseconds to the check's result.
+// answer writes a verdict at an instant in microseconds to the check's result.
 func (c *Check) answer(v verdict, now int64) {
 	t := &c.Policy.params
 	offset := now % t.tick

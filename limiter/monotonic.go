@@ -2,8 +2,8 @@ package limiter
 
 import "time"
 
-// moment is an instant on this process's monotonic clock, in nanoseconds since the process started. A step
-// of the wall clock does not move it. The type keeps it apart from Unix times.
+// moment is an instant on this process's monotonic clock, in nanoseconds since the process started.
+// A step of the wall clock does not move it. The type keeps it apart from Unix times.
 type moment int64
 
 // processStart is the moment 0.

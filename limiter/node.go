@@ -10,21 +10,21 @@ import (
 )
 
 // node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
-// own batches and its own breaker, so that one that is slow or fails holds nobody else up.
+// own batches and its own breaker, so that a slow or failing node delays no request of another.
 type node struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
 	failed  func()                  // called after every failure
 	opened  func()                  // called after the breaker has opened
-	lost    func(err error)         // called for every refund and charge that Redis did not do
+	lost    func(err error)         // called for every refund and charge that Redis did not do; may be nil
 	cause   atomic.Pointer[attempt] // what failed when the breaker opened, and why it fails now
-	life    context.Context         //nolint:containedctx // ends with the server; its probes run in it
+	life    context.Context         //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
 }
 
-// decide has a call of some checks decided. After nil its results are valid and it is the caller's to
-// recycle; after an error it is gone.
+// decide decides a call of some checks. After nil its results are valid and the caller recycles it;
+// after an error it is gone.
 func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time.Duration) error {
 	if n.breaker.open() {
 		c.recycle()
@@ -36,7 +36,7 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 	return err
 }
 
-// refund undoes a reserve, without waiting for it.
+// refund undoes a reserve in the background.
 func (n *node) refund(slot uint16, checks []Check) {
 	c := newCall(opRefund, checks)
 	c.slot = slot
@@ -46,8 +46,8 @@ func (n *node) refund(slot uint16, checks []Check) {
 	n.enqueue(c, nil)
 }
 
-// enqueue puts a call in line that no request waits for, and reports whether it is on its way. What
-// becomes of it is reported as of any other. The function is called after nil; it must not block nor keep
+// enqueue queues a call that no request waits for, and reports whether it was queued. Its outcome is
+// reported as that of any other call. The callback runs after success; it must not block nor keep
 // the call.
 func (n *node) enqueue(c *call, answered func(*call)) bool {
 	if n.breaker.open() {
@@ -56,13 +56,13 @@ func (n *node) enqueue(c *call, answered func(*call)) bool {
 		return false
 	}
 	op, slot, checks, sent := c.op, c.slot, c.checks, now()
-	c.forget(func() {
+	c.detach(func() {
 		n.report(op, slot, checks, sent, c.err)
 		switch {
 		case c.err != nil:
 			n.lose(op, c.err)
 		case c.isPostponed():
-			n.lose(op, errOverload) // the queue had no room to try it again
+			n.lose(op, errOverload) // the queue had no room for another try
 		case answered != nil:
 			answered(c)
 		}
@@ -75,14 +75,14 @@ func (n *node) enqueue(c *call, answered func(*call)) bool {
 	return err == nil
 }
 
-// lose reports a refund or a charge that Redis did not do. A look that has no answer is no loss.
+// lose reports a refund or a charge that Redis did not do. A peek without an answer is no loss.
 func (n *node) lose(op operation, err error) {
 	if n.lost != nil && (op == opRefund || op == opCharge) {
 		n.lost(err)
 	}
 }
 
-// settle ends a call that the batcher is through with: unless it was decided it is gone.
+// settle ends a call that the batcher has finished: without a decision it is gone.
 func (n *node) settle(ctx context.Context, c *call, err error) error {
 	if err != nil || c.err == nil {
 		return err
@@ -90,13 +90,13 @@ func (n *node) settle(ctx context.Context, c *call, err error) error {
 	err = c.err
 	c.recycle()
 	if ctx.Err() != nil {
-		return ctx.Err() // nobody waits for the decision that failed
+		return ctx.Err() // the client has left
 	}
 	return err
 }
 
-// report passes the outcome of an operation to the breaker. A request whose client went away says nothing
-// of Redis, nor does one that failed alone.
+// report passes the outcome of an operation to the breaker. A request whose client went away says
+// nothing about Redis, nor does one that failed alone.
 func (n *node) report(op operation, slot uint16, checks []Check, sent moment, err error) {
 	switch {
 	case err == nil:
@@ -110,7 +110,7 @@ func (n *node) report(op operation, slot uint16, checks []Check, sent moment, er
 	}
 }
 
-// retire ends a server that is not used any more, and its probes.
+// retire ends a node that is not used any more, and its probes.
 func (n *node) retire() {
 	n.breaker.retire()
 	n.end()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// outages counts the servers that fail now, and reports when the first begins and the last ends.
+// outages counts the nodes whose breaker is open, and reports when the first opens and the last
+// closes.
 type outages struct {
 	failing    atomic.Int32
 	since      atomic.Int64 // a moment

@@ -2,14 +2,13 @@ package limiter
 
 import "hash/maphash"
 
-// overflowCells is how many places a shard has for shares that there is no room for; a table has
-// 65,536.
+// overflowCells is how many places a shard has for states without room; a table has 65,536.
 const overflowCells = 65536 / tableShards
 
-// overflow keeps shares in a fixed number of places once a [Memory] is full. Keys that meet in a
-// place share it, and so can get too little, never too much: forgetting the share of a client that
-// has used it up, to make room, would give it a fresh one. Places are found by a seeded hash, so
-// that nobody can choose whom to meet. A nil overflow is empty.
+// overflow keeps states in a fixed number of places once a [Memory] is full. Keys with the same
+// place have one state in common, and so can get too little, never too much. Dropping the state of a
+// client at its limit, to make room, would give it a fresh quota. Places are found by a seeded hash,
+// so that no client can choose its place. A nil overflow is empty.
 type overflow struct {
 	seed  maphash.Seed
 	plain []numbers
@@ -28,7 +27,7 @@ func newOverflow(logs bool) *overflow {
 
 func (o *overflow) cell(key string) uint64 { return maphash.String(o.seed, key) % overflowCells }
 
-// get returns the share of a key's place. Its log is the caller's.
+// get returns the state of a key's place. Its log is a copy.
 func (o *overflow) get(key string) state {
 	if o.plain != nil {
 		return state{numbers: o.plain[o.cell(key)]}
@@ -39,7 +38,7 @@ func (o *overflow) get(key string) state {
 	return state{}
 }
 
-// drop empties a key's place and tells whether there was anything.
+// drop empties a key's place and reports whether it held anything.
 func (o *overflow) drop(key string) bool {
 	if o == nil || o.get(key) == (state{}) {
 		return false
@@ -52,7 +51,7 @@ func (o *overflow) drop(key string) bool {
 	return true
 }
 
-// spillOver stores a share that there is no room for.
+// spillOver stores a state without room of its own.
 func (s *shard) spillOver(key string, value state) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
@@ -61,7 +60,7 @@ func (s *shard) spillOver(key string, value state) {
 	s.owner.overflows()
 }
 
-// put stores the share of a key's place.
+// put stores the state of a key's place.
 func (o *overflow) put(key string, value state) {
 	switch {
 	case o.plain != nil:

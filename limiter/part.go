@@ -1,21 +1,19 @@
 package limiter
 
-// This file is about the part of each limit that one of several processes enforces by itself while the
-// shared store cannot decide.
-
-// isPartial tells whether this process enforces a part of the limits in an outage.
+// isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown makes a check one of this process's part. What fits the whole may pass, and only that.
+// scaleDown scales a check to this process's fraction. A weight that fits the full capacity fits the
+// scaled one too, and no other does.
 func (f *Failover) scaleDown(c *Check) {
-	whole := c.Policy
-	c.Policy = f.localPolicy(whole)
-	if c.Weight <= whole.Capacity() {
+	full := c.Policy
+	c.Policy = f.localPolicy(full)
+	if c.Weight <= full.Capacity() {
 		c.Weight = min(c.Weight, c.Policy.Capacity())
 	}
 }
 
-// localPolicy is the part of a policy that is this process's, which the policy remembers.
+// localPolicy returns the policy scaled by this process's fraction. The policy caches it.
 func (f *Failover) localPolicy(p *Policy) *Policy {
 	if local := p.local.Load(); local != nil && local.fraction == f.localFraction {
 		return local
@@ -25,15 +23,15 @@ func (f *Failover) localPolicy(p *Policy) *Policy {
 	return local
 }
 
-// scaled is the policy of which this process enforces the given part, above 0 and below 1, for
-// itself: at least one unit. It counts in the same shares.
-func (p *Policy) scaled(part float64) *Policy {
+// scaled returns the policy with limits scaled by a fraction above 0 and below 1: at least one unit.
+// It counts in the same states.
+func (p *Policy) scaled(fraction float64) *Policy {
 	t := p.params
-	t.limit = max(1, int64(float64(t.limit)*part))
-	t.capacity = max(1, int64(float64(t.capacity)*part))
+	t.limit = max(1, int64(float64(t.limit)*fraction))
+	t.capacity = max(1, int64(float64(t.capacity)*fraction))
 	if ceilDiv(t.capacity*t.window, t.limit) > precision/2/t.tick {
 		return p // rounding would make it longer than times can be
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
-	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, capacity: p.capacity, fraction: part}
+	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, capacity: p.capacity, fraction: fraction}
 }

@@ -7,11 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// This file holds what only asks.
-
-// Peek tells what a request of the check's weight would get, without charging it: its result is that
-// of a denial, or of a look at the share as it stands. Where the shared store cannot be asked, the
-// error wraps [ErrUndecided] and the result is that of the share which this process knows.
+// Peek returns what a request of the check's weight would get, without charging it: a denial, or the
+// quota as it stands. Where the shared store does not answer, the error wraps [ErrUndecided] and the
+// result is that of this process's own state.
 func (f *Failover) Peek(ctx context.Context, check *Check) (Source, error) {
 	if f.shared == nil {
 		f.local.Peek(check)
@@ -27,7 +25,7 @@ func (f *Failover) Peek(ctx context.Context, check *Check) (Source, error) {
 	return SourceFallback, err
 }
 
-// PeekLocal does what [Failover.Peek] does where the shared store cannot be asked, and does not ask it.
+// PeekLocal does what [Failover.Peek] does where the shared store does not answer, without a query.
 func (f *Failover) PeekLocal(check *Check) Source {
 	own := *check
 	if f.isPartial() {
@@ -38,8 +36,9 @@ func (f *Failover) PeekLocal(check *Check) Source {
 	return SourceFallback
 }
 
-// Probe reports why the shared store does not decide requests of such checks now, nil where it does: a
-// look only reads, and may be answered where a decision is not. It charges nothing of the checks.
+// Probe reports why the shared store does not decide requests of such checks now, nil where it does.
+// A peek only reads, and may be answered where a decision is not. Probe charges nothing of the
+// checks.
 func (f *Failover) Probe(ctx context.Context, checks []Check) error {
 	if f.shared == nil || len(checks) == 0 {
 		return nil
@@ -47,29 +46,30 @@ func (f *Failover) Probe(ctx context.Context, checks []Check) error {
 	return f.shared.Probe(ctx, checks)
 }
 
-// HasLocalState tells whether this process has anything of a share by itself: by what it decided, or by what
-// it saw the shared store decide. Of one that it does not know, [Failover.Peek] finds nothing used.
+// HasLocalState reports whether this process has a state of a key by itself: from its own decisions,
+// or from the shared store's last answer. For a key without one [Failover.PeekLocal] finds nothing
+// used.
 func (f *Failover) HasLocalState(p *Policy, key string) bool {
 	s := f.local.lock(p, key)
 	defer s.mu.Unlock()
 	return s.get(p, key, f.local.clock()) != (state{})
 }
 
-// Answered tells whether an error is what Redis said, rather than that it could not be asked.
+// Answered reports whether an error is Redis's answer, rather than the lack of one.
 func Answered(err error) bool {
 	var reply redis.Error
 	var caught failure
 	return errors.As(err, &reply) || errors.As(err, &caught)
 }
 
-// Peek tells what a request of the check's weight would get, without charging it.
+// Peek returns what a request of the check's weight would get, without charging it.
 func (m *Memory) Peek(c *Check) {
 	checks := []Check{*c}
 	m.each(checks, (*shard).peek)
 	c.Result = checks[0].Result
 }
 
-// peek answers a check without charging it: with a denial, or the share as it stands.
+// peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *shard) peek(c *Check, now int64) {
 	held := s.get(c.Policy, c.Key, now)
 	c.answer(evaluate(held, now, c), now)
@@ -81,19 +81,19 @@ func (s *shard) peek(c *Check, now int64) {
 	}
 }
 
-// Peek tells what a request of the check's weight would get, without charging it. Unlike decisions it
-// is sent even where Redis was found failing, to see whether it still is.
+// Peek returns what a request of the check's weight would get, without charging it. Unlike decisions
+// it is sent even while the breaker is open, to see whether Redis still fails.
 func (r *Redis) Peek(ctx context.Context, check *Check) error {
 	if r.closed.Load() {
 		return errClosed
 	}
 	w := r.writer()
-	s, slot := r.nodeOf(w, check)
+	n, slot := r.nodeOf(w, check)
 	r.writers.Put(w)
 	checks := []Check{*check}
 	c := newCall(opPeek, checks)
 	c.slot = slot
-	if err := s.settle(ctx, c, s.batcher.do(ctx, c, r.timeout)); err != nil {
+	if err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout)); err != nil {
 		return err
 	}
 	check.Result = c.checks[0].Result

@@ -31,26 +31,26 @@ type Settings struct {
 	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
 	MaxDelay *time.Duration
 
-	// Dynamic tells that requests bring limits and bursts along, see [Policy.WithLimit]. With a window of an
-	// hour and more times then count in milliseconds whatever the limit, so that large and small ones
-	// count in the same shares.
+	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].
+	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
+	// small limits use the same states.
 	Dynamic bool
 }
 
-// Policy is a rule that stores decide by: valid settings and the numbers made of them once. What it
-// allows is never changed; it may be shared by any number of requests and configurations. Beside that it
-// remembers what others have made of it, so that no request looks it up.
+// Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
+// never changes; any number of requests and configurations may use it at once. It also caches what
+// others derive from it, so that no request looks that up.
 type Policy struct {
 	settings  Settings
 	algorithm *algorithm
 	params    params
 	id        string
 	capacity  string                 // in decimal
-	text      atomic.Pointer[string] // that answers show it by
-	fraction  float64                // of the policy that it is made of; 0: it is one of its own
-	local     atomic.Pointer[Policy] // the part of it that was last asked for
-	refunds   atomic.Bool            // its denials are not remembered
-	table     atomic.Pointer[table]  // where a Memory keeps the shares; looked up once
+	text      atomic.Pointer[string] // cached by Text
+	fraction  float64                // of the limits it was scaled from; 0: not scaled
+	local     atomic.Pointer[Policy] // it scaled by the last local fraction
+	refunds   atomic.Bool            // charges may be undone: no deny cache
+	table     atomic.Pointer[table]  // of the last Memory, cached
 }
 
 // params are a policy's numbers as the formulas take them; times count in ticks.
@@ -69,8 +69,8 @@ const MinWindow = time.Millisecond
 // precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
 const precision = 1 << 53
 
-// NewPolicy checks the settings and makes a policy of them. Its errors name the option that is
-// wrong and what would be right.
+// NewPolicy checks the settings and makes a policy of them. Its errors name the option that is wrong
+// and what would be right.
 func NewPolicy(s Settings) (*Policy, error) {
 	a := algorithmNamed(s.Algorithm)
 	switch {
@@ -100,7 +100,7 @@ func NewPolicy(s Settings) (*Policy, error) {
 }
 
 // WithLimit returns the policy with another limit and burst (0: the limit), which counts in the same
-// shares. The error says what is wrong with them.
+// states. The error says what is wrong with them.
 func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	s := p.settings
 	s.Limit, s.Burst = limit, burst
@@ -115,33 +115,33 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	return other, nil
 }
 
-// Settings returns what the policy was made of.
+// Settings returns the settings that the policy was made of.
 func (p *Policy) Settings() Settings { return p.settings }
 
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.settings.Name }
 
-// Capacity is the most units that a share can have: the limit, for buckets the burst.
+// Capacity returns the most units that a quota can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.params.capacity }
 
-// IsBucket tells whether the policy earns its capacity unit by unit, and not by windows.
+// IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
-// AllowRefunds tells that charges of the policy may be undone ([Check].Reserve): a denial may then end
-// early, and is not repeated without asking. A queue cannot give back.
+// AllowRefunds allows charges of the policy to be undone ([Check].Reserve). A denial may then end
+// early, so the deny cache leaves the policy out. A queue cannot refund.
 func (p *Policy) AllowRefunds() error {
 	if p.params.maxDelay >= 0 {
-		return errors.New("max_delay: a queue cannot give back what count_if does not count; use one of them")
+		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 	}
 	p.refunds.Store(true)
 	return nil
 }
 
-// CapacityText is the capacity in decimal, made once for all answers.
+// CapacityText returns the capacity in decimal, formatted once for all answers.
 func (p *Policy) CapacityText() string { return p.capacity }
 
-// Text is what the function makes of the policy, kept from the first time on for all answers that show
-// the policy. The function must be the same every time.
+// Text returns what the function writes for the policy, cached from the first call on for all
+// answers that show the policy. The function must be the same every time.
 func (p *Policy) Text(write func(*Policy) string) string {
 	if text := p.text.Load(); text != nil {
 		return *text
@@ -151,11 +151,11 @@ func (p *Policy) Text(write func(*Policy) string) string {
 	return text
 }
 
-// ID names the shares that the policy counts in: its name and a short code of algorithm, window
-// and tick. Policies that differ in limit or burst alone go on with the same shares.
+// ID names the states that the policy counts in: its name and a short code of algorithm, window and
+// tick. Policies that differ in limit or burst alone use the same states.
 func (p *Policy) ID() string { return p.id }
 
-// Equal tells whether two settings allow the same.
+// Equal reports whether two settings allow the same.
 func (s Settings) Equal(other Settings) bool {
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
@@ -220,14 +220,14 @@ func newParams(s Settings, a *algorithm) (params, error) {
 	return t, nil
 }
 
-// widelyDynamic tells whether the limits that requests bring along may need milliseconds.
+// widelyDynamic reports whether the limits that requests bring along may need milliseconds.
 func (s *Settings) widelyDynamic() bool {
 	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
 		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
 }
 
-// mostDebt is the debt at which a bucket saturates: 2^52 in 1/window units, or as much as drains in
-// 2^52 microseconds.
+// mostDebt returns the debt at which a bucket saturates: 2^52 in 1/window units, or as much as
+// drains in 2^52 microseconds.
 func mostDebt(limit, tick int64) int64 {
 	drains := MaxCharge / tick
 	if limit > MaxCharge/drains {
@@ -236,13 +236,13 @@ func mostDebt(limit, tick int64) int64 {
 	return min(MaxCharge, limit*drains)
 }
 
-// exact tells whether 2 * units * ticks < 2^53.
+// exact reports whether 2 * units * ticks < 2^53.
 func exact(units, ticks int64) bool {
 	high, low := bits.Mul64(uint64(units), uint64(ticks))
 	return high == 0 && low < precision/2
 }
 
-// smallerFraction tells whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.
+// smallerFraction reports whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.
 func smallerFraction(a, b, c, d int64) bool {
 	high1, low1 := bits.Mul64(uint64(a), uint64(d))
 	high2, low2 := bits.Mul64(uint64(c), uint64(b))

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is the [Store] that any number of processes share. It decides on Redis's own clock, in
+// Redis is the [Store] of any number of processes together. It decides on Redis's own clock, in
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
 type Redis struct {
@@ -26,9 +26,9 @@ type Redis struct {
 	onBatch   func(size int, took time.Duration)
 
 	uses       *references
-	closing    atomic.Bool // the owner has closed it
-	closeError error       // of the client, once nothing uses it
-	probeKeys  sync.Map    // string by uint16: a reserved key in each slot that was probed
+	closing    atomic.Bool // Close was called
+	closeError error       // of closing the client
+	probeKeys  sync.Map    // string by uint16: a reserved key in each probed slot
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -36,29 +36,30 @@ type RedisOptions struct {
 	// Timeout is how long Decide waits for Redis; required.
 	Timeout time.Duration
 
-	// KeyFormat says how keys are called.
+	// KeyFormat is the form of the keys.
 	KeyFormat KeyFormat
 
 	// OnOutage is called when Redis, or the first master of a Cluster, begins to fail, with the
-	// first error. It must not block. Nil: nobody listens.
+	// first error. It must not block. May be nil.
 	OnOutage func(err error)
 
-	// OnRecovery is called when all of Redis decides again, with how long it did not.
+	// OnRecovery is called when all of Redis decides again, with how long it did not. May be nil.
 	OnRecovery func(after time.Duration)
 
-	// OnLost is called for every refund and every charge afterwards that Redis did not do, with the
-	// reason. It must not block. Nil: nobody listens.
+	// OnLost is called for every refund and every charge that Redis did not do, with the reason. It
+	// must not block. May be nil.
 	OnLost func(err error)
 
 	// OnBatch is called after every batch, with how many requests it held and how long they took.
+	// May be nil.
 	OnBatch func(size int, took time.Duration)
 }
 
-// writer is what one batch needs to be written and read.
+// writer holds what one batch needs to be written and read.
 type writer struct {
 	keys     *keyWriter
 	messages []*message
-	used     int // of them, by the batch at hand
+	used     int // by the current batch
 }
 
 // NewRedis returns a store on a client, which it closes. It does not connect. The client must not
@@ -77,7 +78,7 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	return r
 }
 
-// shut closes the client, which nothing uses any more.
+// shut closes the client once nothing uses it.
 func (r *Redis) shut() {
 	r.Release()
 	r.closeError = r.client.Close()
@@ -93,7 +94,7 @@ func (r *Redis) Release() {
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
-// charged at most once: nothing is sent again but what is known not to have run.
+// charged at most once: a command is sent again only if it has certainly not run.
 func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	if !r.uses.acquire() {
 		return SourceRedis, errClosed
@@ -105,15 +106,15 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	return SourceRedis, r.decideAt(ctx, r.topology.anyNode, 0, checks)
 }
 
-// decideAt has one server decide checks of one slot.
-func (r *Redis) decideAt(ctx context.Context, s *node, slot uint16, checks []Check) error {
+// decideAt decides checks of one slot on a node.
+func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Check) error {
 	op := opTake
 	if reserves(checks) {
 		op = opReserve
 	}
 	c := newCall(op, checks)
 	c.slot = slot
-	if err := s.decide(ctx, c, checks, r.timeout); err != nil {
+	if err := n.decide(ctx, c, checks, r.timeout); err != nil {
 		return err
 	}
 	c.take(checks)
@@ -121,47 +122,47 @@ func (r *Redis) decideAt(ctx context.Context, s *node, slot uint16, checks []Che
 }
 
 // noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
-// again whose answer was lost; NoRetry stops them on every kind of client, and still lets a
-// Cluster's redirections through, which are answers.
+// again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
+// Cluster's redirections, which are answers.
 type noRetryCmd struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
 func (noRetryCmd) NoRetry() bool { return true }
 
-// sendTimed sends a batch and tells how long that took.
-func (r *Redis) sendTimed(ctx context.Context, s *node, calls []*call) bool {
+// sendTimed sends a batch and reports how long that took.
+func (r *Redis) sendTimed(ctx context.Context, n *node, calls []*call) bool {
 	if r.onBatch == nil {
-		return r.send(ctx, s, calls)
+		return r.send(ctx, n, calls)
 	}
 	start, size := time.Now(), len(calls)
-	answered := r.send(ctx, s, calls)
+	answered := r.send(ctx, n, calls)
 	r.onBatch(size, time.Since(start))
 	return answered
 }
 
-// send has a server decide a batch and tells whether it answered.
-func (r *Redis) send(ctx context.Context, s *node, calls []*call) bool {
+// send decides a batch on a node and reports whether the node answered.
+func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 	w := r.writer()
 	defer r.writers.Put(w)
 	if r.slotted.Load() {
-		return r.sendSlots(ctx, s, w, calls)
+		return r.sendSlots(ctx, n, w, calls)
 	}
 	m := w.message()
 	m.write(calls, w.keys)
-	err := r.run(ctx, s.client, m)
+	err := r.run(ctx, n.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
-		// A sharding proxy that looks like one server. Nothing has run.
+		// A sharding proxy that looks like one Redis. Nothing has run.
 		r.slotted.Store(true)
 		for _, c := range calls {
 			c.slot = w.keys.slotOf(c.checks[0].Key)
 		}
-		return r.sendSlots(ctx, s, w, calls)
+		return r.sendSlots(ctx, n, w, calls)
 	}
 	m.settle(err)
 	return err == nil
 }
 
-// writer returns one for a batch, with no message written.
+// writer returns a writer without messages from the pool.
 func (r *Redis) writer() *writer {
 	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.used = 0
@@ -177,8 +178,8 @@ func (w *writer) message() *message {
 	return w.messages[w.used-1]
 }
 
-// run sends a message by its script's hash, and with the script's text where Redis does not know
-// it: after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
+// run sends a message by its script's hash, and with the script's text where Redis does not have it:
+// after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
 func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *message) error {
 	script, err := r.scripts.get(m.kernels)
 	if err != nil {
@@ -193,7 +194,7 @@ func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *messag
 	return err
 }
 
-// command makes the command that a message goes as.
+// command makes the command of a message.
 func (m *message) command(name, script string) {
 	m.args[0], m.args[1] = name, script
 	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
@@ -202,7 +203,7 @@ func (m *message) command(name, script string) {
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// settle hands the outcome of a message that was sent to its calls.
+// settle passes the outcome of a message that was sent to its calls.
 func (m *message) settle(err error) {
 	if err == nil {
 		err = m.read(m.sent.Val())

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// references count what still needs a store: its owner, decisions under way, operations without a waiting
-// caller from their queue to their answer, and requests that refund or charge something later. The last
-// one that ends closes the store.
+// references count what still needs a store: its owner, decisions under way, background operations
+// from their queue to their answer, and requests that refund or charge something later. The last one
+// to end closes the store.
 type references struct {
 	count  atomic.Int64
 	last   func()
 	closed chan struct{} // after last
 }
 
-// noReferences is the count after the last one. Those that come too late do not lift it above 0.
+// noReferences is the count after the last reference. A late acquire does not raise it above 0.
 const noReferences = math.MinInt64 / 2
 
-// newReferences counts the owner. The function runs once, after the last one ended.
+// newReferences counts the owner. The function runs once, after the last reference ended.
 func newReferences(last func()) *references {
 	r := &references{last: last, closed: make(chan struct{})}
 	r.count.Store(1)
@@ -36,8 +36,9 @@ func (r *references) release() {
 	}
 }
 
-// Close ends the owner's use of the store. The client is closed after decisions under way, queued refunds
-// and charges, and requests of [Failover.Retain]. Close waits for that, but not longer than the timeout.
+// Close ends the owner's use of the store. The client is closed after decisions under way, queued
+// refunds and charges, and requests of [Failover.Retain]. Close waits for that, but not longer than
+// the timeout.
 func (r *Redis) Close() error {
 	if r.closing.Swap(true) {
 		return nil
@@ -53,8 +54,8 @@ func (r *Redis) Close() error {
 	}
 }
 
-// Retain keeps the shared store open until [Failover.Release], for a refund or a charge after a decision. It
-// reports whether the store is open; only then there is something to release.
+// Retain keeps the shared store open until [Failover.Release], for a refund or a charge after a
+// decision. It reports whether the store is open; only then Release must follow.
 func (f *Failover) Retain() bool { return f.shared == nil || f.shared.uses.acquire() }
 
 // Release ends what [Failover.Retain] began.

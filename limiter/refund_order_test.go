@@ -251,7 +251,7 @@ func TestBatcher_holds_no_call_for_long(t *testing.T) {
 	p := dayPolicy(t, "held", "gcra", 10)
 	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
 	back.receipts = append(back.receipts, receipt{})
-	back.forget(nil)
+	back.detach(nil)
 	if err := g.enqueue(back); err != nil {
 		t.Fatal(err)
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ResetCount counts the shares that a reset has found.
+// ResetCount counts the states that a reset has found.
 type ResetCount struct {
-	// Shared were in the shared store; with an error, in that part of it which could be asked. Where
-	// there is no shared store it is 0.
+	// Shared is those in the shared store; with an error, in the part of it that answered. Without a
+	// shared store it is 0.
 	Shared int64
 
-	// Here were in this process. Where there is a shared store they are only what was kept for outages.
+	// Here is those in this process. With a shared store that is only what was kept for outages.
 	Here int64
 }
 
-// Reset forgets one share of a policy, here and in the shared store. Other nodes may go on denying for
-// the age of their deny caches. With an error it was forgotten in this process alone.
+// Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
+// denying for the age of their deny caches. After an error it was dropped in this process alone.
 func (f *Failover) Reset(ctx context.Context, p *Policy, key string) (found ResetCount, err error) {
 	found.Here = f.local.Reset(p, key)
 	if f.shared == nil {
@@ -34,8 +34,8 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key string) (found Rese
 	return found, err
 }
 
-// ResetAll forgets all shares of the policy of that name, whatever its settings are or were. With an
-// error those that are left in the shared store were not forgotten there.
+// ResetAll drops all states of the policy of that name, whatever its settings are or were. After an
+// error the shared store may still have some.
 func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCount, err error) {
 	found.Here = f.local.ResetAll(policy)
 	if f.shared == nil {
@@ -46,7 +46,7 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 	return found, err
 }
 
-// Reset forgets one share of a policy and tells how many there were.
+// Reset drops the state of a key in a policy and returns how many there were.
 func (m *Memory) Reset(p *Policy, key string) int64 {
 	shard := m.lock(p, key)
 	defer shard.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *Memory) Reset(p *Policy, key string) int64 {
 	return 0
 }
 
-// ResetAll forgets all shares of the policy of that name and tells how many there were.
+// ResetAll drops all states of the policy of that name and returns how many there were.
 func (m *Memory) ResetAll(policy string) (found int64) {
 	for _, t := range *m.order.Load() {
 		if t.slowest.Load().Name() != policy {
@@ -72,7 +72,7 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 	return found
 }
 
-// Reset forgets one share of a policy and tells how many there were.
+// Reset drops the state of a key in a policy and returns how many there were.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -83,20 +83,20 @@ func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error)
 	return found, undecided(err)
 }
 
-// RedisKey is what a share is called in Redis. On a Cluster the name tells which master has it.
+// RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (r *Redis) RedisKey(p *Policy, key string) string {
 	return string(r.keyFormat.newWriter().append(nil, p, key))
 }
 
 const (
-	// scanCount is how many keys a SCAN looks at: less than a millisecond of Redis's time.
+	// scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
 	scanCount = 1000
 
-	// resetBudget bounds a reset of a whole policy. Three million keys take about 2 s to look at.
+	// resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
 	resetBudget = 5 * time.Minute
 )
 
-// ResetAll forgets all shares of the policy of that name, on every master, and tells how many.
+// ResetAll drops all states of the policy of that name, on every master, and returns how many.
 func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, resetBudget)
 	defer cancel()
@@ -118,10 +118,10 @@ func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 	return found.Load(), undecided(err)
 }
 
-// codePattern is what the last part of a share's name looks like.
+// codePattern matches the last part of a key of this module.
 var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
 
-// resetOn forgets the shares of a policy that one master has.
+// resetOn drops the states of a policy that one master has.
 func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string) (found int64, err error) {
 	ends := "}:" + policy + ":"
 	pattern := r.keyFormat.newWriter().head + "*" + ends + "*"
@@ -132,7 +132,7 @@ func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string
 		}
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // somebody else's
+			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
 		n, err := unlinkEach(ctx, master, names)
 		found += n
@@ -145,8 +145,8 @@ func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string
 	}
 }
 
-// unlinkEach deletes keys of one master, each by a command of its own because a Cluster wants one slot
-// a command.
+// unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one
+// command must lie in one slot.
 func unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
 	if len(names) == 0 {
 		return 0, nil

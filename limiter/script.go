@@ -29,15 +29,15 @@ func kernelSetOf(a *algorithm) kernelSet {
 	return 1 << slices.Index(kernelNames, a.script)
 }
 
-// place is the kernel's place among those of the set, from 1.
+// place returns the kernel's place among those of the set, from 1.
 func (s kernelSet) place(a *algorithm) int64 {
 	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1
 }
 
-// script is a text that Redis knows by its SHA-1.
+// script is a text that Redis identifies by its SHA-1.
 type script struct{ text, sha string }
 
-// scriptSet puts together the script for each set of kernels, once.
+// scriptSet builds the script for each set of kernels, once.
 type scriptSet struct {
 	clock string // a fragment instead of Redis's own clock, for tests
 	mu    sync.RWMutex

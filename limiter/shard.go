@@ -4,26 +4,26 @@ import (
 	"sync"
 )
 
-// shard is the part of a table behind one lock. Its methods want the lock held. What is known of a key
-// may be in three places, of which get takes what is used most:
+// shard is the part of a table behind one lock. Its methods need the lock held. The state of a key
+// may come from three places, of which get takes the fullest:
 //
-//   - plain or logs, whichever the policy's algorithm needs: a share that is kept here;
-//   - seen: what Redis last said of a share, for when it cannot decide. The next take moves it to the
-//     first place;
-//   - spill: shares without a place of their own, a fixed number of places that keys have in common.
+//   - plain or logs, whichever the policy's algorithm needs: a state that is kept here;
+//   - seen: Redis's last answer, for when it cannot decide. The next take moves it to the first
+//     place;
+//   - spill: states without a place of their own, in a fixed number of places that keys have in
+//     common.
 type shard struct {
 	mu    sync.Mutex
 	owner *Memory
 	table *table
-	order int // locks are taken in this order, which is the same for all
+	order int // locks are taken in this order
 	plain map[string]numbers
 	logs  map[string]*unitLog
-	seen  map[string]lastSeen // what Redis last said of shares; nil before the first
-	spill *overflow           // shares that there was no room for; nil while there was
+	seen  map[string]lastSeen // Redis's last answers; nil before the first
+	spill *overflow           // states without room; nil before the first
 }
 
-// get returns a key's share as it counts at an instant in microseconds: the one that is kept, or
-// what else is known, whichever is used more.
+// get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
 func (s *shard) get(p *Policy, key string, now int64) state {
 	kept, found := s.kept(key)
 	if len(s.seen) > 0 {
@@ -37,7 +37,7 @@ func (s *shard) get(p *Policy, key string, now int64) state {
 	return kept
 }
 
-// kept returns the share that is kept for a key alone.
+// kept returns the state that is kept for a key alone.
 func (s *shard) kept(key string) (kept state, found bool) {
 	if s.logs != nil {
 		log, found := s.logs[key]
@@ -55,8 +55,8 @@ func (s *shard) put(key string, value state) {
 	s.plain[key] = value.numbers
 }
 
-// drop forgets all that is known of a key and tells whether there was anything. Others may share
-// its place in the overflow and are forgiven with it.
+// drop deletes all states of a key and reports whether there were any. Keys with the same place in
+// the overflow lose theirs with it.
 func (s *shard) drop(key string) (found bool) {
 	if _, found = s.kept(key); found {
 		delete(s.logs, key)
@@ -69,7 +69,7 @@ func (s *shard) drop(key string) (found bool) {
 	return s.spill.drop(key) || found
 }
 
-// dropAll forgets all that is known and tells how many shares that were.
+// dropAll deletes all states and returns how many there were.
 func (s *shard) dropAll() int64 {
 	found := int64(len(s.plain) + len(s.logs) + len(s.seen))
 	clear(s.plain)
@@ -80,21 +80,21 @@ func (s *shard) dropAll() int64 {
 	return found
 }
 
-// take charges a passing check and stores its share.
+// take charges a passing check and stores its state.
 func (s *shard) take(c *Check, old state, v verdict, now int64) {
 	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v), now)
 }
 
-// charge charges a check without asking whether there is room.
+// charge charges a check without the condition that there is room.
 func (s *shard) charge(c *Check, now int64) {
 	t, old := &c.Policy.params, s.get(c.Policy, c.Key, now)
 	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, c.Weight), now)
 }
 
-// store keeps the new share of a check's key, where there is room in a place of its own.
+// store keeps the new state of a check's key, where there is room in a place of its own.
 func (s *shard) store(c *Check, old, value state, now int64) {
 	if old == (state{}) || len(s.seen) > 0 || s.spill != nil {
-		s.forget(c.Key) // what was seen is part of the value
+		s.forget(c.Key) // the value includes the last answer
 		if _, found := s.kept(c.Key); !found && !s.makeRoom(now) {
 			s.spillOver(c.Key, value)
 			return
@@ -103,40 +103,40 @@ func (s *shard) store(c *Check, old, value state, now int64) {
 	s.put(c.Key, value)
 }
 
-// refund undoes a take, wherever its share is now.
+// refund undoes a take, wherever its state is now.
 func (s *shard) refund(c *Check, now int64) {
 	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
-	back := func(held state) state { return kernel.refund(held, now/t.tick, t, c.Weight, c.receipt) }
+	undo := func(held state) state { return kernel.refund(held, now/t.tick, t, c.Weight, c.receipt) }
 	if held, found := s.kept(c.Key); found {
-		s.put(c.Key, back(held))
+		s.put(c.Key, undo(held))
 	} else if s.spill != nil {
-		s.spill.put(c.Key, back(s.spill.get(c.Key)))
+		s.spill.put(c.Key, undo(s.spill.get(c.Key)))
 	}
 }
 
 const (
-	// sweepSample is how many shares each new one looks at. Maps are walked from a random place, so
-	// that the part of the shares that is dead settles below 1/sweepSample.
+	// sweepSample is how many states each new one visits. Maps are walked from a random place, so
+	// that the fraction of dead states settles below 1/sweepSample.
 	sweepSample = 4
 
-	// sweepFull is how many are looked at where there is no room, here and elsewhere, in at most
+	// sweepFull is how many are visited where there is no room, here and elsewhere, in at most
 	// sweepShards shards.
 	sweepFull   = 32
 	sweepShards = 128
 
-	// sweepEvery bounds what a flood of keys costs: after one that looked further for nothing so many
-	// find no room without a look.
+	// sweepEvery bounds the work of a flood of keys: after a further sweep that found nothing, that
+	// many keys overflow without one.
 	sweepEvery = 8
 )
 
-// makeRoom counts one more share, if there is room for it.
+// makeRoom counts one more state, if there is room for it.
 func (s *shard) makeRoom(now int64) bool {
 	s.sweep(now, sweepSample)
 	if s.owner.admit() {
 		return true
 	}
-	if s.owner.turnAway.Load() > 0 {
-		s.owner.turnAway.Add(-1)
+	if s.owner.skipSweeps.Load() > 0 {
+		s.owner.skipSweeps.Add(-1)
 		return false
 	}
 	s.sweep(now, sweepFull)
@@ -144,37 +144,37 @@ func (s *shard) makeRoom(now int64) bool {
 	if s.owner.admit() {
 		return true
 	}
-	s.owner.turnAway.Store(sweepEvery)
+	s.owner.skipSweeps.Store(sweepEvery)
 	return false
 }
 
-// sweep forgets those of a few random shares that are as good as new, as Redis's TTL does, and tells
-// how many it has looked at.
-func (s *shard) sweep(now int64, sample int) (looked int) {
+// sweep drops those of a few random states that have reset, as Redis's TTL does, and returns how
+// many it visited.
+func (s *shard) sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
 	t := &p.params
 	tick, kernel := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick
 	before := len(s.plain) + len(s.logs) + len(s.seen)
 	for key, value := range s.plain {
-		if looked++; kernel.expires(state{numbers: value}, tick, t) <= ended {
+		if visited++; kernel.expires(state{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
 		}
-		if looked >= sample {
+		if visited >= sample {
 			break
 		}
 	}
 	for key, value := range s.logs {
-		if looked++; kernel.expires(state{log: value}, tick, t) <= ended {
+		if visited++; kernel.expires(state{log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
-		if looked >= sample {
+		if visited >= sample {
 			break
 		}
 	}
-	looked += s.sweepSeen(now, sample)
+	visited += s.sweepSeen(now, sample)
 	if swept := before - len(s.plain) - len(s.logs) - len(s.seen); swept > 0 {
 		s.owner.keys.Add(int64(-swept))
 	}
-	return looked
+	return visited
 }

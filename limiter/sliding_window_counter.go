@@ -1,15 +1,15 @@
 package limiter
 
-// slidingWindowCounter estimates a sliding window from two aligned ones: the units of the previous
-// window count by the part of it that the sliding window still covers, rounded down, so that with
-// a limit of 1 the next request passes one tick after a window. Cloudflare measured that such an
-// estimate judges 0.003 % of real requests wrongly. Lua twin: scripts/sliding_window_counter.lua.
+// slidingWindowCounter estimates a sliding window from two aligned ones. The units of the previous
+// window count by the fraction of it that the sliding window still overlaps, rounded down, so that
+// with a limit of 1 the next request passes one tick after a window. Cloudflare measured that such
+// an estimate judges 0.003 % of real requests wrongly. Lua twin: scripts/sliding_window_counter.lua.
 //
-// The share: a is the window's index, b the units in it, c the units of the window before.
+// The state: a is the window's index, b the units in it, c the units of the window before.
 type slidingWindowCounter struct{}
 
-// rolled returns the share as it stands now. A window that begins more than one window ahead of
-// now was written by a broken clock and counts as none.
+// rolled returns the state as it stands now. A window that begins more than one window ahead of now
+// was written by a broken clock and counts as none.
 func (slidingWindowCounter) rolled(s state, now int64, t *params) (index, count, previous int64) {
 	index = now / t.window
 	switch s.a {
@@ -25,18 +25,18 @@ func (k slidingWindowCounter) decide(s state, now int64, t *params, weight int64
 	index, count, previous := k.rolled(s, now, t)
 	skew := max(0, index*t.window-now)
 	left := t.window - (now + skew - index*t.window)
-	covered := previous * left / t.window
+	overlap := previous * left / t.window
 	v := verdict{a: index, c: previous}
 	switch {
-	case weight == 0 || count+covered+weight <= t.limit:
+	case weight == 0 || count+overlap+weight <= t.limit:
 		count += weight
 	case count+weight <= t.limit:
 		v.wait = skew + left - ceilDiv((t.limit-count-weight+1)*t.window, previous) + 1
-	default: // the previous window alone will not make room: one roll later this one is it
+	default: // no room even without the previous window: wait until this one is the previous
 		v.wait = skew + left + t.window - ceilDiv((t.limit-weight+1)*t.window, count) + 1
 	}
 	v.b = count
-	v.remaining = max(0, t.limit-count-covered)
+	v.remaining = max(0, t.limit-count-overlap)
 	switch {
 	case count > 0:
 		v.reset = skew + t.window + left
@@ -50,8 +50,8 @@ func (slidingWindowCounter) take(_ state, _ *params, v verdict) state {
 	return state{numbers: numbers{v.a, v.b, v.c}}
 }
 
-// refund subtracts the weight from the current or the previous window, whichever the receipt
-// names. The receipt is the window's index.
+// refund subtracts the weight from the receipt's window, if that is the current or the previous one.
+// The receipt is the window's index.
 func (k slidingWindowCounter) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	index, count, previous := k.rolled(s, now, t)
 	switch {
@@ -75,15 +75,15 @@ func (k slidingWindowCounter) charge(s state, now int64, t *params, weight int64
 	return state{numbers: numbers{index, addDebt(count, weight, MaxCharge/t.window), previous}}
 }
 
-// restoreState counts the units in the window that stops to matter then; where it is the previous one, as
-// many in it as give that estimate now.
+// restoreState counts the units in the last window that matters until the reset. Where that is the
+// previous one, it counts as many units there as make the estimate now.
 func (slidingWindowCounter) restoreState(used, resets, now int64, t *params) state {
-	last := windowsBy(resets, t) - 1 // the last window that the share matters in
+	last := windowsBy(resets, t) - 1 // the last window that the state matters in
 	if resets-now > t.window {
 		return state{numbers: numbers{a: min(last-1, now/t.window+1), b: used}}
 	}
 	index := now / t.window
-	if last > index { // the clocks' windows are not aligned: it ends in the next one here
+	if last > index { // the clocks differ: the reset falls into the next window here
 		return state{numbers: numbers{a: index, b: used}}
 	}
 	left := (index+1)*t.window - now

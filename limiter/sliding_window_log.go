@@ -2,17 +2,17 @@ package limiter
 
 import "sort"
 
-// slidingWindowLog remembers every admitted request for one window and sums their units: exactly
-// the limit in any span of one window's length, at the price of an entry per request. Lua twin:
+// slidingWindowLog keeps every admitted request for one window and sums their units: exactly the
+// limit in any span of one window's length, at the price of an entry per request. Lua twin:
 // scripts/sliding_window_log.lua.
 //
-// The share: log holds the entries, oldest first, with running totals, so that the units of any
+// The state: log holds the entries, oldest first, with running totals, so that the units of any
 // stretch are one subtraction.
 type slidingWindowLog struct{}
 
-// live returns the entries that still count now, the total before them, and the instant that
-// stands for now, which is later where the clock ran backwards. Entries more than one window ahead
-// of now were written by a broken clock and count as none.
+// live returns the entries that still count now, the total before them, and the instant that stands
+// for now, which is later where the clock ran backwards. Entries more than one window ahead of now
+// were written by a broken clock and count as none.
 func (slidingWindowLog) live(s state, now int64, t *params) (live []logEntry, before, at int64) {
 	if s.log == nil || len(s.log.entries) == 0 {
 		return nil, 0, now
@@ -64,7 +64,7 @@ func (k slidingWindowLog) decide(s state, now int64, t *params, weight int64) ve
 	return v
 }
 
-// emptyLogVerdict is the answer for a share without live entries.
+// emptyLogVerdict is the verdict of a state without live entries.
 func emptyLogVerdict(now int64, t *params, weight int64) verdict {
 	v := verdict{remaining: t.limit - weight, a: now, c: weight}
 	if weight > 0 {
@@ -87,12 +87,12 @@ func (k slidingWindowLog) take(s state, t *params, v verdict) state {
 
 func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} }
 
-// logRewritten is the most entries after one that is given back. To rewrite as many takes Redis about
-// half a millisecond; an entry that more follow stays until it is dead.
+// logRewritten is the most entries after one that is refunded. To rewrite as many takes Redis about
+// half a millisecond; an entry with more after it stays until it is dead.
 const logRewritten = 1000
 
-// refund removes one live entry of the receipt's tick and weight, the first that no more than
-// logRewritten follow. The receipt is the tick.
+// refund removes one live entry of the receipt's tick and weight: the first with at most
+// logRewritten entries after it. The receipt is the tick.
 func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.first })
@@ -114,7 +114,8 @@ func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r 
 	return s
 }
 
-// charge appends an entry. Its units, with those that are live, stay apart in a running total.
+// charge appends an entry. The weight is cut so that all live units stay distinct in a running
+// total.
 func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) state {
 	live, before, at := k.live(s, now, t)
 	total := before
@@ -125,7 +126,7 @@ func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) st
 	return k.take(s, t, verdict{a: at, b: before, c: total + weight})
 }
 
-// restoreState remembers the units as taken all at once, when the newest of them was.
+// restoreState returns one entry with all units, at the tick of the newest one.
 func (slidingWindowLog) restoreState(used, resets, _ int64, t *params) state {
 	return state{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}
 }
@@ -137,7 +138,7 @@ func (slidingWindowLog) expires(s state, now int64, t *params) int64 {
 	return s.log.entries[len(s.log.entries)-1].tick(now) + t.window
 }
 
-// describe tells of the first and the last entry.
+// describe describes the first and the last entry.
 func (slidingWindowLog) describe(s state, now int64, t *params) map[string]any {
 	first, last := s.log.entries[0], s.log.entries[len(s.log.entries)-1]
 	return map[string]any{

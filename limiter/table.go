@@ -6,21 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// tableShards is how many locks the shares of one policy are spread over.
+// tableShards is how many locks the states of one policy are spread over.
 const tableShards = 64
 
-// table holds the shares of one policy in a [Memory], and of all that differ in limit or burst alone.
+// table holds the states of one policy in a [Memory], and of all that differ in limit or burst
+// alone.
 type table struct {
 	owner  *Memory
 	seed   maphash.Seed
 	shards [tableShards]shard
 
-	// dropped: nothing may be stored here any more. It is read under the lock of any shard and set
-	// under those of all.
+	// dropped reports that nothing may be stored here any more. It is read under the lock of any
+	// shard and set under those of all.
 	dropped bool
 
-	// slowest is the one with the lowest limit so far. By it no share ends before it would by any
-	// other: a bucket's debt drains at the limit.
+	// slowest is the policy with the lowest limit so far. No other keeps a state longer: a bucket's
+	// debt drains at the limit.
 	slowest atomic.Pointer[Policy]
 }
 
@@ -39,7 +40,7 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 	return t
 }
 
-// admit has a policy count here. The owner's lock is held.
+// admit makes a policy count in this table. The owner's lock is held.
 func (t *table) admit(p *Policy) {
 	if p.params.limit < t.slowest.Load().params.limit {
 		t.slowest.Store(p)
@@ -51,8 +52,8 @@ func (t *table) shardOf(key string) *shard {
 	return &t.shards[maphash.String(t.seed, key)%tableShards]
 }
 
-// lockAll locks every shard once, in their order, and returns what unlocks them. The given slice
-// keeps its order.
+// lockAll locks every shard once, in their order, and returns the function that unlocks them. The
+// given slice keeps its order.
 func lockAll(shards []*shard) (unlock func()) {
 	ordered := slices.Clone(shards)
 	slices.SortFunc(ordered, func(a, b *shard) int { return a.order - b.order })

@@ -2,13 +2,10 @@ package limiter
 
 import "slices"
 
-// This file finds the tables of a Memory, and drops those whose shares have all ended, so that policies
-// that came and went leave nothing behind.
-
-// minTables is how many tables there are before one is dropped for the sake of a new one.
+// minTables is how many tables there are before a new one prunes the others.
 const minTables = 64
 
-// tableOf returns the shares of a policy. The policy remembers where they are.
+// tableOf returns the table of a policy. The policy caches it.
 func (m *Memory) tableOf(p *Policy) *table {
 	if t := p.table.Load(); t != nil && t.owner == m {
 		return t
@@ -26,8 +23,8 @@ func (m *Memory) tableOf(p *Policy) *table {
 func (m *Memory) findTable(p *Policy) *table {
 	t, found := m.tables[p.id]
 	if !found {
-		t = newTable(m, m.made, p)
-		m.made++
+		t = newTable(m, m.created, p)
+		m.created++
 		m.tables[p.id] = t
 		order := append(slices.Clone(*m.order.Load()), t)
 		m.order.Store(&order)
@@ -36,7 +33,7 @@ func (m *Memory) findTable(p *Policy) *table {
 	return t
 }
 
-// lock returns the shard of a share, locked.
+// lock returns the shard of a key, locked.
 func (m *Memory) lock(p *Policy, key string) *shard {
 	s := m.tableOf(p).shardOf(key)
 	s.mu.Lock()
@@ -71,26 +68,27 @@ func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unl
 	return shards, lockAll(shards)
 }
 
-// Prune drops the tables of policies whose shares have all ended, and returns the names of the policies
-// that have others. New tables drop old ones by themselves now and then; Prune does so at once.
-func (m *Memory) Prune() (living map[string]bool) {
+// Prune drops the tables whose states have all reset, and returns the names of the policies that
+// have others. New tables drop old ones by themselves now and then; Prune does so at once.
+func (m *Memory) Prune() (inUse map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.prune()
-	living = map[string]bool{}
+	inUse = map[string]bool{}
 	for _, t := range m.tables {
-		living[t.slowest.Load().Name()] = true
+		inUse[t.slowest.Load().Name()] = true
 	}
-	return living
+	return inUse
 }
 
-// prune drops the tables whose shares have all ended. There may be twice as many as are left before
-// that is looked for again, so that it costs each table little. The lock is held.
+// prune drops the tables whose states have all reset, so that policies which came and went leave
+// nothing behind. The next one runs at twice as many tables as are left, so that it costs each table
+// little. The lock is held.
 func (m *Memory) prune() {
 	now := m.clock()
 	var kept []*table
 	for _, t := range *m.order.Load() {
-		if t.end(now) {
+		if t.dropIfReset(now) {
 			delete(m.tables, t.slowest.Load().id)
 		} else {
 			kept = append(kept, t)
@@ -100,16 +98,16 @@ func (m *Memory) prune() {
 	m.pruneAt = max(minTables, 2*len(kept))
 }
 
-// end drops the table if all its shares have ended, and reports whether it did. A table in use stays: a
-// request may be about to store something. Each shard is emptied by itself first, so that a large table
-// holds up nobody for long.
-func (t *table) end(now int64) bool {
+// dropIfReset drops the table if all its states have reset, and reports whether it did. A table in
+// use stays: a request may be about to store something. Each shard is emptied by itself first, so
+// that a large table is locked for a short time.
+func (t *table) dropIfReset(now int64) bool {
 	for i := range t.shards {
 		s := &t.shards[i]
 		if !s.mu.TryLock() {
 			return false
 		}
-		ended := s.empty(now)
+		ended := s.clearIfReset(now)
 		s.mu.Unlock()
 		if !ended {
 			return false
@@ -126,7 +124,7 @@ func (t *table) end(now int64) bool {
 			return false
 		}
 		locked++
-		if !t.shards[i].empty(now) {
+		if !t.shards[i].clearIfReset(now) {
 			return false
 		}
 	}
@@ -134,8 +132,8 @@ func (t *table) end(now int64) bool {
 	return true
 }
 
-// empty forgets all shares if all of them have ended, and reports whether nothing is left.
-func (s *shard) empty(now int64) bool {
+// clearIfReset drops all states if all of them have reset, and reports whether none is left.
+func (s *shard) clearIfReset(now int64) bool {
 	p := s.table.slowest.Load()
 	tick := now / p.params.tick
 	last := tick - s.owner.grace/p.params.tick
@@ -164,7 +162,7 @@ func (s *shard) empty(now int64) bool {
 	return true
 }
 
-// all reports whether something is true of every place.
+// all reports whether a condition holds for every place.
 func (o *overflow) all(is func(held state) bool) bool {
 	for _, n := range o.plain {
 		if !is(state{numbers: n}) {

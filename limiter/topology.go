@@ -12,30 +12,30 @@ import (
 // clusterSlots is how many slots the keys of a Cluster are spread over.
 const clusterSlots = 16384
 
-// topology knows which server decides for whom. Without a Cluster that is the one that reaches the
-// whole of Redis. On a Cluster each master has a server of its own. The whole, which waits for the
-// slowest master, decides there only until the masters are known, and follows redirections.
+// topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
+// all of Redis. On a Cluster each master has a node of its own. There anyNode, which waits for the
+// slowest master, decides only until the masters are known, and follows redirections.
 type topology struct {
 	anyNode *node
-	cluster *redis.ClusterClient // nil: there is only the whole
+	cluster *redis.ClusterClient // nil: there is only anyNode
 	keys    string               // one of two bytes for each slot
 	slots   []atomic.Pointer[node]
 	known   atomic.Bool // the client has the masters in memory
 	loading atomic.Bool
 	outages outages
 	timeout time.Duration
-	send    func(ctx context.Context, s *node, calls []*call) bool
+	send    func(ctx context.Context, n *node, calls []*call) bool
 	uses    *references
-	recover func(s *node) // runs while a server's breaker is open
+	recover func(n *node) // runs while a node's breaker is open
 	lost    func(err error)
-	life    context.Context //nolint:containedctx // ends with the store; those of the servers end with it
+	life    context.Context //nolint:containedctx // ends with the store; those of the nodes end with it
 	end     context.CancelFunc
 
 	mu      sync.Mutex
 	masters map[*redis.Client]*node
 }
 
-// start makes the server of the whole.
+// start makes anyNode.
 func (t *topology) start(client redis.UniversalClient) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		t.cluster = cluster
@@ -47,8 +47,8 @@ func (t *topology) start(client redis.UniversalClient) {
 	t.anyNode = t.newNode(client)
 }
 
-// slotKeys are keys that lie in the slots, in the order of these: the client tells a master by a key.
-// Two bytes are enough, because CRC16 tells all of them apart.
+// slotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
+// enough, because CRC16 tells all of them apart.
 func slotKeys() string {
 	keys := make([]byte, 2*clusterSlots)
 	for i := range 1 << 16 {
@@ -59,16 +59,16 @@ func slotKeys() string {
 }
 
 func (t *topology) newNode(client redis.UniversalClient) *node {
-	s := &node{client: client, failed: t.reload, lost: t.lost}
-	s.life, s.end = context.WithCancel(t.life)
-	s.batcher.uses, s.batcher.timeout = t.uses, t.timeout
-	s.batcher.send = func(ctx context.Context, calls []*call) bool { return t.send(ctx, s, calls) }
-	s.opened = func() { go t.recover(s) }
-	s.breaker = breaker{now: now, onOpen: t.outages.begin, onClose: t.outages.end}
-	return s
+	n := &node{client: client, failed: t.reload, lost: t.lost}
+	n.life, n.end = context.WithCancel(t.life)
+	n.batcher.uses, n.batcher.timeout = t.uses, t.timeout
+	n.batcher.send = func(ctx context.Context, calls []*call) bool { return t.send(ctx, n, calls) }
+	n.opened = func() { go t.recover(n) }
+	n.breaker = breaker{now: now, onOpen: t.outages.begin, onClose: t.outages.end}
+	return n
 }
 
-// reload has the Cluster asked for its masters, in the background.
+// reload queries the Cluster for its masters, in the background.
 func (t *topology) reload() {
 	switch {
 	case t.cluster == nil:
@@ -82,53 +82,54 @@ func (t *topology) reload() {
 	}
 }
 
-// discover waits until the client knows the masters. From then on each decides for its slots by itself,
-// and whether the whole fails matters no more.
+// discover waits until the client has the masters. From then on each decides for its slots by
+// itself, and failures of anyNode matter no more.
 func (t *topology) discover() {
 	if t.masterOf(0) != nil && !t.known.Swap(true) {
 		t.anyNode.retire()
 	}
 }
 
-// to is the server of a slot. Where that fails perhaps another master has taken over.
+// to returns the node of a slot. Where that fails another master may have taken over.
 func (t *topology) to(slot uint16) *node {
 	if t.cluster == nil {
 		return t.anyNode
 	}
-	s := t.slots[slot].Load()
+	n := t.slots[slot].Load()
 	switch {
-	case s != nil && s.breaker.closed():
-		return s
+	case n != nil && n.breaker.closed():
+		return n
 	case !t.known.Load():
 		return t.anyNode
-	case s != nil:
+	case n != nil:
 		t.reload()
 	}
 	return t.learn(slot)
 }
 
-// learn finds a slot's master, where the masters are known, and makes its server the slot's. The server
-// that was is retired if its master has no slot any more.
+// learn finds a slot's master, where the masters are known, and makes its node the slot's. The node
+// before is retired if its master has no slot any more.
 func (t *topology) learn(slot uint16) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	client := t.masterOf(slot)
 	if client == nil {
-		return t.anyNode // where it fails with an error of its own
+		return t.anyNode // fails there with an error of its own
 	}
-	s := t.masters[client]
-	if s == nil {
-		s = t.newNode(client)
-		t.masters[client] = s
+	n := t.masters[client]
+	if n == nil {
+		n = t.newNode(client)
+		t.masters[client] = n
 	}
-	before := t.slots[slot].Swap(s)
-	if before != nil && before != s {
-		t.retireUnlessAsked(before)
+	before := t.slots[slot].Swap(n)
+	if before != nil && before != n {
+		t.retireUnlessUsed(before)
 	}
-	return s
+	return n
 }
 
-// masterOf is the client's word: from memory, where the masters are known. Nil: there is none.
+// masterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
+// there is none.
 func (t *topology) masterOf(slot uint16) *redis.Client {
 	client, err := t.cluster.MasterForKey(context.Background(), t.keys[2*int(slot):][:2])
 	if err != nil {
@@ -137,23 +138,23 @@ func (t *topology) masterOf(slot uint16) *redis.Client {
 	return client
 }
 
-// retireUnlessAsked retires a server that has lost a slot, unless its master has another one that
-// was asked for. The lock must be held.
-func (t *topology) retireUnlessAsked(s *node) {
-	client, _ := s.client.(*redis.Client)
-	if t.masters[client] != s {
-		return // it has been retired
+// retireUnlessUsed retires a node that has lost a slot, unless its master has another one in use.
+// The lock must be held.
+func (t *topology) retireUnlessUsed(n *node) {
+	client, _ := n.client.(*redis.Client)
+	if t.masters[client] != n {
+		return // already retired
 	}
 	for slot := range t.slots {
-		if t.slots[slot].Load() == s && t.masterOf(uint16(slot)) == client {
+		if t.slots[slot].Load() == n && t.masterOf(uint16(slot)) == client {
 			return
 		}
 	}
 	delete(t.masters, client)
-	s.retire()
+	n.retire()
 }
 
-// failing tells whether a server is kept from requests, and for how long at the least.
+// failing reports whether a node's breaker is open, and for how long at least.
 func (t *topology) failing() (bool, time.Duration) {
 	if t.outages.failing.Load() == 0 {
 		return false, 0
@@ -161,21 +162,21 @@ func (t *topology) failing() (bool, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	failing, least := t.anyNode.breaker.untilProbe()
-	for _, s := range t.masters {
-		if open, wait := s.breaker.untilProbe(); open && (!failing || wait < least) {
+	for _, n := range t.masters {
+		if open, wait := n.breaker.untilProbe(); open && (!failing || wait < least) {
 			failing, least = true, wait
 		}
 	}
 	return failing, least
 }
 
-// slotAt returns a slot that the server's master has: the given one, or another where that has moved. A
-// master that has none is asked no more, and its server retired.
-func (t *topology) slotAt(s *node, slot uint16) (at uint16, found bool) {
-	if t.cluster == nil || s == t.anyNode || t.to(slot) == s {
+// slotAt returns a slot that the node's master has: the given one, or another where that has moved.
+// The node of a master without slots is retired.
+func (t *topology) slotAt(n *node, slot uint16) (at uint16, found bool) {
+	if t.cluster == nil || n == t.anyNode || t.to(slot) == n {
 		return slot, true
 	}
-	client, _ := s.client.(*redis.Client)
+	client, _ := n.client.(*redis.Client)
 	for at := range uint16(clusterSlots) {
 		if t.masterOf(at) == client {
 			return at, true
@@ -183,20 +184,20 @@ func (t *topology) slotAt(s *node, slot uint16) (at uint16, found bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.retireUnlessAsked(s)
+	t.retireUnlessUsed(n)
 	return slot, false
 }
 
-// servers returns those that decide now.
-func (t *topology) servers() []*node {
+// nodes returns those that decide now.
+func (t *topology) nodes() []*node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.masters) == 0 {
 		return []*node{t.anyNode}
 	}
 	var all []*node
-	for _, s := range t.masters {
-		all = append(all, s)
+	for _, n := range t.masters {
+		all = append(all, n)
 	}
 	return all
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unitLog is the entries of one share of a sliding window log.
+// unitLog holds the entries of one state of a sliding window log.
 type unitLog struct {
 	entries []logEntry
 	before  int64 // the running total before the first entry
@@ -19,10 +19,10 @@ const (
 	logTicks = 1 << 48
 	logUnits = 1 << 40
 
-	// maxLogLimit keeps the units of a window apart in the 40 bits of a running total.
+	// maxLogLimit keeps the units of a window distinct in the 40 bits of a running total.
 	maxLogLimit = 1 << 39
 
-	// maxLogWindow keeps the ticks of a log, dead ones included, apart in their 48 bits: 407 days
+	// maxLogWindow keeps the ticks of a log, dead ones included, distinct in their 48 bits: 407 days
 	// of microseconds. Longer windows count in milliseconds.
 	maxLogWindow = 1 << 45
 )
@@ -35,22 +35,22 @@ func newLogEntry(tick, total int64) (e logEntry) {
 	return e
 }
 
-// tick is the entry's tick: that of its residues which is nearest to now.
+// tick returns the entry's tick: of all ticks with its residue the one nearest to now.
 func (e *logEntry) tick(now int64) int64 {
 	residue := int64(binary.BigEndian.Uint32(e[0:]))<<16 | int64(binary.BigEndian.Uint16(e[4:]))
 	return now - ((now-residue+logTicks/2)&(logTicks-1) - logTicks/2)
 }
 
-// total is the running total's residue.
+// total returns the running total's residue.
 func (e *logEntry) total() int64 {
 	return int64(e[6])<<32 | int64(binary.BigEndian.Uint32(e[7:]))
 }
 
-// units is what was taken between two running totals.
+// units returns what was taken between two running totals.
 func units(total, before int64) int64 { return (total - before) & (logUnits - 1) }
 
-// grown returns the entries with room for one more. Where a new array is needed it is a quarter
-// larger than what is in it, half of what append would take for short logs.
+// grown returns the entries with room for one more. A new array is a quarter larger than its
+// content, half of what append would take for short logs.
 func grown(entries []logEntry) []logEntry {
 	if len(entries) < cap(entries) {
 		return entries
@@ -60,8 +60,8 @@ func grown(entries []logEntry) []logEntry {
 	return larger
 }
 
-// coarse is a copy of few entries. Each entry that is left out is counted with the one after it,
-// so that its units matter for longer than they would, and never for less long.
+// coarse returns a copy with few entries. Each entry that is left out is counted with the one after
+// it, so that its units count for longer than they would, never shorter.
 func (l *unitLog) coarse() *unitLog {
 	const few = 8
 	c := &unitLog{before: l.before}

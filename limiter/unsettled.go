@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// This file keeps refunds and charges, which run in the background, ahead of what the same client
-// asks next. The node sends the response after it has queued them, so that a client's next request
-// comes later. In a batch of its own, or in another lane, it could still reach Redis first:
+// This file keeps refunds and charges, which run in the background, ahead of the same client's next
+// request. The response leaves after they are queued, so the next request arrives later. In a batch
+// of its own, or by another sender, it could still reach Redis first:
 //
-//	0.0 ms  A response gives a unit back. The refund leaves in a batch.
+//	0.0 ms  A response refunds a unit. The refund leaves in a batch.
 //	0.1 ms  The client's next request arrives. It waits in the queue, where others pass it.
 //	0.3 ms  The batch with the refund is back, and the request leaves in the next one.
 
@@ -23,7 +23,7 @@ const (
 	longLog = 64
 
 	// maxFollowed is the most operations on a key that a request of the same key waits for. A key
-	// with more is that of many clients, whose requests do not follow one another.
+	// with more belongs to many clients, whose requests do not follow one another.
 	maxFollowed = 4
 
 	// followSpan, and the time after which a batch counts as stalled, is how long a request waits
@@ -31,10 +31,10 @@ const (
 	followSpan = 10 * time.Millisecond
 )
 
-// settles reports whether the operation changes a share after its request was answered.
+// settles reports whether the operation changes a state after its request was answered.
 func (o operation) settles() bool { return o == opRefund || o == opCharge }
 
-// quotaName names what a policy has stored for a key.
+// quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }
 
 func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key} }
@@ -49,8 +49,8 @@ type unsettled struct {
 // unsettledQuota counts the operations on one quota.
 type unsettledQuota struct {
 	pending int
-	batched int   // of them, those in the batch of this number
-	batch   int64 // the number
+	batched int   // of them, those in the batch below
+	batch   int64 // its number
 }
 
 // add counts a call in the background.
@@ -120,7 +120,7 @@ func (u *unsettled) isElsewhere(c *call) bool {
 	return false
 }
 
-// follow has a call wait for operations on its quotas, where there are any. The lock must be held.
+// follow makes a call wait for operations on its quotas, if there are any. The lock must be held.
 func (b *batcher) follow(c *call) {
 	c.heldUntil = time.Time{}
 	if b.unsettled.isFollowedBy(c) {
@@ -133,7 +133,7 @@ func (b *batcher) holds(c *call) bool {
 	return !c.heldUntil.IsZero() && b.unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
 }
 
-// settle ends a batch's operations in the background. Those that the script has postponed go back into
+// settle ends a batch's operations in the background. Those that the script has postponed return to
 // the queue and leave the calls. The lock must be held.
 func (b *batcher) settle(calls []*call) []*call {
 	return slices.DeleteFunc(calls, func(c *call) bool {
@@ -156,7 +156,7 @@ func (c *call) isPostponed() bool {
 	return c.op == opRefund && c.err == nil && !Allowed(c.checks)
 }
 
-// keepPostponed makes a refund that was sent one that is queued, with the checks that are left to do.
+// keepPostponed turns a refund that was sent back into a queued one, with the checks left to do.
 func (c *call) keepPostponed() {
 	left := 0
 	for i := range c.checks {
@@ -170,7 +170,7 @@ func (c *call) keepPostponed() {
 	c.state.Store(callQueued)
 }
 
-// load is what a batch carries.
+// load counts what a batch holds.
 type load struct{ checks, logRefunds int }
 
 // isFull reports whether a call has to wait for the next batch. One that is too large for any goes alone.
@@ -191,7 +191,8 @@ func (c *call) refundsLog() bool {
 	})
 }
 
-// settlementsFirst puts the operations in the background before the others, so that these see them.
+// settlementsFirst moves the operations in the background before the others, which are to see their
+// effect.
 func settlementsFirst(calls []*call) {
 	slices.SortStableFunc(calls, func(a, b *call) int {
 		switch {

@@ -16,11 +16,11 @@ const (
 	opPeek                         // decide, charge nothing
 	opReserve                      // take, and answer with receipts
 	opRefund                       // undo reserves
-	opCharge                       // take without asking for room
+	opCharge                       // take without the condition of room
 )
 
-// answerSize is the length in bytes of the answer to one check: wait, remaining, reset and delay,
-// and the two numbers of a receipt for a reserve, each as a little-endian double.
+// answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
+// delay, and the two numbers of a receipt for a reserve, each as a little-endian double.
 func (o operation) answerSize() int {
 	if o == opReserve {
 		return 6 * 8
@@ -28,20 +28,20 @@ func (o operation) answerSize() int {
 	return 4 * 8
 }
 
-// message is a batch on its way to Redis and back: which script, which keys and arguments, and
-// whose answer stands where. Its memory is reused; the zero value is ready.
+// message is a batch on its way to Redis and back: the script, the keys and arguments, and the order
+// of the answers. Its memory is reused; the zero value is ready.
 type message struct {
 	groups   []group
 	policies []*Policy
-	places   map[*Policy]int // of the policies, where they are more than few
+	places   map[*Policy]int // of the policies above fewPolicies
 	numbers  []int           // of the policies of each group, from 1
 	order    []*call         // the calls in the order of the keys
 	names    []argument
-	arena    []byte // what the names are made of
+	arena    []byte // memory of the names
 	text     argument
 	args     []any
 	kernels  kernelSet
-	sent     noRetryCmd // the command that it went as, in a pipeline
+	sent     noRetryCmd // the command that was sent
 }
 
 // group is the calls of one shape: same operation, same policies, same weights.
@@ -55,20 +55,22 @@ type argument struct{ bytes []byte }
 // MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
 func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
 
-// String is what go-redis finds a key's Cluster node by.
+// String returns the key by which go-redis finds the Cluster node.
 func (a *argument) String() string { return string(a.bytes) }
 
-// fewPolicies is how many are looked for one by one. A map takes longer to fill than it saves then.
+// fewPolicies is how many policies are searched one by one. A map takes longer to fill than it saves
+// then.
 const fewPolicies = 16
 
-// commandArgs is how many arguments of EVALSHA come before the keys: itself, script, number of keys.
+// commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the
+// number of keys.
 const commandArgs = 3
 
-// write makes the arguments of one EVALSHA, whose script text or hash is still to be set at index
-// 0 and 1, of calls.
-func (m *message) write(calls []*call, naming *keyWriter) {
+// write makes the arguments of one EVALSHA of calls. The script's text or hash is still to be set at
+// index 0 and 1.
+func (m *message) write(calls []*call, keys *keyWriter) {
 	m.group(calls)
-	m.writeKeys(naming)
+	m.writeKeys(keys)
 	m.text.bytes = m.text.bytes[:0]
 	m.writePolicies()
 	numbers := m.numbers
@@ -104,8 +106,8 @@ next:
 	}
 }
 
-// writeKeys names every check's share, in the order that the answers will have.
-func (m *message) writeKeys(naming *keyWriter) {
+// writeKeys writes the key of every check, in the order that the answers will have.
+func (m *message) writeKeys(keys *keyWriter) {
 	m.order, m.names, m.arena, m.policies, m.kernels = m.order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
 	for i := range m.groups {
 		m.order = append(m.order, m.groups[i].calls...)
@@ -113,7 +115,7 @@ func (m *message) writeKeys(naming *keyWriter) {
 	for _, c := range m.order {
 		for i := range c.checks {
 			start := len(m.arena)
-			m.arena = naming.append(m.arena, c.checks[i].Policy, c.checks[i].Key)
+			m.arena = keys.append(m.arena, c.checks[i].Policy, c.checks[i].Key)
 			m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 		}
 	}
@@ -123,7 +125,7 @@ func (m *message) writeKeys(naming *keyWriter) {
 	}
 }
 
-// writePolicies sends the terms of each policy once.
+// writePolicies writes the parameters of each policy once.
 func (m *message) writePolicies() {
 	m.numbers = m.numbers[:0]
 	clear(m.places)
@@ -146,7 +148,8 @@ func (m *message) writeNumber(n int64) {
 	m.text.bytes = binary.LittleEndian.AppendUint64(m.text.bytes, math.Float64bits(float64(n)))
 }
 
-// policyNumber is the policy's place in the message, from 1, which it gets if it has none.
+// policyNumber returns the policy's place in the message, from 1, and adds the policy if it has
+// none.
 func (m *message) policyNumber(p *Policy) int {
 	if number := m.placeOf(p); number > 0 {
 		return number
@@ -159,7 +162,7 @@ func (m *message) policyNumber(p *Policy) int {
 	return len(m.policies)
 }
 
-// placeOf is the policy's place in the message, from 1; 0 where it has none.
+// placeOf returns the policy's place in the message, from 1; 0 where it has none.
 func (m *message) placeOf(p *Policy) int {
 	for i, known := range m.policies[:min(len(m.policies), fewPolicies)] {
 		if known == p {
@@ -172,7 +175,7 @@ func (m *message) placeOf(p *Policy) int {
 	return m.places[p]
 }
 
-// writeGroup writes calls of one shape, whose checks are by the policies of these numbers.
+// writeGroup writes calls of one shape, with the numbers of their checks' policies.
 func (m *message) writeGroup(calls []*call, numbers []int) {
 	shape := calls[0]
 	m.writeNumber(int64(shape.op))
@@ -198,7 +201,7 @@ var (
 	errValue = errors.New("the script answered with numbers that are none")
 )
 
-// read hands the answer of the script to the calls: each gets its results or its own error.
+// read passes the answer of the script to the calls: each gets its results or its own error.
 func (m *message) read(reply any) error {
 	text, failures, err := splitReply(reply)
 	if err != nil {
@@ -225,7 +228,7 @@ func (m *message) read(reply any) error {
 	return nil
 }
 
-// splitReply takes apart the string of answers and the list of failures.
+// splitReply separates the string of answers from the list of failures.
 func splitReply(reply any) (answers string, failures []any, err error) {
 	switch reply := reply.(type) {
 	case string:
