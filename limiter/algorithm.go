@@ -82,16 +82,6 @@ type kernel interface {
 	expires(s state, now int64, t *params) int64
 }
 
-// state is the state of one key in one policy. Each kernel gives the numbers their meaning; all zero
-// is the state of a client that was never seen.
-type state struct {
-	numbers
-	log *unitLog // sliding_window_log only
-}
-
-// numbers are the whole state of the algorithms that keep no log.
-type numbers struct{ a, b, c int64 }
-
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type verdict struct {
 	wait      int64 // 0 passes
@@ -103,23 +93,3 @@ type verdict struct {
 
 // receipt identifies a take, so that it can be refunded.
 type receipt struct{ first, second int64 }
-
-// micros converts a duration in ticks to exact microseconds. The offset is the part below a tick of
-// the instant (now_us in a script) that the duration begins at. 0 and Never stay what they are.
-func (p *params) micros(ticks, offset int64) int64 {
-	if ticks <= 0 {
-		return ticks
-	}
-	return ticks*p.tick - offset
-}
-
-// MaxCharge is the most units that can be charged at once, 2^52. It is also the largest debt of a
-// state in 1/window units, so that every sum of two of them is below the precision.
-const MaxCharge = precision / 2
-
-// addDebt adds a charge to units, up to the most there can be.
-func addDebt(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }
-
-// ceilDiv returns the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero; no
-// formula passes such an a on.
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"runtime"
@@ -86,39 +85,6 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		}
 		return redis.NewClient(options), nil
 	}
-}
-
-func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
-
-// Validate reports what is wrong with the options. Its errors name the option and quote no value: a
-// secret may stand in the wrong one.
-func (o *ClientOptions) Validate() error {
-	switch {
-	case len(o.Addresses) == 0:
-		return errors.New("address: name at least one host:port")
-	case o.Mode != "" && o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
-		return errors.New("mode: use standalone, sentinel or cluster")
-	case o.Mode == Sentinel && o.Master == "":
-		return errors.New("master: mode sentinel needs the master's name")
-	case o.Mode != Sentinel && o.Master != "":
-		return errors.New("master: only mode sentinel has one")
-	case o.Mode != Sentinel && (o.SentinelUsername != "" || o.SentinelPassword != ""):
-		return errors.New("sentinel_username, sentinel_password: only mode sentinel has them")
-	case o.Mode == Cluster && o.DB != 0:
-		return errors.New("db: a cluster has only database 0")
-	case o.DB < 0:
-		return fmt.Errorf("db %d: use a number from 0", o.DB)
-	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:
-		return fmt.Errorf("pool_size %d: use a whole number from 1 to %d", o.PoolSize, MaxPoolSize)
-	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
-		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
-	case o.Timeout <= 0:
-		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
-	}
-	if err := o.validNames(); err != nil {
-		return err
-	}
-	return o.validAddresses()
 }
 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[user[:password]@]host[:port][/db]

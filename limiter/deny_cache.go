@@ -23,40 +23,9 @@ type denyCache struct {
 	refresh func(check Check)
 }
 
-// denyShards spreads the locks; each shard holds at most denyShardSize entries.
-const (
-	denyShards    = 64
-	denyShardSize = 1024
-)
-
 // MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes
 // effect within it.
 const MaxDenyAge = time.Second
-
-type denyShard struct {
-	mu      sync.Mutex
-	denials map[denyKey]denial
-}
-
-// denyKey is a weight of a quota under one policy. A policy of another configuration is another
-// pointer.
-type denyKey struct {
-	policy *Policy
-	key    string
-	weight int64
-}
-
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key, c.Weight} }
-
-// denial is the denied answer for a weight of a quota.
-type denial struct {
-	remaining int64
-	never     bool
-	until     time.Time // the denial holds before this
-	resets    time.Time
-	expires   time.Time // the entry is used before this
-	refreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
-}
 
 // newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
 func newDenyCache(maxAge time.Duration) *denyCache {
@@ -193,56 +162,36 @@ func (c *denyCache) prune(now time.Time) {
 	}
 }
 
-// result returns the answer at an instant before the denial expires.
-func (d *denial) result(now time.Time) Result {
-	r := Result{Remaining: d.remaining, RetryAfter: Never, ResetAfter: max(0, d.resets.Sub(now))}
-	if !d.never {
-		r.RetryAfter = d.until.Sub(now)
-	}
-	return r
+// denyRefresher queries denials again before they expire from the cache, many at once and in the
+// background. A refused flood costs a few batches a second, where each of its clients would
+// otherwise send a request of its own.
+type denyRefresher struct {
+	shared *Redis
+	denied *denyCache
+	span   time.Duration // how long checks are collected
+
+	mu  sync.Mutex
+	due []Check
 }
 
-// get returns a denial, and reports whether the caller is to refresh it.
-func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d, found = s.denials[key]
-	if !found {
-		return d, false, false
+// add collects a check for the next refresh.
+func (d *denyRefresher) add(check Check) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due = append(d.due, check)
+	if len(d.due) == 1 {
+		time.AfterFunc(d.span, d.refresh)
 	}
-	if !now.Before(d.expires) {
-		delete(s.denials, key)
-		return d, false, false
-	}
-	if due = !d.refreshAt.IsZero() && now.After(d.refreshAt); due {
-		d.refreshAt = time.Time{}
-		s.denials[key] = d
-	}
-	return d, true, due
 }
 
-// put stores a denial; a full shard loses one that has expired, or any.
-func (s *denyShard) put(key denyKey, d denial, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, found := s.denials[key]; !found && len(s.denials) >= denyShardSize {
-		s.evict(now)
-	}
-	s.denials[key] = d
-}
-
-// evict drops the entries that have expired among a few random ones, or else the last of these.
-func (s *denyShard) evict(now time.Time) {
-	const sample = 8
-	visited, dropped := 0, false
-	for key, d := range s.denials {
-		visited++
-		if !now.Before(d.expires) || (visited >= sample && !dropped) {
-			delete(s.denials, key)
-			dropped = true
-		}
-		if visited >= sample {
-			return
-		}
+// refresh queries all checks that are due. A denial without an answer expires in its time.
+func (d *denyRefresher) refresh() {
+	d.mu.Lock()
+	due := d.due
+	d.due = nil
+	d.mu.Unlock()
+	sent := time.Now()
+	for i := range due {
+		d.shared.peekAsync(&due[i], func(answered *Check) { d.denied.relearn(answered, sent) })
 	}
 }

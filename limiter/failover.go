@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -120,23 +119,6 @@ func (f *Failover) remember(checks []Check) {
 	for i := range checks {
 		f.local.remember(&checks[i])
 	}
-}
-
-// decideLocally decides by this process's fraction of the limits.
-func (f *Failover) decideLocally(ctx context.Context, checks []Check) error {
-	if !f.isPartial() {
-		_, err := f.local.Decide(ctx, checks)
-		return err
-	}
-	own := slices.Clone(checks)
-	for i := range own {
-		f.scaleDown(&own[i])
-	}
-	_, err := f.local.Decide(ctx, own)
-	for i := range own {
-		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
-	}
-	return err
 }
 
 // Refund undoes the charges of checks with Reserve after a decision of that source in which all

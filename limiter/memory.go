@@ -163,37 +163,3 @@ func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 		shard.mu.Unlock()
 	}
 }
-
-// evaluate returns the kernel's verdict on a check at an instant in microseconds.
-func evaluate(s state, now int64, c *Check) verdict {
-	t := &c.Policy.params
-	weight := c.Weight
-	if weight > t.capacity {
-		weight = 0
-	}
-	v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
-	if weight != c.Weight {
-		v.wait = -1
-	}
-	return v
-}
-
-// answer writes a verdict at an instant in microseconds to the check's result.
-func (c *Check) answer(v verdict, now int64) {
-	t := &c.Policy.params
-	offset := now % t.tick
-	c.Result = Result{
-		Remaining:  v.remaining,
-		RetryAfter: duration(t.micros(v.wait, offset)),
-		ResetAfter: duration(t.micros(v.reset, offset)),
-		Delay:      duration(t.micros(v.delay, offset)),
-	}
-}
-
-// duration converts microseconds; -1 becomes [Never].
-func duration(micros int64) time.Duration {
-	if micros < 0 {
-		return Never
-	}
-	return time.Duration(micros) * time.Microsecond
-}

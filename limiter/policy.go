@@ -53,21 +53,8 @@ type Policy struct {
 	table     atomic.Pointer[table]  // of the last Memory, cached
 }
 
-// params are a policy's numbers as the formulas take them; times count in ticks.
-type params struct {
-	limit    int64 // units per window
-	window   int64
-	capacity int64 // limit, or the burst of a bucket
-	maxDelay int64 // -1: no queue
-	maxDebt  int64 // of a bucket, in 1/window units
-	tick     int64 // microseconds
-}
-
 // MinWindow is the shortest window.
 const MinWindow = time.Millisecond
-
-// precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
-const precision = 1 << 53
 
 // NewPolicy checks the settings and makes a policy of them. Its errors name the option that is wrong
 // and what would be right.
@@ -173,73 +160,6 @@ func (s Settings) String() string {
 		text += fmt.Sprintf(", max_delay %v", *s.MaxDelay)
 	}
 	return text
-}
-
-// newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
-// milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
-// intermediate value is a whole number that a double holds.
-func newParams(s Settings, a *algorithm) (params, error) {
-	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1}
-	if s.Burst > 0 {
-		t.capacity = s.Burst
-	}
-	most, option := t.limit, "limit"
-	if t.capacity > t.limit {
-		most, option = t.capacity, "burst"
-	}
-	if a.maxLimit > 0 && most > a.maxLimit {
-		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
-	}
-	micros := s.Window.Microseconds()
-	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
-		t.tick = 1000
-	}
-	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
-		return t, fmt.Errorf("%s %d in window %v: numbers this large are counted in milliseconds; use durations in whole milliseconds", option, most, s.Window)
-	}
-	t.window = micros / t.tick
-	if !exact(most, t.window) {
-		return t, fmt.Errorf("%s %d in window %v: 2 * %[1]s * window in milliseconds must be below 2^53; use a smaller %[1]s or window", option, most, s.Window)
-	}
-	if a.maxWindow > 0 && t.window > a.maxWindow {
-		return t, fmt.Errorf("window %v: %s remembers up to %d milliseconds; use a shorter window or another algorithm", s.Window, a.name, a.maxWindow)
-	}
-	if s.MaxDelay != nil {
-		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
-	}
-	if longest := ceilDiv(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
-		if s.Burst == 0 {
-			return t, fmt.Errorf("window %v: must be below 2^52 microseconds (142 years); use a shorter one", s.Window)
-		}
-		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window")
-	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
-	if t.maxDelay > precision/2/t.tick {
-		return t, errors.New("max_delay: must be below 2^52 microseconds (142 years)")
-	}
-	return t, nil
-}
-
-// widelyDynamic reports whether the limits that requests bring along may need milliseconds.
-func (s *Settings) widelyDynamic() bool {
-	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
-		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
-}
-
-// mostDebt returns the debt at which a bucket saturates: 2^52 in 1/window units, or as much as
-// drains in 2^52 microseconds.
-func mostDebt(limit, tick int64) int64 {
-	drains := MaxCharge / tick
-	if limit > MaxCharge/drains {
-		return MaxCharge
-	}
-	return min(MaxCharge, limit*drains)
-}
-
-// exact reports whether 2 * units * ticks < 2^53.
-func exact(units, ticks int64) bool {
-	high, low := bits.Mul64(uint64(units), uint64(ticks))
-	return high == 0 && low < precision/2
 }
 
 // smallerFraction reports whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.

@@ -2,8 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,13 +51,6 @@ type RedisOptions struct {
 	// OnBatch is called after every batch, with how many requests it held and how long they took.
 	// May be nil.
 	OnBatch func(size int, took time.Duration)
-}
-
-// writer holds what one batch needs to be written and read.
-type writer struct {
-	keys     *keyWriter
-	messages []*message
-	used     int // by the current batch
 }
 
 // NewRedis returns a store on a client, which it closes. It does not connect. The client must not
@@ -121,101 +112,42 @@ func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Che
 	return nil
 }
 
-// noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
-// again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
-// Cluster's redirections, which are answers.
-type noRetryCmd struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder].
-func (noRetryCmd) NoRetry() bool { return true }
-
-// sendTimed sends a batch and reports how long that took.
-func (r *Redis) sendTimed(ctx context.Context, n *node, calls []*call) bool {
-	if r.onBatch == nil {
-		return r.send(ctx, n, calls)
+// Refund undoes the charges of checks that were reserved, each at most once, in the background.
+// Where Redis does not answer they drain by themselves.
+func (r *Redis) Refund(checks []Check) {
+	for i := range checks {
+		r.enqueueAsync(opRefund, &checks[i], nil)
 	}
-	start, size := time.Now(), len(calls)
-	answered := r.send(ctx, n, calls)
-	r.onBatch(size, time.Since(start))
-	return answered
 }
 
-// send decides a batch on a node and reports whether the node answered.
-func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
+// chargeAsync charges a check without the condition that there is room, at most once, in the
+// background. It reports whether the charge was queued.
+func (r *Redis) chargeAsync(check *Check) bool { return r.enqueueAsync(opCharge, check, nil) }
+
+// peekAsync queries what a check would get, without charging it, in the background. The callback
+// runs with the answer, if there is one; it must not block nor keep the check.
+func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
+	r.enqueueAsync(opPeek, check, answered)
+}
+
+// enqueueAsync queues an operation on a check that no request waits for, and reports whether it was
+// queued.
+func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) bool {
 	w := r.writer()
-	defer r.writers.Put(w)
-	if r.slotted.Load() {
-		return r.sendSlots(ctx, n, w, calls)
+	s, slot := r.nodeOf(w, check)
+	r.writers.Put(w)
+	if r.closed.Load() {
+		s.lose(op, errClosed)
+		return false
 	}
-	m := w.message()
-	m.write(calls, w.keys)
-	err := r.run(ctx, n.client, m)
-	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
-		// A sharding proxy that looks like one Redis. Nothing has run.
-		r.slotted.Store(true)
-		for _, c := range calls {
-			c.slot = w.keys.slotOf(c.checks[0].Key)
+	c := newCall(op, []Check{*check})
+	c.slot = slot
+	if op == opRefund {
+		c.receipts = append(c.receipts, check.receipt)
+	}
+	return s.enqueue(c, func(c *call) {
+		if answered != nil {
+			answered(&c.checks[0])
 		}
-		return r.sendSlots(ctx, n, w, calls)
-	}
-	m.settle(err)
-	return err == nil
-}
-
-// writer returns a writer without messages from the pool.
-func (r *Redis) writer() *writer {
-	w := r.writers.Get().(*writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	w.used = 0
-	return w
-}
-
-// message returns the next reusable message.
-func (w *writer) message() *message {
-	if w.used == len(w.messages) {
-		w.messages = append(w.messages, &message{})
-	}
-	w.used++
-	return w.messages[w.used-1]
-}
-
-// run sends a message by its script's hash, and with the script's text where Redis does not have it:
-// after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *message) error {
-	script, err := r.scripts.get(m.kernels)
-	if err != nil {
-		return err
-	}
-	m.command("evalsha", script.sha)
-	err = client.Process(ctx, m.sent)
-	if isNoScript(err) {
-		m.command("eval", script.text)
-		err = client.Process(ctx, m.sent)
-	}
-	return err
-}
-
-// command makes the command of a message.
-func (m *message) command(name, script string) {
-	m.args[0], m.args[1] = name, script
-	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
-	m.sent.SetFirstKeyPos(commandArgs)
-}
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
-
-// settle passes the outcome of a message that was sent to its calls.
-func (m *message) settle(err error) {
-	if err == nil {
-		err = m.read(m.sent.Val())
-	}
-	if err == nil {
-		return
-	}
-	if errors.Is(err, redis.ErrClosed) {
-		err = errClosed
-	}
-	err = undecided(err)
-	for _, c := range m.order {
-		c.err = err
-	}
+	})
 }

@@ -1,5 +1,19 @@
 package limiter
 
+import (
+	"time"
+)
+
+// state is the state of one key in one policy. Each kernel gives the numbers their meaning; all zero
+// is the state of a client that was never seen.
+type state struct {
+	numbers
+	log *unitLog // sliding_window_log only
+}
+
+// numbers are the whole state of the algorithms that keep no log.
+type numbers struct{ a, b, c int64 }
+
 // State is the state of one key in one policy outside of any store, for callers that keep many by
 // their own means, such as a replay. The zero State is that of a client that was never seen. A State
 // of sliding_window_log holds its entries by reference: a copy of it is not independent.
@@ -18,4 +32,38 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 	}
 	c.answer(v, now)
 	return c.Result
+}
+
+// evaluate returns the kernel's verdict on a check at an instant in microseconds.
+func evaluate(s state, now int64, c *Check) verdict {
+	t := &c.Policy.params
+	weight := c.Weight
+	if weight > t.capacity {
+		weight = 0
+	}
+	v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
+	if weight != c.Weight {
+		v.wait = -1
+	}
+	return v
+}
+
+// answer writes a verdict at an instant in microseconds to the check's result.
+func (c *Check) answer(v verdict, now int64) {
+	t := &c.Policy.params
+	offset := now % t.tick
+	c.Result = Result{
+		Remaining:  v.remaining,
+		RetryAfter: duration(t.micros(v.wait, offset)),
+		ResetAfter: duration(t.micros(v.reset, offset)),
+		Delay:      duration(t.micros(v.delay, offset)),
+	}
+}
+
+// duration converts microseconds; -1 becomes [Never].
+func duration(micros int64) time.Duration {
+	if micros < 0 {
+		return Never
+	}
+	return time.Duration(micros) * time.Microsecond
 }

@@ -169,38 +169,3 @@ func (c *call) keepPostponed() {
 	c.checks, c.receipts = c.checks[:left], c.receipts[:left]
 	c.state.Store(callQueued)
 }
-
-// load counts what a batch holds.
-type load struct{ checks, logRefunds int }
-
-// isFull reports whether a call has to wait for the next batch. One that is too large for any goes alone.
-func (l *load) isFull(c *call) bool { return l.checks > 0 && l.checks+len(c.checks) > maxBatch }
-
-// add counts a call.
-func (l *load) add(c *call) {
-	l.checks += len(c.checks)
-	if c.refundsLog() {
-		l.logRefunds++
-	}
-}
-
-// refundsLog reports whether a call may rewrite a long log.
-func (c *call) refundsLog() bool {
-	return c.op == opRefund && slices.ContainsFunc(c.checks, func(c Check) bool {
-		return c.Policy.algorithm.logs && (c.Policy.params.limit >= longLog || c.Policy.settings.Dynamic)
-	})
-}
-
-// settlementsFirst moves the operations in the background before the others, which are to see their
-// effect.
-func settlementsFirst(calls []*call) {
-	slices.SortStableFunc(calls, func(a, b *call) int {
-		switch {
-		case a.op.settles() == b.op.settles():
-			return 0
-		case a.op.settles():
-			return -1
-		}
-		return 1
-	})
-}

@@ -2,10 +2,7 @@ package limiter
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
-	"time"
 )
 
 // operation is what a batch does with a group of requests; the numbers are those of batch.lua.
@@ -194,84 +191,4 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 			m.writeNumber(r.second)
 		}
 	}
-}
-
-var (
-	errReply = errors.New("unexpected answer of the script")
-	errValue = errors.New("the script answered with numbers that are none")
-)
-
-// read passes the answer of the script to the calls: each gets its results or its own error.
-func (m *message) read(reply any) error {
-	text, failures, err := splitReply(reply)
-	if err != nil {
-		return err
-	}
-	size := 0
-	for _, c := range m.order {
-		size += len(c.checks) * c.op.answerSize()
-	}
-	if len(text) != size {
-		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
-	}
-	key := int64(1)
-	for _, c := range m.order {
-		if len(failures) >= 2 && failures[0] == key {
-			c.err = undecided(redisError(failures[1]))
-			failures = failures[2:]
-		} else {
-			c.err = c.readAnswers(text)
-		}
-		text = text[len(c.checks)*c.op.answerSize():]
-		key += int64(len(c.checks))
-	}
-	return nil
-}
-
-// splitReply separates the string of answers from the list of failures.
-func splitReply(reply any) (answers string, failures []any, err error) {
-	switch reply := reply.(type) {
-	case string:
-		return reply, nil, nil
-	case []any:
-		if len(reply) > 0 {
-			if answers, ok := reply[0].(string); ok {
-				return answers, reply[1:], nil
-			}
-		}
-	}
-	return "", nil, fmt.Errorf("%w: a %T", errReply, reply)
-}
-
-// readAnswers fills in the results of a call's checks.
-func (c *call) readAnswers(text string) error {
-	for i := range c.checks {
-		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity := float64(c.checks[i].Policy.params.capacity)
-		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
-			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) {
-			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
-		}
-		c.checks[i].Result = Result{
-			Remaining:  int64(remaining),
-			RetryAfter: duration(int64(wait)),
-			ResetAfter: time.Duration(reset) * time.Microsecond,
-			Delay:      time.Duration(delay) * time.Microsecond,
-		}
-		if c.op == opReserve {
-			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
-		}
-		text = text[c.op.answerSize():]
-	}
-	return nil
-}
-
-// double reads the i-th little-endian double of text.
-func double(text string, i int) float64 {
-	text = text[8*i : 8*i+8]
-	var raw uint64
-	for j := 7; j >= 0; j-- {
-		raw = raw<<8 | uint64(text[j])
-	}
-	return math.Float64frombits(raw)
 }

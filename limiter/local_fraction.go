@@ -1,5 +1,27 @@
 package limiter
 
+import (
+	"context"
+	"slices"
+)
+
+// decideLocally decides by this process's fraction of the limits.
+func (f *Failover) decideLocally(ctx context.Context, checks []Check) error {
+	if !f.isPartial() {
+		_, err := f.local.Decide(ctx, checks)
+		return err
+	}
+	own := slices.Clone(checks)
+	for i := range own {
+		f.scaleDown(&own[i])
+	}
+	_, err := f.local.Decide(ctx, own)
+	for i := range own {
+		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
+	}
+	return err
+}
+
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 

@@ -1,72 +1,7 @@
 package limiter
 
-import "slices"
-
 // minTables is how many tables there are before a new one prunes the others.
 const minTables = 64
-
-// tableOf returns the table of a policy. The policy caches it.
-func (m *Memory) tableOf(p *Policy) *table {
-	if t := p.table.Load(); t != nil && t.owner == m {
-		return t
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, found := m.tables[p.id]; !found && len(m.tables) >= m.pruneAt {
-		m.prune()
-	}
-	return m.findTable(p)
-}
-
-// findTable returns the table of a policy, and makes it where there is none. It drops no other. The lock
-// is held.
-func (m *Memory) findTable(p *Policy) *table {
-	t, found := m.tables[p.id]
-	if !found {
-		t = newTable(m, m.created, p)
-		m.created++
-		m.tables[p.id] = t
-		order := append(slices.Clone(*m.order.Load()), t)
-		m.order.Store(&order)
-	}
-	t.admit(p)
-	return t
-}
-
-// lock returns the shard of a key, locked.
-func (m *Memory) lock(p *Policy, key string) *shard {
-	s := m.tableOf(p).shardOf(key)
-	s.mu.Lock()
-	if !s.table.dropped {
-		return s
-	}
-	s.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s = m.findTable(p).shardOf(key)
-	s.mu.Lock()
-	return s
-}
-
-// lockEach appends the shards of the checks, in their order, and locks them. A table that is found may be
-// dropped before it is locked, also for the sake of a later one of the same request. The second time no
-// table is dropped meanwhile.
-func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
-	for i := range checks {
-		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
-	}
-	unlock = lockAll(shards)
-	if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
-		return shards, unlock
-	}
-	unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key)
-	}
-	return shards, lockAll(shards)
-}
 
 // Prune drops the tables whose states have all reset, and returns the names of the policies that
 // have others. New tables drop old ones by themselves now and then; Prune does so at once.
