@@ -14,7 +14,7 @@ import (
 // These bounds are part of the product: what a decision may leave to the garbage collector. The
 // race detector allocates on its own account.
 
-func TestMemory_allocates_nothing_per_decision(t *testing.T) {
+func TestMemory_Decide_allocations(t *testing.T) {
 	m := NewMemory(SystemClock)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
@@ -28,7 +28,7 @@ func TestMemory_allocates_nothing_per_decision(t *testing.T) {
 	}
 }
 
-func TestRedis_allocates_little_per_decision(t *testing.T) {
+func TestRedis_Decide_allocations(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range Algorithms() {

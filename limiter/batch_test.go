@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// gate is a batcher whose batches wait until the test lets them go.
+// gate is a batcher whose batches wait until the test opens it.
 type gate struct {
 	batcher
 	started chan int // the size of each batch as it starts
@@ -22,7 +22,7 @@ type gate struct {
 
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
-	g.senders.usual = time.Hour // so that nothing is late here
+	g.senders.usual = time.Hour // no batch counts as stalled here
 	g.send = func(_ context.Context, calls []*call) bool {
 		g.started <- len(calls)
 		<-g.release
@@ -31,8 +31,8 @@ func newGate() *gate {
 	return g
 }
 
-// ask enqueues a request in the background; done is called with do's error.
-func (g *gate) ask(ctx context.Context, timeout time.Duration, done func(error)) {
+// request enqueues a request in the background; done is called with do's error.
+func (g *gate) request(ctx context.Context, timeout time.Duration, done func(error)) {
 	c := newCall(opTake, []Check{{Key: "k"}})
 	go func() {
 		err := g.do(ctx, c, timeout)
@@ -55,12 +55,12 @@ func (g *gate) waitForQueue(t *testing.T, n int) {
 	})
 }
 
-func TestBatcher_sends_what_arrives_meanwhile_together(t *testing.T) {
+func TestBatcher_waiting_calls(t *testing.T) {
 	g := newGate()
 	var group sync.WaitGroup
 	ask := func() {
 		group.Add(1)
-		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
+		g.request(context.Background(), time.Minute, func(error) { group.Done() })
 	}
 	ask()
 	if n := <-g.started; n != 1 {
@@ -80,18 +80,18 @@ func TestBatcher_sends_what_arrives_meanwhile_together(t *testing.T) {
 	group.Wait()
 }
 
-func TestBatcher_drops_requests_whose_clients_left(t *testing.T) {
+func TestBatcher_abandoned_calls(t *testing.T) {
 	before := runtime.NumGoroutine()
 	g := newGate()
 	ctx, cancel := context.WithCancel(context.Background())
 	errs := make(chan error, 100)
-	g.ask(context.Background(), time.Minute, func(err error) { errs <- err })
+	g.request(context.Background(), time.Minute, func(err error) { errs <- err })
 	<-g.started
 	for range 20 {
-		g.ask(ctx, time.Minute, func(err error) { errs <- err })
+		g.request(ctx, time.Minute, func(err error) { errs <- err })
 	}
 	for range 20 {
-		g.ask(context.Background(), time.Millisecond, func(err error) { errs <- err })
+		g.request(context.Background(), time.Millisecond, func(err error) { errs <- err })
 	}
 	redistest.WaitFor(t, "the requests time out", func() error {
 		if len(errs) < 20 {
@@ -118,15 +118,15 @@ func TestBatcher_drops_requests_whose_clients_left(t *testing.T) {
 		return nil
 	})
 	if len(g.started) != 0 {
-		t.Errorf("%d requests were sent that nobody waited for", len(g.started))
+		t.Errorf("%d requests were sent after their clients had left", len(g.started))
 	}
 }
 
-func TestBatcher_refuses_more_than_it_can_hold(t *testing.T) {
+func TestBatcher_full_queue(t *testing.T) {
 	g := newGate()
 	var group sync.WaitGroup
 	group.Add(1)
-	g.ask(context.Background(), time.Minute, func(error) { group.Done() })
+	g.request(context.Background(), time.Minute, func(error) { group.Done() })
 	<-g.started
 	for range maxQueue {
 		if err := g.enqueue(newCall(opTake, nil)); err != nil {
@@ -140,18 +140,18 @@ func TestBatcher_refuses_more_than_it_can_hold(t *testing.T) {
 	group.Wait()
 }
 
-func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
+func TestBatcher_stalled_batches(t *testing.T) {
 	g := newGate()
 	g.senders.usual = 0
 	var group sync.WaitGroup
 	for range maxOpenSenders {
 		group.Add(1)
-		g.ask(context.Background(), time.Minute, func(error) { group.Done() })
-		<-g.started // though none of those before has come back
+		g.request(context.Background(), time.Minute, func(error) { group.Done() })
+		<-g.started // none of the earlier ones has come back
 	}
 	close(g.release)
 	group.Wait()
-	redistest.WaitFor(t, "surplus lanes end", func() error {
+	redistest.WaitFor(t, "surplus senders end", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if l := &g.senders; l.open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.watched {
@@ -161,18 +161,18 @@ func TestBatcher_goes_on_without_batches_that_stall(t *testing.T) {
 	})
 }
 
-func TestBatcher_has_more_batches_in_flight_on_long_links(t *testing.T) {
+func TestSenders_allowed(t *testing.T) {
 	for trip, want := range map[time.Duration]int{
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
 		l := senders{roundTrip: trip}
 		if got := l.allowed(); got != want {
-			t.Errorf("%v: %d lanes, want %d", trip, got, want)
+			t.Errorf("%v: %d senders, want %d", trip, got, want)
 		}
 	}
 }
 
-func TestLanes_learn_from_flights_but_little_from_late_ones(t *testing.T) {
+func TestSenders_observe(t *testing.T) {
 	var l senders
 	for i := range 2000 {
 		if i%20 == 0 {
@@ -182,17 +182,17 @@ func TestLanes_learn_from_flights_but_little_from_late_ones(t *testing.T) {
 		}
 	}
 	if l.roundTrip < time.Millisecond || l.roundTrip > 2*time.Millisecond || l.usual < 900*time.Microsecond || l.usual > 1200*time.Microsecond {
-		t.Errorf("round trip %v and usual flight %v, want about a millisecond", l.roundTrip, l.usual)
+		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.roundTrip, l.usual)
 	}
 	for range 200 {
 		l.observe(20 * time.Millisecond)
 	}
 	if l.roundTrip < 15*time.Millisecond || l.usual < 15*time.Millisecond {
-		t.Errorf("round trip %v and usual flight %v on a link that has become longer", l.roundTrip, l.usual)
+		t.Errorf("round trip %v and usual round trip %v on a link that has become longer", l.roundTrip, l.usual)
 	}
 }
 
-func TestRead_refuses_answers_that_no_script_gives(t *testing.T) {
+func TestMessage_read_invalid(t *testing.T) {
 	p := dayPolicy(t, "read", "gcra", 10)
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
 		m := &message{}
@@ -207,7 +207,7 @@ func TestRead_refuses_answers_that_no_script_gives(t *testing.T) {
 	}
 }
 
-// FuzzRead feeds the reader with any bytes in place of a script's answer.
+// FuzzRead passes any bytes to the reader in place of a script's answer.
 func FuzzRead(f *testing.F) {
 	f.Add("", "")
 	f.Add(strings.Repeat("\x00", 32), "WRONGTYPE")
@@ -228,7 +228,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestBatcher_connects_in_no_request_after_an_answer_was_lost(t *testing.T) {
+func TestBatcher_lost_answer(t *testing.T) {
 	var b batcher
 	var alone []bool // whether a batch was sent within a request's own timeout
 	b.ready = 3

@@ -16,8 +16,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// These benchmarks tell what a decision takes: time, allocations, calls of Redis, and bytes of
-// memory per share. Comparisons with other limiters are in bench/.
+// These benchmarks measure what a decision takes: time, allocations, calls of Redis, and bytes of
+// memory per state. Comparisons with other limiters are in bench/.
 
 // benchKey makes a client's key of 13 bytes, so that the Redis key "rl:{…}:default:c1d" has 30.
 func benchKey(i int) string { return fmt.Sprintf("203.%03d.%d", i/100_000%1000, 10_000+i%100_000)[:13] }
@@ -45,7 +45,7 @@ func benchRedis(b *testing.B, server *redistest.Server) *Redis {
 	return newTestRedis(b, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
 }
 
-// takeMany shares n decisions, client by client, among callers that each wait for their answers.
+// takeMany spreads n decisions, client by client, over callers that each wait for their answers.
 func takeMany(b *testing.B, s Store, p *Policy, keys []string, callers, n int) {
 	b.Helper()
 	var taken atomic.Int64
@@ -102,7 +102,7 @@ func reportCalls(b *testing.B, client *redis.Client) (report func()) {
 	}
 }
 
-// BenchmarkTake is the price of one decision, by one caller and by many.
+// BenchmarkTake measures one decision, by one caller and by many.
 func BenchmarkTake(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
@@ -124,7 +124,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeCallers is how a decision's price falls the more callers share a batch.
+// BenchmarkTakeCallers measures how a decision gets cheaper with more callers in a batch.
 func BenchmarkTakeCallers(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
@@ -142,7 +142,7 @@ func BenchmarkTakeCallers(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeKeys is how a decision's price grows with the clients that there are.
+// BenchmarkTakeKeys measures how a decision's price grows with the number of clients.
 func BenchmarkTakeKeys(b *testing.B) {
 	server := redistest.Start(b)
 	store := benchRedis(b, server)
@@ -167,8 +167,8 @@ local now_us = redis.call('INCRBY', 'test:clock', %d)
 local grace = 3600000
 `
 
-// BenchmarkTakeLog is how the price of the exact log grows with its limit. The log is full and
-// time goes on, so that each request finds one entry that has just run out.
+// BenchmarkTakeLog measures how the price of the exact log grows with its limit. The log is full and
+// time goes on, so that each request finds one entry that has just expired.
 func BenchmarkTakeLog(b *testing.B) {
 	for limit := int64(10); limit <= 100_000; limit *= 10 {
 		const window = 100 * time.Second
@@ -196,32 +196,32 @@ func takeFullLog(b *testing.B, s Store, p *Policy) {
 	measureTakes(b, s, p, client, 1)
 }
 
-// lastingPolicy has shares that outlast the measurement of their size.
+// lastingPolicy returns a policy whose states outlast the measurement of their size.
 func lastingPolicy(b *testing.B, algorithm string) *Policy {
 	b.Helper()
 	return mustPolicy(b, Settings{Name: "default", Algorithm: algorithm, Limit: 10_000, Window: 24 * time.Hour})
 }
 
-// BenchmarkMemory is how many bytes of the heap a share takes in process beyond its key, and an
-// entry of the log beyond its share.
+// BenchmarkMemory measures the bytes of the heap that a state takes in process beyond its key, and
+// an entry of the log beyond its state.
 func BenchmarkMemory(b *testing.B) {
 	const keySize = 13
-	fill := func(b *testing.B, algorithm string, shares, takes int) float64 {
-		p, keys := lastingPolicy(b, algorithm), benchKeys(shares)
-		now := epoch // goes on, because a log need not keep takes of one instant apart
+	fill := func(b *testing.B, algorithm string, states, takes int) float64 {
+		p, keys := lastingPolicy(b, algorithm), benchKeys(states)
+		now := epoch // time goes on, because a log may merge takes of one instant
 		before := heapInUse()
 		memory := NewMemory(func() int64 { now++; return now })
-		takeMany(b, memory, p, keys, 1, takes*shares)
-		each := float64(heapInUse()-before) / float64(shares)
+		takeMany(b, memory, p, keys, 1, takes*states)
+		each := float64(heapInUse()-before) / float64(states)
 		runtime.KeepAlive(memory)
 		runtime.KeepAlive(keys)
 		return each
 	}
 	for _, algorithm := range Algorithms() {
-		for _, shares := range []int{100_000, 130_000} { // maps grow by steps
-			b.Run(fmt.Sprintf("algorithm=%s/keys=%d", algorithm, shares), func(b *testing.B) {
+		for _, states := range []int{100_000, 130_000} { // maps grow by steps
+			b.Run(fmt.Sprintf("algorithm=%s/keys=%d", algorithm, states), func(b *testing.B) {
 				for b.Loop() {
-					b.ReportMetric(fill(b, algorithm, shares, 1)-keySize, "B/key")
+					b.ReportMetric(fill(b, algorithm, states, 1)-keySize, "B/key")
 				}
 			})
 		}
@@ -239,14 +239,14 @@ func BenchmarkMemory(b *testing.B) {
 
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // the first only moves what pools hold aside
+	runtime.GC() // the first only moves the pools' content aside
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc) //nolint:gosec // far below the bound
 }
 
-// BenchmarkRedisMemory is how many bytes a share takes in Redis under a name of 30 bytes, and an
-// entry of the log beyond it.
+// BenchmarkRedisMemory measures the bytes that a state takes in Redis under a name of 30 bytes, and
+// an entry of the log beyond it.
 func BenchmarkRedisMemory(b *testing.B) {
 	server := redistest.Start(b)
 	client, store := server.Client(b), benchRedis(b, server)
@@ -280,7 +280,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkBreaker is what the breaker costs a request that Redis decides.
+// BenchmarkBreaker measures what the breaker costs a request that Redis decides.
 func BenchmarkBreaker(b *testing.B) {
 	breaker := &breaker{now: now}
 	b.ReportAllocs()

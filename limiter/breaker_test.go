@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// newTestBreaker returns a breaker on a clock that the test moves, and counts of what it has reported.
+// newTestBreaker returns a breaker on a clock that the test moves, and counts of its reports.
 func newTestBreaker() (b *breaker, clock *moment, opened, closed *int) {
 	clock, opened, closed = new(moment), new(int), new(int)
 	b = &breaker{now: func() moment { return *clock }, onOpen: func(error) { *opened++ }, onClose: func() { *closed++ }}
 	return b, clock, opened, closed
 }
 
-func TestBreaker_that_is_retired_ends_its_outage_once_and_begins_none(t *testing.T) {
+func TestBreaker_retire(t *testing.T) {
 	for name, late := range map[string]func(b *breaker){
 		"a probe that succeeds":   func(b *breaker) { b.close() },
 		"a failure of a request":  func(b *breaker) { b.failure(refused) },
@@ -60,7 +60,7 @@ func TestBreaker(t *testing.T) {
 	*clock = clock.add(probeInterval)
 	b.success(*clock)
 	expect("after a late answer to a request", true)
-	b.failure(timeout) // a request that was under way
+	b.failure(timeout) // a request that was in flight
 	if _, wait := b.untilProbe(); wait != 0 {
 		t.Errorf("a late failure postpones the probe by %v", wait)
 	}
@@ -79,7 +79,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
+func TestBreaker_half_fails(t *testing.T) {
 	b, clock, _, _ := newTestBreaker()
 	for i := 0; !b.open(); i++ {
 		if i > 200 {
@@ -97,15 +97,15 @@ func TestBreaker_opens_when_half_of_the_requests_fail(t *testing.T) {
 	}
 }
 
-// stepped returns a reading of the clock whose wall clock was set by so much, and whose monotonic clock
-// went on: the upper 33 bits of a Time that has both, below the flag, are its seconds.
+// stepped returns a reading of a clock whose wall clock was set by a duration while its monotonic
+// clock went on: the upper 33 bits of a Time that has both, below the flag, are its seconds.
 func stepped(t time.Time, by time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&t))
 	*wall += uint64(by/time.Second) << 30
 	return t
 }
 
-func TestBreaker_knows_no_wall_clock(t *testing.T) {
+func TestBreaker_wall_clock(t *testing.T) {
 	for _, step := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			by := time.Duration(0)
@@ -124,7 +124,7 @@ func TestBreaker_knows_no_wall_clock(t *testing.T) {
 	}
 }
 
-func TestKind_of_what_Redis_says(t *testing.T) {
+func TestKind(t *testing.T) {
 	for text, want := range map[string]string{
 		// Redis 6, with the place before it; 7.0; 7.2, 8 and Valkey.
 		"@user_script: 12: WRONGTYPE Operation against a key holding the wrong kind of value":                                     "value",
@@ -138,7 +138,7 @@ func TestKind_of_what_Redis_says(t *testing.T) {
 		"ERR Unknown Redis command called from script script: 6f, on @user_script:12.":                                            "command",
 		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
 		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
-		// Words of unknown replies are trusted in no place but their own.
+		// Words of unknown replies do not decide the kind.
 		"ERR something about WRONGTYPE":                     "other",
 		"user_script:12: attempt to index a nil value":      "other",
 		"ERR This Redis command is not allowed from script": "other",

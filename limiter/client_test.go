@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestNewClient_closes_no_idle_connections(t *testing.T) {
+func TestNewClient_idle_connections(t *testing.T) {
 	for _, mode := range []Mode{Standalone, Sentinel, Cluster} {
 		o := ClientOptions{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
 		if mode == Sentinel {

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// openCluster is a store on a real Cluster of three masters.
+// openCluster returns a store on a real Cluster of three masters.
 func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
 	t.Helper()
 	masters := redistest.StartCluster(t)
@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	for _, algorithm := range Algorithms() {
-		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { acrossSlots(t, r, algorithm) })
+		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { raceAcrossSlots(t, r, algorithm) })
 	}
 
 	t.Run("asks the right master at once", func(t *testing.T) {
@@ -81,13 +81,13 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// acrossSlots lets two budgets of different clients, in different slots, race: the small one may
-// be used up, and what the large one lost must be what passed.
-func acrossSlots(t *testing.T, r *Redis, algorithm string) {
+// raceAcrossSlots has two quotas of different clients, in different slots, race: the small one may
+// be used up, and the units gone from the large one must be those of requests that passed.
+func raceAcrossSlots(t *testing.T, r *Redis, algorithm string) {
 	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
 	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
 	checks := func() []Check {
-		return []Check{{Policy: large, Key: "everybody", Weight: 2}, {Policy: small, Key: "somebody", Weight: 1}}
+		return []Check{{Policy: large, Key: "all", Weight: 2}, {Policy: small, Key: "one", Weight: 1}}
 	}
 	if len(r.groupBySlot(checks())) == 1 {
 		t.Fatal("the keys must be in different slots")
@@ -111,7 +111,7 @@ func acrossSlots(t *testing.T, r *Redis, algorithm string) {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}
 	redistest.WaitFor(t, "lost races are given back", func() error {
-		left := decide(t, r, Check{Policy: large, Key: "everybody", Weight: 0})[0].Result.Remaining
+		left := decide(t, r, Check{Policy: large, Key: "all", Weight: 0})[0].Result.Remaining
 		if want := 1_000 - 2*allowed.Load(); left != want {
 			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
 		}
@@ -119,7 +119,7 @@ func acrossSlots(t *testing.T, r *Redis, algorithm string) {
 	})
 }
 
-func TestSlotOf_is_that_of_redis(t *testing.T) {
+func TestKeyWriter_slotOf(t *testing.T) {
 	_, masters := openCluster(t)
 	client := masters[0].Client(t)
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
@@ -134,7 +134,8 @@ func TestSlotOf_is_that_of_redis(t *testing.T) {
 	}
 }
 
-// openTolerantCluster is a Cluster whose masters go on when one is gone, and a store that has asked nothing.
+// openTolerantCluster returns a Cluster whose masters go on when one is gone, and a store that has
+// sent nothing.
 func openTolerantCluster(t *testing.T) (*Redis, []*redistest.Server) {
 	t.Helper()
 	r, masters := openCluster(t)
@@ -146,13 +147,13 @@ func openTolerantCluster(t *testing.T) (*Redis, []*redistest.Server) {
 	return r, masters
 }
 
-// errorOf decides for a client.
+// errorOf decides for a client and returns the error.
 func errorOf(r *Redis, p *Policy, key string) error {
 	_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: key, Weight: 1}})
 	return err
 }
 
-func TestCluster_a_dead_master_is_the_trouble_of_its_clients_alone(t *testing.T) {
+func TestCluster_dead_master(t *testing.T) {
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "dead", "gcra", 100)
 	masters[2].Kill()
@@ -182,7 +183,7 @@ func TestCluster_a_dead_master_is_the_trouble_of_its_clients_alone(t *testing.T)
 	}
 }
 
-func TestCluster_a_slot_that_nobody_has_is_the_trouble_of_its_clients_alone(t *testing.T) {
+func TestCluster_unserved_slot(t *testing.T) {
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "hole", "gcra", 100)
 	slot := int(r.keyFormat.newWriter().slotOf("lost"))
@@ -194,7 +195,7 @@ func TestCluster_a_slot_that_nobody_has_is_the_trouble_of_its_clients_alone(t *t
 	decide(t, r, Check{Policy: p, Key: "client", Weight: 1})
 	for i := range 30 {
 		if err := errorOf(r, p, "lost"); Kind(err) != "clusterdown" {
-			t.Errorf("a slot that nobody has: %v", err)
+			t.Errorf("a slot without a master: %v", err)
 		}
 		decide(t, r, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
 	}

@@ -13,8 +13,8 @@ import (
 // This file plays the same traces through every store and holds the answers equal to the last
 // microsecond.
 
-// testClockFragment stands in for clock.lua: the time is a key that the test sets, and keys
-// outlive their shares by an hour, because Redis's own clock does not follow the test's.
+// testClockFragment replaces clock.lua: the time is a key that the test sets, and keys outlive their
+// states by an hour, because Redis's own clock does not follow the test's.
 const testClockFragment = `
 local now_us = tonumber(redis.call('GET', 'test:clock'))
 local grace = 3600000
@@ -30,7 +30,7 @@ type testStore struct {
 	charge   func(checks []Check)
 }
 
-// memoryStore is the in-process store on a clock of the test's.
+// memoryStore returns an in-process store on a clock of the test's.
 func memoryStore() *testStore {
 	now := new(int64)
 	m := NewMemory(func() int64 { return *now })
@@ -61,7 +61,7 @@ func memoryStore() *testStore {
 	return s
 }
 
-// redisStore is a store on a real Redis that takes its time from the test.
+// redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
 	r := newTestRedis(t, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"}})
@@ -119,11 +119,11 @@ func mustPolicy(t testing.TB, s Settings) *Policy {
 	return p
 }
 
-// epoch is an instant of the tests that every window used in them is aligned to.
+// epoch is an instant that is a boundary of every window in the tests.
 const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
 
-// TestStores_agree_on_random_traces is the conformance suite: whatever comes, Lua and Go answer
-// the same.
+// TestStores_agree_on_random_traces is the conformance suite: Lua and Go answer the same to any
+// trace.
 func TestStores_agree_on_random_traces(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -139,7 +139,7 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 				case 0:
 					reserveBoth(t, tr, stores)
 				case 1:
-					giveBackBoth(tr, stores)
+					refundBoth(tr, stores)
 				case 2:
 					chargeBoth(tr, stores)
 				default:
@@ -165,7 +165,7 @@ func playBoth(t *testing.T, tr *trace, stores []*testStore) {
 	compare(t, tr, stores, answers)
 }
 
-// reserveBoth makes a take that can be given back in all stores.
+// reserveBoth makes a take that can be refunded in all stores.
 func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
 	r := reservation{checks: slices.DeleteFunc(tr.request(), func(c Check) bool {
@@ -186,8 +186,8 @@ func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 	}
 }
 
-// giveBackBoth undoes one of the takes made so far in all stores.
-func giveBackBoth(tr *trace, stores []*testStore) {
+// refundBoth undoes one of the takes made so far in all stores.
+func refundBoth(tr *trace, stores []*testStore) {
 	if len(tr.reserved) == 0 {
 		return
 	}
@@ -200,8 +200,8 @@ func giveBackBoth(tr *trace, stores []*testStore) {
 	}
 }
 
-// chargeBoth charges something in all stores, whether there is room or not. Rarely so much that the
-// share saturates, because nothing passes for long afterwards.
+// chargeBoth charges something in all stores, whether there is room or not. Charges that saturate
+// the state are rare, because nothing passes for long afterwards.
 func chargeBoth(tr *trace, stores []*testStore) {
 	request := tr.request()
 	for i := range request {

@@ -12,9 +12,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestDenyCache_denies_only_what_the_store_would plays traces through a cache in front of a store
-// that other nodes load too: whatever the cache denies, the store denies at that instant.
-func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
+// TestDenyCache_deny_like_the_store plays traces through a cache in front of a store that other
+// nodes load too: what the cache denies, the store denies at that instant.
+func TestDenyCache_deny_like_the_store(t *testing.T) {
 	denials := 0
 	for seed := range uint64(60) {
 		for _, p := range tracePolicies(t) {
@@ -51,9 +51,9 @@ func TestDenyCache_denies_only_what_the_store_would(t *testing.T) {
 	}
 }
 
-// TestDenyCache_answers_each_weight_as_the_store_would has one client ask for several weights in turn.
-// For as long as none passes, the cache says what the store would, for each weight.
-func TestDenyCache_answers_each_weight_as_the_store_would(t *testing.T) {
+// TestDenyCache_deny_weights has one client send several weights in turn. For as long as none
+// passes, the cache answers like the store, for each weight.
+func TestDenyCache_deny_weights(t *testing.T) {
 	repeated := 0
 	for seed := range uint64(40) {
 		for _, p := range tracePolicies(t) {
@@ -86,8 +86,8 @@ func TestDenyCache_answers_each_weight_as_the_store_would(t *testing.T) {
 	}
 }
 
-// TestDenyCache_keeps_weights_of_a_client_apart has a client alternate weights: each is asked once.
-func TestDenyCache_keeps_weights_of_a_client_apart(t *testing.T) {
+// TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
+func TestDenyCache_weights_apart(t *testing.T) {
 	p, cache, now := dayPolicy(t, "weights", "gcra", 10), newDenyCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: Never}
 	for weight, wait := range waits {
@@ -112,7 +112,7 @@ func TestDenyCache_keeps_weights_of_a_client_apart(t *testing.T) {
 	}
 }
 
-func TestDenyCache_is_bounded(t *testing.T) {
+func TestDenyCache_bounded(t *testing.T) {
 	p := dayPolicy(t, "bounded", "gcra", 1)
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
@@ -132,15 +132,15 @@ func TestDenyCache_is_bounded(t *testing.T) {
 	}
 }
 
-func TestGuard_repeats_denials_without_asking(t *testing.T) {
+func TestFailover_Decide_deny_cache(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "repeat", "gcra", 2)
 	ask := func(weight int64, want Source, passes bool) {
 		t.Helper()
 		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
-		source, err := g.Decide(context.Background(), checks, FailLocal)
+		source, err := f.Decide(context.Background(), checks, FailLocal)
 		if err != nil || source != want || checks[0].Result.Passes() != passes {
 			t.Errorf("weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
 		}
@@ -148,15 +148,15 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	ask(1, SourceRedis, true)
 	ask(2, SourceRedis, false)
 	ask(2, SourceDenyCache, false)
-	ask(1, SourceRedis, true) // a smaller weight is asked
+	ask(1, SourceRedis, true) // a smaller weight is sent
 	ask(1, SourceRedis, false)
 	ask(1, SourceDenyCache, false)
-	if found, err := g.Reset(context.Background(), p, "k"); found.Shared != 1 || err != nil {
+	if found, err := f.Reset(context.Background(), p, "k"); found.Shared != 1 || err != nil {
 		t.Errorf("reset: %v %v", found, err)
 	}
 	ask(1, SourceRedis, true)
-	if found, err := g.Reset(context.Background(), p, "nobody"); found.Shared != 0 || err != nil {
-		t.Errorf("reset of no share: %v %v", found, err)
+	if found, err := f.Reset(context.Background(), p, "unknown"); found.Shared != 0 || err != nil {
+		t.Errorf("reset of no state: %v %v", found, err)
 	}
 	ask(2, SourceRedis, false)
 	ask(2, SourceDenyCache, false)
@@ -166,7 +166,7 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	began := time.Now()
 	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
 		checks := []Check{{Policy: p, Key: "k", Weight: 2}}
-		if source, err := g.Decide(context.Background(), checks, FailLocal); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
+		if source, err := f.Decide(context.Background(), checks, FailLocal); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
 			return fmt.Errorf("%s %+v: %w", source, checks[0].Result, err)
 		}
 		return nil
@@ -176,17 +176,17 @@ func TestGuard_repeats_denials_without_asking(t *testing.T) {
 	}
 }
 
-// TestGuard_renews_denials_together floods for longer than a denial may be repeated.
-func TestGuard_renews_denials_together(t *testing.T) {
+// TestDenyRefresher_batches floods for longer than a denial may be repeated.
+func TestDenyRefresher_batches(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: age})
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: age})
 	p := dayPolicy(t, "flood", "gcra", 1)
 	ask := func(key int) Source {
 		checks := []Check{{Policy: p, Key: fmt.Sprint(key), Weight: 1}}
-		source, err := g.Decide(context.Background(), checks, FailLocal)
+		source, err := f.Decide(context.Background(), checks, FailLocal)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,8 @@ func TestGuard_renews_denials_together(t *testing.T) {
 	if found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats); found != nil {
 		scripts, _ = strconv.Atoi(found[1]) // digits only
 	}
-	// Without renewals each key asks once an age. On a busy machine some come too late.
+	// Without refreshes each key is sent once an age. On a busy machine some refreshes come too
+	// late.
 	if most := ages * keys / 2; redis > most || scripts == 0 || scripts > most {
 		t.Errorf("of %d requests %d waited for Redis, which ran %d scripts; want few to wait, and renewals in few scripts", asked, redis, scripts)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestMemory_keeps_what_a_slow_plan_owes has many new clients of a fast plan come, whose terms would
-// have the debt of a slow one drained in no time.
-func TestMemory_keeps_what_a_slow_plan_owes(t *testing.T) {
+// TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
+// client with a slow one would drain in no time.
+func TestMemory_slowest_limit(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "leaky_bucket", "gcra"} {
 		now := int64(1_000_000_000_000)
 		m := NewMemory(func() int64 { return now })
-		slow := mustPolicy(t, Settings{Name: "plans", Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		slow := mustPolicy(t, Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		fast, err := slow.WithLimit(10_000, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -32,37 +32,37 @@ func TestMemory_keeps_what_a_slow_plan_owes(t *testing.T) {
 	}
 }
 
-// TestMemory_full_is_reset_while_plans_come_and_go has requests that look for room, resets and new
-// plans meet, each of which takes locks.
-func TestMemory_full_is_reset_while_plans_come_and_go(t *testing.T) {
+// TestMemory_full_ResetAll runs requests in a full store, resets and new limits at once; each of
+// them takes locks.
+func TestMemory_full_ResetAll(t *testing.T) {
 	m := NewMemory(SystemClock)
 	m.Limit(64, nil)
 	full := dayPolicy(t, "full", "fixed_window", 10)
 	for i := range 64 {
 		decide(t, m, Check{Policy: full, Key: fmt.Sprint(i), Weight: 1})
 	}
-	plans := dayPolicy(t, "plans", "fixed_window", 5000)
+	dynamic := dayPolicy(t, "dynamic", "fixed_window", 5000)
 	var group sync.WaitGroup
 	for client := range 4 {
 		group.Go(func() {
 			for i := range 20_000 {
-				_, _ = m.Decide(context.Background(), []Check{{Policy: plans, Key: fmt.Sprint(client, i), Weight: 1}}) // cannot fail
+				_, _ = m.Decide(context.Background(), []Check{{Policy: dynamic, Key: fmt.Sprint(client, i), Weight: 1}}) // cannot fail
 			}
 		})
 	}
 	group.Go(func() {
 		for range 2000 {
-			m.ResetAll("plans")
+			m.ResetAll("dynamic")
 		}
 	})
 	group.Go(func() {
 		for i := range int64(5000) {
-			plan, err := plans.WithLimit(1000+i, 0)
+			limited, err := dynamic.WithLimit(1000+i, 0)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_, _ = m.Decide(context.Background(), []Check{{Policy: plan, Key: "k", Weight: 1}}) // cannot fail
+			_, _ = m.Decide(context.Background(), []Check{{Policy: limited, Key: "k", Weight: 1}}) // cannot fail
 		}
 	})
 	done := make(chan struct{})
@@ -75,7 +75,7 @@ func TestMemory_full_is_reset_while_plans_come_and_go(t *testing.T) {
 		case <-done:
 			return nil
 		default:
-			return fmt.Errorf("%d shares, %d overflows", m.Len(), m.Overflows())
+			return fmt.Errorf("%d states, %d overflows", m.Len(), m.Overflows())
 		}
 	})
 }

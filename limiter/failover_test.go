@@ -10,24 +10,24 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// told counts what a store tells.
-type told struct{ began, ended []string }
+// reports collects what a store reports.
+type reports struct{ began, ended []string }
 
-func (o *told) listen(r *Redis) {
+func (o *reports) listen(r *Redis) {
 	r.topology.outages.onOutage = func(err error) { o.began = append(o.began, Kind(err)) }
 	r.topology.outages.onRecovery = func(time.Duration) { o.ended = append(o.ended, "recovery") }
 }
 
-func TestGuard_takes_over_and_gives_back(t *testing.T) {
+func TestFailover_Decide_outage(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 100*time.Millisecond)
-	var told told
-	told.listen(r)
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	var reported reports
+	reported.listen(r)
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "guarded", "gcra", 5)
 	ask := func(mode FailMode) (Source, Result, error) {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
-		source, err := g.Decide(context.Background(), checks, mode)
+		source, err := f.Decide(context.Background(), checks, mode)
 		return source, checks[0].Result, err
 	}
 	if source, result, err := ask(FailLocal); source != SourceRedis || result.Remaining != 4 || err != nil {
@@ -45,8 +45,8 @@ func TestGuard_takes_over_and_gives_back(t *testing.T) {
 			t.Errorf("%s: error %v", mode, err)
 		}
 	}
-	if failing, _ := g.Failing(); !failing || fmt.Sprint(told.began) != "[refused]" || len(told.ended) != 0 {
-		t.Errorf("failing %v, told %+v", failing, told)
+	if failing, _ := f.Failing(); !failing || fmt.Sprint(reported.began) != "[refused]" || len(reported.ended) != 0 {
+		t.Errorf("failing %v, reported %+v", failing, reported)
 	}
 	server.Run(t)
 	redistest.WaitFor(t, "a probe succeeds", func() error {
@@ -55,19 +55,19 @@ func TestGuard_takes_over_and_gives_back(t *testing.T) {
 		}
 		return nil
 	})
-	if failing, _ := g.Failing(); failing || len(told.began) != 1 || len(told.ended) != 1 {
-		t.Errorf("failing %v, told %+v", failing, told)
+	if failing, _ := f.Failing(); failing || len(reported.began) != 1 || len(reported.ended) != 1 {
+		t.Errorf("failing %v, reported %+v", failing, reported)
 	}
 }
 
-func TestGuard_keeps_nobody_waiting_for_a_hung_redis(t *testing.T) {
+func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout = 50 * time.Millisecond
-	g := NewFailover(openRedis(t, server, timeout), NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(openRedis(t, server, timeout), NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "hung", "gcra", 1_000)
 	decideGuarded := func() time.Duration {
 		start := time.Now()
-		if _, err := g.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal); err != nil {
+		if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal); err != nil {
 			t.Error(err)
 		}
 		return time.Since(start)
@@ -89,24 +89,24 @@ func TestGuard_keeps_nobody_waiting_for_a_hung_redis(t *testing.T) {
 	}
 }
 
-func TestGuard_passes_the_error_of_a_client_that_left(t *testing.T) {
+func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
-	var told told
+	var reported reports
 	r := openRedis(t, server, 5*time.Second)
-	told.listen(r)
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	reported.listen(r)
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "left", "gcra", 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
 	for range 2 * failuresInARow {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-		_, err := g.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal)
+		_, err := f.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUndecided) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if failing, _ := g.Failing(); failing || len(told.began) != 0 {
-		t.Errorf("clients that left opened the breaker: %+v", told)
+	if failing, _ := f.Failing(); failing || len(reported.began) != 0 {
+		t.Errorf("clients that left opened the breaker: %+v", reported)
 	}
 }

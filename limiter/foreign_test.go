@@ -13,10 +13,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// everyOperation lists what a batch may do with a share.
+// everyOperation lists what a batch may do with a state.
 var everyOperation = []operation{opTake, opPeek, opReserve, opRefund, opCharge}
 
-// operate has Redis do one operation on a share, past the queue, and returns its error.
+// operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *Redis, op operation, p *Policy, key string) error {
 	c := newCall(op, []Check{{Policy: p, Key: key, Weight: 1}})
 	if op == opRefund {
@@ -26,7 +26,7 @@ func operate(r *Redis, op operation, p *Policy, key string) error {
 	return c.err
 }
 
-// doubles writes numbers as a share's string.
+// doubles writes numbers as a stored state.
 func doubles(numbers ...float64) string {
 	var text []byte
 	for _, n := range numbers {
@@ -35,8 +35,8 @@ func doubles(numbers ...float64) string {
 	return string(text)
 }
 
-// foreignStrings lists values that are no share of count numbers: of every length, and of numbers that no
-// share has.
+// foreignStrings lists values that are no state of count numbers: of every length, and of numbers
+// that no state has.
 func foreignStrings(random *rand.ChaCha8, count int) []string {
 	var all []string
 	for length := range 65 {
@@ -54,8 +54,8 @@ func foreignStrings(random *rand.ChaCha8, count int) []string {
 	return all
 }
 
-// isShare reports whether a string is of so many whole numbers from 0 to 2^53.
-func isShare(value string, count int) bool {
+// isState reports whether a string is of so many whole numbers from 0 to 2^53.
+func isState(value string, count int) bool {
 	if len(value) != 8*count {
 		return false
 	}
@@ -67,7 +67,7 @@ func isShare(value string, count int) bool {
 	return true
 }
 
-func TestForeign_strings_fail_for_their_key_alone(t *testing.T) {
+func TestForeignValue_string(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -80,7 +80,7 @@ func TestForeign_strings_fail_for_their_key_alone(t *testing.T) {
 					t.Fatal(err)
 				}
 				err := operate(r, op, p, "bad")
-				if shared := count > 0 && isShare(value, count); shared != (err == nil) || !shared && (Kind(err) != "value" || !FailedAlone(err)) {
+				if shared := count > 0 && isState(value, count); shared != (err == nil) || !shared && (Kind(err) != "value" || !FailedAlone(err)) {
 					t.Errorf("%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, Kind(err))
 				}
 			}
@@ -88,7 +88,7 @@ func TestForeign_strings_fail_for_their_key_alone(t *testing.T) {
 	}
 }
 
-func TestForeign_entries_of_a_log_fail_for_their_key_alone(t *testing.T) {
+func TestForeignValue_log_entry(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -101,7 +101,7 @@ func TestForeign_entries_of_a_log_fail_for_their_key_alone(t *testing.T) {
 			_, _ = random.Read(entry) // never fails
 			entries = append(entries, string(entry))
 		}
-		wrong := round%2 == 1 // an entry of another length is at an end, where it is seen
+		wrong := round%2 == 1 // an entry of another length is at an end, where every operation reads it
 		newest := newLogEntry(time.Now().UnixMicro(), int64(round)*7919)
 		entries = append(entries, string(newest[:]))
 		if wrong {
@@ -125,8 +125,8 @@ func TestForeign_entries_of_a_log_fail_for_their_key_alone(t *testing.T) {
 	}
 }
 
-// TestForeign_value_opens_no_breaker has a client whose share is NaN ask again and again.
-func TestForeign_value_opens_no_breaker(t *testing.T) {
+// TestForeignValue_breaker has a client whose state is NaN send many requests.
+func TestForeignValue_breaker(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	p := dayPolicy(t, "nan", "gcra", 10)
@@ -144,6 +144,6 @@ func TestForeign_value_opens_no_breaker(t *testing.T) {
 	}
 	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
 	if stored, err := r.Inspect(ctx, p, "bad"); err != nil || len(stored) != 1 || stored[0].Value != nil {
-		t.Errorf("what is stored is shown as a share: %+v, %v", stored, fmt.Sprint(err))
+		t.Errorf("a foreign value is shown as a state: %+v, %v", stored, fmt.Sprint(err))
 	}
 }

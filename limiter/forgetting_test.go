@@ -8,9 +8,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestCharge_debt holds the documentation to what becomes of 1,000 units that are charged to a limit of
-// 10 per 4 seconds: windows forget what they count, buckets earn every unit of it.
-func TestCharge_debt(t *testing.T) {
+// TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
+// a limit of 10 per 4 seconds: windows forget their units, buckets earn every one of them.
+func TestMemory_Charge_debt(t *testing.T) {
 	const window = 4 * time.Second
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
@@ -36,23 +36,23 @@ func TestCharge_debt(t *testing.T) {
 	}
 }
 
-// TestCharge_debt_on_Redis asks Redis how long the wait is.
-func TestCharge_debt_on_Redis(t *testing.T) {
+// TestRedis_Charge_debt peeks at Redis for how long the wait is.
+func TestRedis_Charge_debt(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-			g.Charge([]Check{{Policy: p, Key: "k", Weight: 1000}}, SourceRedis)
-			look := Check{Policy: p, Key: "k", Weight: 1}
+			f.Charge([]Check{{Policy: p, Key: "k", Weight: 1000}}, SourceRedis)
+			check := Check{Policy: p, Key: "k", Weight: 1}
 			redistest.WaitFor(t, "the debt is charged", func() error {
-				if _, err := g.Peek(t.Context(), &look); err != nil || look.Result.Passes() {
-					return fmt.Errorf("%+v, %w", look.Result, err)
+				if _, err := f.Peek(t.Context(), &check); err != nil || check.Result.Passes() {
+					return fmt.Errorf("%+v, %w", check.Result, err)
 				}
 				return nil
 			})
-			if owed := look.Result.RetryAfter > 2*time.Hour; owed != p.IsBucket() {
-				t.Errorf("the next request passes after %v", look.Result.RetryAfter)
+			if owed := check.Result.RetryAfter > 2*time.Hour; owed != p.IsBucket() {
+				t.Errorf("the next request passes after %v", check.Result.RetryAfter)
 			}
 		})
 	}

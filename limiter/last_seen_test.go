@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestRemembered_denials_are_not_much_longer_than_they_were has an answer take some milliseconds from a
-// Redis whose clock is some milliseconds behind: what this process then decides by itself denies at
-// least as long as Redis, and no whole window longer.
-func TestRemembered_denials_are_not_much_longer_than_they_were(t *testing.T) {
+// TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
+// milliseconds behind. This process then denies at least as long as Redis, and no whole window
+// longer.
+func TestLastSeen_denials(t *testing.T) {
 	const window = 15 * time.Minute
 	for _, algorithm := range Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
@@ -19,7 +19,7 @@ func TestRemembered_denials_are_not_much_longer_than_they_were(t *testing.T) {
 				decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})
 			}
 			denied := decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})[0]
-			now += 25_000 // on the way, and the clocks' difference
+			now += 25_000 // transit time, and the clocks' difference
 			local.remember(&denied)
 			got := decide(t, local, Check{Policy: p, Key: "k", Weight: 1})[0].Result
 			if wait := denied.Result.RetryAfter; got.RetryAfter < wait-time.Second || got.RetryAfter > wait+window/10 {
@@ -29,9 +29,9 @@ func TestRemembered_denials_are_not_much_longer_than_they_were(t *testing.T) {
 	}
 }
 
-// TestRemembered_answers_after_a_step_back has the node's clock set back by three hours: the newest answer
-// counts, and not the fuller one of before for as long.
-func TestRemembered_answers_after_a_step_back(t *testing.T) {
+// TestLastSeen_clock_steps_back has the node's clock set back by three hours: the newest answer
+// counts, and not the fuller one of before.
+func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
 	m := NewMemory(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: "fixed_window", Limit: 5, Window: 24 * time.Hour})

@@ -7,7 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestSlidingWindowLog_forgets_each_entry_at_its_tick(t *testing.T) {
+func TestSlidingWindowLog_expiry(t *testing.T) {
 	server := redistest.Start(t)
 	const entries = 40
 	p := mustPolicy(t, Settings{Name: "edges", Algorithm: "sliding_window_log", Limit: entries, Window: time.Minute})
@@ -31,9 +31,9 @@ func TestSlidingWindowLog_forgets_each_entry_at_its_tick(t *testing.T) {
 	}
 }
 
-// TestSlidingWindowLog_counts_past_its_modulus takes so much that the running totals in Redis pass
+// TestSlidingWindowLog_modulus takes so much that the running totals in Redis pass
 // 2^40 several times.
-func TestSlidingWindowLog_counts_past_its_modulus(t *testing.T) {
+func TestSlidingWindowLog_modulus(t *testing.T) {
 	server := redistest.Start(t)
 	p := mustPolicy(t, Settings{Name: "wrap", Algorithm: "sliding_window_log", Limit: maxLogLimit, Window: time.Millisecond})
 	stores := []*testStore{memoryStore(), redisStore(t, server)}

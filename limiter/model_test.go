@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// model is a limiter written for obviousness: it remembers every admitted request for ever, and
-// works out each decision from all of them, in fractions where there are any.
+// model is a limiter written for obviousness: it keeps every admitted request for ever, and works
+// out each decision from all of them, in fractions where there are any.
 type model struct {
 	settings Settings
 	admitted []admission
@@ -16,7 +16,7 @@ type model struct {
 
 type admission struct{ at, weight int64 } // microseconds, units
 
-// allows tells whether a request passes, and remembers it if it does.
+// allows reports whether a request passes, and keeps it if it does.
 func (m *model) allows(now, weight int64) bool {
 	window, capacity := m.settings.Window.Microseconds(), m.settings.Limit
 	if m.settings.Burst > 0 {
@@ -31,8 +31,8 @@ func (m *model) allows(now, weight int64) bool {
 	case "sliding_window_counter":
 		previous, elapsed := m.units((index-1)*window, index*window-1), now-index*window
 		estimate := new(big.Rat).SetFrac64(previous*(window-elapsed), window)
-		share := new(big.Int).Quo(estimate.Num(), estimate.Denom()).Int64()
-		fits = m.units(index*window, now)+share+weight <= capacity
+		overlap := new(big.Int).Quo(estimate.Num(), estimate.Denom()).Int64()
+		fits = m.units(index*window, now)+overlap+weight <= capacity
 	default:
 		need := new(big.Rat).Add(m.level(now), new(big.Rat).SetInt64(weight))
 		fits = need.Cmp(new(big.Rat).SetInt64(capacity)) <= 0
@@ -43,7 +43,7 @@ func (m *model) allows(now, weight int64) bool {
 	return fits
 }
 
-// units sums what was admitted from one instant to another, both included.
+// units sums the admitted units from one instant to another, both included.
 func (m *model) units(from, to int64) (sum int64) {
 	for _, a := range m.admitted {
 		if a.at >= from && a.at <= to {
@@ -53,7 +53,7 @@ func (m *model) units(from, to int64) (sum int64) {
 	return sum
 }
 
-// level is how full the bucket is: each admitted request fills it, and it drains all the time.
+// level returns how full the bucket is: each admitted request fills it, and it drains all the time.
 func (m *model) level(now int64) *big.Rat {
 	level, at := new(big.Rat), int64(0)
 	drain := func(until int64) {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestServer_a_key_of_a_wrong_type_fails_for_its_client_alone(t *testing.T) {
+func TestNode_wrong_type(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 5*time.Second)
 	at := now()

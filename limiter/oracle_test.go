@@ -11,10 +11,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// textbookLog is the sliding window log as textbooks have it: a sorted set with a unique member
-// per unit. It is the independent oracle of this test and the baseline of the benchmarks.
-// KEYS: the set. ARGV: now, window, limit, weight (microseconds), a prefix for unique members.
-// Returns 1 where the request passes.
+// textbookLog is the sliding window log of textbooks: a sorted set with a unique member per unit. It
+// is the independent oracle of this test and the baseline of the benchmarks. KEYS: the set. ARGV:
+// now, window, limit, weight (microseconds), a prefix for unique members. Returns 1 where the
+// request passes.
 var textbookLog = redis.NewScript(`
 local now, window, limit, weight = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
@@ -28,7 +28,7 @@ redis.call('EXPIRE', KEYS[1], 3600)
 return 1
 `)
 
-func TestSlidingWindowLog_decides_like_the_textbook(t *testing.T) {
+func TestSlidingWindowLog_oracle(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
@@ -39,7 +39,7 @@ func TestSlidingWindowLog_decides_like_the_textbook(t *testing.T) {
 	for i := range 6000 {
 		before := tr.now
 		tr.step()
-		tr.now = max(before, tr.now) // the textbook knows no clock that runs backwards
+		tr.now = max(before, tr.now) // the textbook needs a clock that does not run backwards
 		weight := 1 + tr.random.Int64N(4)
 		want, err := textbookLog.Run(ctx, client, []string{"oracle"}, tr.now, 1_000_000, 12, weight, i).Bool()
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestMemory_full_gives_nobody_a_fresh_share floods a small store with keys, before and after
-// clients have used up their shares.
-func TestMemory_full_gives_nobody_a_fresh_share(t *testing.T) {
+// TestMemory_full_quota floods a small store with keys, before and after clients have used up their
+// quotas.
+func TestMemory_full_quota(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
@@ -51,14 +51,14 @@ func TestMemory_full_gives_nobody_a_fresh_share(t *testing.T) {
 				t.Errorf("who came before the flood was admitted %d times, want %d", n, limit)
 			}
 			if m.Len() > bound || m.Overflows() < bound || warnings != 1 {
-				t.Errorf("%d shares kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
+				t.Errorf("%d states kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
 			}
 		})
 	}
 }
 
-// TestMemory_stays_small_under_a_flood measures the heap; CHAOS=long floods with 10 million keys.
-func TestMemory_stays_small_under_a_flood(t *testing.T) {
+// TestMemory_full_flood measures the heap; CHAOS=long floods with 10 million keys.
+func TestMemory_full_flood(t *testing.T) {
 	keys, bound := 300_000, int64(30_000)
 	if os.Getenv("CHAOS") == "long" {
 		keys, bound = 10_000_000, 100_000
@@ -78,7 +78,7 @@ func TestMemory_stays_small_under_a_flood(t *testing.T) {
 			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
 		}
 		if Allowed(decide(t, m, Check{Policy: spent, Key: "k", Weight: 1})) {
-			t.Error("the flood gave a spent client a fresh share")
+			t.Error("the flood gave a spent client a fresh quota")
 		}
 		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
 		runtime.KeepAlive(m)
@@ -92,8 +92,8 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestMemory_has_room_again_when_shares_have_ended has the flood's shares end.
-func TestMemory_has_room_again_when_shares_have_ended(t *testing.T) {
+// TestMemory_full_room_again waits until the flood's states have reset.
+func TestMemory_full_room_again(t *testing.T) {
 	now := int64(1_000_000_000_000)
 	m := NewMemory(func() int64 { return now })
 	m.Limit(100, nil)
@@ -111,13 +111,13 @@ func TestMemory_has_room_again_when_shares_have_ended(t *testing.T) {
 		}
 	}
 	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
-		t.Errorf("%d shares kept, %d new overflows, %d keys share a place; want as many as after a look for nothing", m.Len(), met, sharing)
+		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
 	}
 }
 
-// TestRecall_leaves_at_most_what_the_share_has compares shares, at random later instants, with what
-// is made of the last answers about them: for the whole policy and for a part.
-func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
+// TestKernel_restoreState compares states, at random later instants, with those restored from the
+// last answers about them: for the policy itself and for a fraction of it.
+func TestKernel_restoreState(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
@@ -139,7 +139,7 @@ func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
 						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
 					}
 					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
-						t.Fatalf("round %d, %v: %d remain of a share that is as good as new", round, p.Settings(), got.Remaining)
+						t.Fatalf("round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
 					}
 				}
 			}
@@ -147,7 +147,7 @@ func TestRecall_leaves_at_most_what_the_share_has(t *testing.T) {
 	}
 }
 
-func TestPart_of_a_policy_is_at_least_a_unit_and_never_more_than_its_part(t *testing.T) {
+func TestPolicy_scaled(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "whole", algorithm, 10)
 		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {

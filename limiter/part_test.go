@@ -2,14 +2,14 @@ package limiter
 
 import "testing"
 
-// TestPart_passes_what_fits_the_whole_and_only_that has a quarter of a limit of 8 enforced in an outage.
-func TestPart_passes_what_fits_the_whole_and_only_that(t *testing.T) {
+// TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
+func TestFailover_scaleDown(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
-			g := NewFailover(new(Redis), NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.25})
+			f := NewFailover(new(Redis), NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.25})
 			checks := []Check{{Policy: p, Key: "k", Weight: weight}}
-			source, err := g.Fallback(t.Context(), checks, FailLocal, ErrAlreadyTimedOut)
+			source, err := f.Fallback(t.Context(), checks, FailLocal, ErrAlreadyTimedOut)
 			if err != nil || source != SourceFallback || checks[0].Result.Passes() != want {
 				t.Errorf("%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestNewPolicy_says_what_is_wrong(t *testing.T) {
+func TestNewPolicy_errors(t *testing.T) {
 	second := time.Second
 	negative := -time.Second
 	good := Settings{Name: "p", Algorithm: "leaky_bucket", Limit: 10, Window: time.Minute}
@@ -57,7 +57,7 @@ func TestNewPolicy_says_what_is_wrong(t *testing.T) {
 	}
 }
 
-func TestPolicy_ids_name_algorithm_window_and_tick(t *testing.T) {
+func TestPolicy_ID(t *testing.T) {
 	tests := map[string]Settings{
 		"p:c1m":      {Name: "p", Algorithm: "sliding_window_counter", Limit: 5, Window: time.Minute},
 		"p:l90s":     {Name: "p", Algorithm: "sliding_window_log", Limit: 5, Window: 90 * time.Second},
@@ -74,8 +74,8 @@ func TestPolicy_ids_name_algorithm_window_and_tick(t *testing.T) {
 	}
 }
 
-// TestRegistry_matches_the_scripts holds the registry against the files of scripts/.
-func TestRegistry_matches_the_scripts(t *testing.T) {
+// TestRegistry_scripts holds the registry against the files of scripts/.
+func TestRegistry_scripts(t *testing.T) {
 	files, err := os.ReadDir("../scripts")
 	if err != nil {
 		t.Fatal(err)

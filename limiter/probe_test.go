@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// listener keeps what a store reports.
+// listener collects the reports of a store.
 type listener struct {
 	mu    sync.Mutex
 	lines []string
@@ -30,13 +30,13 @@ func (l *listener) String() string {
 	return strings.Join(l.lines, " ")
 }
 
-// openLimited is a store whose user the test gives and takes rights, and what it reports: every outage,
-// recovery and loss.
-func openLimited(t *testing.T) (r *Redis, reported *listener, setRights func(rights ...string)) {
+// openLimited returns a store whose user's permissions the test changes, and its reports: every
+// outage, recovery and loss.
+func openLimited(t *testing.T) (r *Redis, reported *listener, setPermissions func(rights ...string)) {
 	t.Helper()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	setRights = func(rights ...string) {
+	setPermissions = func(rights ...string) {
 		t.Helper()
 		command := []any{"acl", "setuser", "limited", "on", ">secret", "~*"}
 		for _, right := range rights {
@@ -46,7 +46,7 @@ func openLimited(t *testing.T) (r *Redis, reported *listener, setRights func(rig
 			t.Fatal(err)
 		}
 	}
-	setRights("+@all")
+	setPermissions("+@all")
 	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func openLimited(t *testing.T) (r *Redis, reported *listener, setRights func(rig
 		OnLost:     func(err error) { reported.add("lost:" + Kind(err)) },
 	})
 	t.Cleanup(func() { _ = r.Close() })
-	return r, reported, setRights
+	return r, reported, setPermissions
 }
 
 // waitReported waits until a store has reported this and nothing else.
@@ -73,7 +73,7 @@ func waitReported(t *testing.T, reported *listener, want string) {
 	})
 }
 
-// waitProbes waits until a server has been probed that often and still fails.
+// waitProbes waits until a node has been probed that often and still fails.
 func waitProbes(t *testing.T, s *node, probes int) {
 	t.Helper()
 	for last := s.breaker.probes.Load(); probes > 0; probes-- {
@@ -90,14 +90,14 @@ func waitProbes(t *testing.T, s *node, probes int) {
 	}
 }
 
-func TestProbe_finds_a_right_that_is_missing_in_the_script(t *testing.T) {
+func TestProbe_missing_permission(t *testing.T) {
 	for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log", "pexpire": "sliding_window_log", "get": "fixed_window"} {
 		t.Run(right, func(t *testing.T) {
-			r, reported, setRights := openLimited(t)
+			r, reported, setPermissions := openLimited(t)
 			p := dayPolicy(t, "limited", algorithm, 100)
 			other := dayPolicy(t, "other", "gcra", 100)
 			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
-			setRights("-" + right)
+			setPermissions("-" + right)
 			check := Check{Policy: p, Key: "k", Weight: 1}
 			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
 				t.Errorf("a probe before any decision: %v", err)
@@ -115,23 +115,23 @@ func TestProbe_finds_a_right_that_is_missing_in_the_script(t *testing.T) {
 			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
 				t.Errorf("a probe while the breaker is open: %v", err)
 			}
-			setRights("+" + right)
+			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth recovery")
 			decide(t, r, check)
 		})
 	}
 }
 
-// TestProbe_repeats_the_refund_that_failed has a refund from a long log need rights that no take needs.
-func TestProbe_repeats_the_refund_that_failed(t *testing.T) {
-	r, reported, setRights := openLimited(t)
+// TestProbe_refund has a refund from a long log need permissions that no take needs.
+func TestProbe_refund(t *testing.T) {
+	r, reported, setPermissions := openLimited(t)
 	p := dayPolicy(t, "limited", "sliding_window_log", 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
-	setRights("-lset", "-lrange")
+	setPermissions("-lset", "-lrange")
 	r.Refund(first)
 	waitReported(t, reported, "outage:auth lost:auth")
 	waitProbes(t, r.topology.anyNode, 2)
@@ -139,11 +139,11 @@ func TestProbe_repeats_the_refund_that_failed(t *testing.T) {
 	if r.chargeAsync(&first[0]) {
 		t.Error("a charge is sent while the breaker is open")
 	}
-	setRights("+lset", "+lrange")
+	setPermissions("+lset", "+lrange")
 	waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker recovery")
 }
 
-func TestProbe_closes_the_breaker_of_an_idle_store(t *testing.T) {
+func TestProbe_idle_store(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
 	p := dayPolicy(t, "idle", "gcra", 100)
@@ -168,7 +168,7 @@ func TestProbe_closes_the_breaker_of_an_idle_store(t *testing.T) {
 	}
 }
 
-func TestProbe_closes_the_breaker_of_an_idle_master(t *testing.T) {
+func TestProbe_idle_master(t *testing.T) {
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "idle", "sliding_window_log", 100)
 	key := ""
@@ -196,7 +196,7 @@ func TestProbe_closes_the_breaker_of_an_idle_master(t *testing.T) {
 	})
 }
 
-func TestProbe_keys_lie_in_every_slot_and_are_no_clients(t *testing.T) {
+func TestProbe_keys(t *testing.T) {
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		r := &Redis{keyFormat: naming}
 		n := naming.newWriter()
@@ -214,7 +214,7 @@ func probing() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "(*Redis).recover(")
 }
 
-func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
+func TestProbe_ends(t *testing.T) {
 	none := func() error {
 		if n := probing(); n > 0 {
 			return fmt.Errorf("%d goroutines probe", n)
@@ -222,7 +222,7 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 		return nil
 	}
 	redistest.WaitFor(t, "those of other tests end", none)
-	a := newAtlas(t, owned(0, 16383, masterA))
+	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	s := a.topology.to(0)
 	s.report(opTake, 0, nil, now(), refused)
@@ -232,7 +232,7 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 		}
 		return nil
 	})
-	a.handOut(t, owned(0, 16383, masterB))
+	a.assign(t, owned(0, 16383, masterB))
 	a.topology.to(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
 	a.topology.to(0).report(opTake, 0, nil, now(), refused)
@@ -242,13 +242,13 @@ func TestProbe_ends_with_its_store_and_with_its_server(t *testing.T) {
 	redistest.WaitFor(t, "the probes of a closed store end", none)
 }
 
-// TestProbe_finds_that_an_idle_master_was_replaced has no request ask for the slot again.
-func TestProbe_finds_that_an_idle_master_was_replaced(t *testing.T) {
-	a := newAtlas(t, owned(0, 16383, masterA))
+// TestProbe_replaced_master sends no further request for the slot.
+func TestProbe_replaced_master(t *testing.T) {
+	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	gone := a.topology.to(0)
 	gone.report(opTake, 0, nil, now(), refused)
-	a.handOut(t, owned(0, 16383, masterB))
+	a.assign(t, owned(0, 16383, masterB))
 	redistest.WaitFor(t, "the outage ends", func() error {
 		if failing, _ := a.topology.failing(); failing {
 			return errors.New("it fails")
@@ -257,8 +257,8 @@ func TestProbe_finds_that_an_idle_master_was_replaced(t *testing.T) {
 	})
 }
 
-// TestUnawaited_full_queue_counts has no room for a refund.
-func TestUnawaited_full_queue_counts(t *testing.T) {
+// TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
+func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), time.Second)
 	reported := &listener{}
 	s := r.topology.anyNode

@@ -25,7 +25,7 @@ func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result
 	return checks[0].Result
 }
 
-// copyOf makes a store that stands where the given one does.
+// copyOf returns a store in the same state as the given one.
 func copyOf(s *testStore, p *Policy) *testStore {
 	twin := memoryStore()
 	original, isMemory := s.Store.(*Memory)
@@ -41,7 +41,7 @@ func copyOf(s *testStore, p *Policy) *testStore {
 	return twin
 }
 
-func TestRetryAfter_is_exact_to_the_tick(t *testing.T) {
+func TestRetryAfter_exact(t *testing.T) {
 	denials := 0
 	for seed := range uint64(60) {
 		for _, p := range tracePolicies(t) {
@@ -56,7 +56,8 @@ func TestRetryAfter_is_exact_to_the_tick(t *testing.T) {
 					continue
 				}
 				denials++
-				// Counted in milliseconds, the clock's fraction is gone: nothing earlier can be told.
+				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
+				// earlier.
 				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.tick
 				if early := play(t, copyOf(s, p), at-tick, p, weight); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
@@ -92,7 +93,7 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 	}
 }
 
-func TestResetAfter_is_when_the_share_is_as_good_as_new(t *testing.T) {
+func TestResetAfter_full_quota(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*Policy{p}, now: epoch}
@@ -110,9 +111,9 @@ func TestResetAfter_is_when_the_share_is_as_good_as_new(t *testing.T) {
 	}
 }
 
-// TestClocks_that_run_backwards_refill_nothing moves the clock back by less than a window (for a
-// bucket: than it takes to drain) after a share is spent. More counts as a broken clock.
-func TestClocks_that_run_backwards_refill_nothing(t *testing.T) {
+// TestClock_runs_backwards moves the clock back by less than a window (for a bucket: than it takes
+// to drain) after a quota is used up. More counts as a broken clock.
+func TestClock_runs_backwards(t *testing.T) {
 	for _, p := range tracePolicies(t) {
 		window := p.settings.Window.Microseconds()
 		if p.algorithm.bursts {
@@ -130,7 +131,7 @@ func TestClocks_that_run_backwards_refill_nothing(t *testing.T) {
 	}
 }
 
-func TestChanged_settings_apply_to_live_counts(t *testing.T) {
+func TestPolicy_changed_settings(t *testing.T) {
 	server := redistest.Start(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -156,7 +157,7 @@ func TestChanged_settings_apply_to_live_counts(t *testing.T) {
 	}
 }
 
-func TestShares_of_clients_and_policies_are_apart(t *testing.T) {
+func TestStates_apart(t *testing.T) {
 	server := redistest.Start(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(epoch)
@@ -170,14 +171,14 @@ func TestShares_of_clients_and_policies_are_apart(t *testing.T) {
 					t.Fatal(err)
 				}
 				if passes := checks[0].Result.Passes(); passes != (again == 0) {
-					t.Errorf("%s, share %d, request %d: passes is %v", s.name, i, again, passes)
+					t.Errorf("%s, state %d, request %d: passes is %v", s.name, i, again, passes)
 				}
 			}
 		}
 	}
 }
 
-func TestDenied_requests_are_charged_nowhere(t *testing.T) {
+func TestDenied_charges_nothing(t *testing.T) {
 	server := redistest.Start(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -201,7 +202,7 @@ func TestDenied_requests_are_charged_nowhere(t *testing.T) {
 	}
 }
 
-func TestBinding_names_the_policy_that_matters(t *testing.T) {
+func TestBinding(t *testing.T) {
 	p := func(limit int64) *Policy {
 		return mustPolicy(t, Settings{Name: fmt.Sprint("p", limit), Algorithm: "gcra", Limit: limit, Window: time.Minute})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// openRedis is a store on a real Redis and its own clock.
+// openRedis returns a store on a real Redis and its own clock.
 func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *Redis {
 	t.Helper()
 	return newTestRedis(t, server, RedisOptions{Timeout: timeout, KeyFormat: KeyFormat{Prefix: "rl"}})
@@ -28,13 +28,13 @@ func decide(t testing.TB, s Store, checks ...Check) []Check {
 	return checks
 }
 
-// dayPolicy drains so slowly that nothing comes back during a test.
+// dayPolicy returns a policy so slow that nothing drains during a test.
 func dayPolicy(t testing.TB, name, algorithm string, limit int64) *Policy {
 	t.Helper()
 	return mustPolicy(t, Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
 }
 
-func TestConcurrent_requests_never_exceed_the_limit(t *testing.T) {
+func TestStores_Decide_concurrent(t *testing.T) {
 	server := redistest.Start(t)
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range Algorithms() {
@@ -79,7 +79,7 @@ func sendBatch(r *Redis, requests [][]Check) []*call {
 	return calls
 }
 
-func TestBatch_decides_each_request_as_if_alone(t *testing.T) {
+func TestBatch_as_if_alone(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, size := range []int{1, 2, 128} {
@@ -101,7 +101,7 @@ func TestBatch_decides_each_request_as_if_alone(t *testing.T) {
 	}
 }
 
-func TestBatch_of_many_shapes_keeps_answers_apart(t *testing.T) {
+func TestBatch_shapes(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	var requests [][]Check
@@ -125,7 +125,7 @@ func TestBatch_of_many_shapes_keeps_answers_apart(t *testing.T) {
 	}
 }
 
-func TestBatch_survives_a_key_of_a_wrong_type(t *testing.T) {
+func TestBatch_wrong_type(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
@@ -151,7 +151,7 @@ func TestBatch_survives_a_key_of_a_wrong_type(t *testing.T) {
 	}
 }
 
-func TestEvery_key_lives_as_long_as_its_share(t *testing.T) {
+func TestRedis_key_TTL(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
@@ -161,16 +161,16 @@ func TestEvery_key_lives_as_long_as_its_share(t *testing.T) {
 		result := decide(t, r, Check{Policy: p, Key: "k", Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
 		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
-			t.Errorf("%s: the key lives %v, the share %v", algorithm, ttl, result.ResetAfter)
+			t.Errorf("%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		}
-		looked := decide(t, r, Check{Policy: p, Key: "nobody", Weight: 0})[0].Result
-		if n := client.Exists(ctx, "rl:{nobody}:"+p.ID()).Val(); n != 0 || looked.Remaining != 100 {
-			t.Errorf("%s: a look left %d keys, %+v", algorithm, n, looked)
+		unused := decide(t, r, Check{Policy: p, Key: "unused", Weight: 0})[0].Result
+		if n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val(); n != 0 || unused.Remaining != 100 {
+			t.Errorf("%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 		}
 	}
 }
 
-func TestScript_flush_is_invisible(t *testing.T) {
+func TestRedis_script_flush(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -185,7 +185,7 @@ func TestScript_flush_is_invisible(t *testing.T) {
 	}
 }
 
-func TestFailures_have_their_kind(t *testing.T) {
+func TestRedis_Decide_kinds(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	ctx := context.Background()
@@ -215,7 +215,7 @@ func TestFailures_have_their_kind(t *testing.T) {
 	check("refused")
 }
 
-func TestClosed_store_does_not_decide(t *testing.T) {
+func TestRedis_Decide_closed(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
 	p := dayPolicy(t, "closed", "gcra", 1_000)
@@ -227,9 +227,9 @@ func TestClosed_store_does_not_decide(t *testing.T) {
 	}
 }
 
-// TestLost_replies_count_once cuts the connection behind every request, after Redis has executed
-// it and before its reply arrives.
-func TestLost_replies_count_once(t *testing.T) {
+// TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it
+// and before its reply arrives.
+func TestRedis_Decide_lost_reply(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	client, err := NewClient(ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})

@@ -11,18 +11,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestRedis_Close_after_its_last_use closes a store that a request still needs for a refund: it decides and
+// TestRedis_Close_last_use closes a store that a request still needs for a refund: it decides and
 // refunds until the request ends, and nothing of that is lost.
-func TestRedis_Close_after_its_last_use(t *testing.T) {
+func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 50*time.Millisecond)
-	g := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "closing", "gcra", 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	check := Check{Policy: p, Key: "k", Weight: 40, Reserve: true}
-	if !g.Retain() {
+	if !f.Retain() {
 		t.Fatal("the store is closed")
 	}
 	reserved := decide(t, store, check)
@@ -32,14 +32,14 @@ func TestRedis_Close_after_its_last_use(t *testing.T) {
 	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
 		t.Errorf("%d units remain, want 20", left)
 	}
-	g.Refund(reserved, SourceRedis)
-	g.Charge([]Check{{Policy: p, Key: "k", Weight: 7}}, SourceRedis)
-	g.Release()
+	f.Refund(reserved, SourceRedis)
+	f.Charge([]Check{{Policy: p, Key: "k", Weight: 7}}, SourceRedis)
+	f.Release()
 	<-store.uses.closed
 	if _, err := store.Decide(context.Background(), []Check{check}); !errors.Is(err, errClosed) {
 		t.Errorf("a decision after the end: %v", err)
 	}
-	if g.Retain() {
+	if f.Retain() {
 		t.Error("a closed store is kept open")
 	}
 	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: "k"})
@@ -53,11 +53,11 @@ func TestRedis_Close_after_its_last_use(t *testing.T) {
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 10*time.Second)
-	g := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
 	p := dayPolicy(t, "draining", "fixed_window", 100_000)
 	decide(t, store, Check{Policy: p, Key: "k"})
 	for range 2_000 {
-		g.Charge([]Check{{Policy: p, Key: "k", Weight: 3}}, SourceRedis)
+		f.Charge([]Check{{Policy: p, Key: "k", Weight: 3}}, SourceRedis)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestLog_refunds_rewrite_a_bounded_tail gives back entries around the bound, in both stores: one that
-// a thousand follow is removed, one that more follow stays.
-func TestLog_refunds_rewrite_a_bounded_tail(t *testing.T) {
+// TestSlidingWindowLog_refund_tail refunds entries around the bound, in both stores: one with a
+// thousand entries after it is removed, one with more stays.
+func TestSlidingWindowLog_refund_tail(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "tail", Algorithm: "sliding_window_log", Limit: 100_000, Window: time.Hour})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		t.Run(s.name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestLog_refunds_rewrite_a_bounded_tail(t *testing.T) {
 	}
 }
 
-// TestLog_refunds_of_one_run_are_bounded sends refunds that together rewrite more than one run may.
-func TestLog_refunds_of_one_run_are_bounded(t *testing.T) {
+// TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
+func TestSlidingWindowLog_refund_run(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	p := dayPolicy(t, "run", "sliding_window_log", 100_000)
 	const refunds, later = 20, 400
@@ -79,15 +79,15 @@ func TestLog_refunds_of_one_run_are_bounded(t *testing.T) {
 	}
 }
 
-// reserveMany makes takes that can be given back, in parallel.
-func reserveMany(t *testing.T, g *Failover, p *Policy, key string, n int) [][]Check {
+// reserveMany makes takes that can be refunded, in parallel.
+func reserveMany(t *testing.T, f *Failover, p *Policy, key string, n int) [][]Check {
 	t.Helper()
 	reserved := make([][]Check, n)
 	var group sync.WaitGroup
 	for i := range reserved {
 		group.Go(func() {
 			reserved[i] = []Check{{Policy: p, Key: key, Weight: 1, Reserve: true}}
-			if _, err := g.Decide(context.Background(), reserved[i], FailClosed); err != nil || !Allowed(reserved[i]) {
+			if _, err := f.Decide(context.Background(), reserved[i], FailClosed); err != nil || !Allowed(reserved[i]) {
 				t.Errorf("%+v %v", reserved[i], err)
 			}
 		})
@@ -96,23 +96,23 @@ func reserveMany(t *testing.T, g *Failover, p *Policy, key string, n int) [][]Ch
 	return reserved
 }
 
-// TestGuard_refunds_of_a_long_log_disturb_no_other_client has 600 requests of a client end at once,
-// as many entries later as is worst, and as an attacker had at first.
-func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
+// TestFailover_Refund_long_log has 600 requests of a client end at once. In one case as many entries
+// follow as is worst; in the other as many as in the first attack that was found.
+func TestFailover_Refund_long_log(t *testing.T) {
 	for _, later := range []int{300, 9000} {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
 			client := server.Client(t)
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
-			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 			p, other := dayPolicy(t, "log", "sliding_window_log", 100_000), dayPolicy(t, "other", "gcra", 1_000_000)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
-			reserved := reserveMany(t, g, p, "k", 600)
+			reserved := reserveMany(t, f, p, "k", 600)
 			for left := later; left > 0; left -= 300 {
-				reserveMany(t, g, p, "k", 300)
+				reserveMany(t, f, p, "k", 300)
 			}
 			client.ConfigSet(ctx, "slowlog-log-slower-than", "0")
 			client.ConfigSet(ctx, "slowlog-max-len", "100000")
@@ -122,7 +122,7 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 				want -= 600
 			}
 			for _, checks := range reserved {
-				g.Refund(checks, SourceRedis)
+				f.Refund(checks, SourceRedis)
 			}
 			var asked, undecided int
 			var slowest time.Duration
@@ -130,15 +130,15 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 			redistest.WaitFor(t, "all is given back", func() error {
 				for range 20 {
 					start := time.Now()
-					_, err := g.Decide(ctx, []Check{{Policy: other, Key: fmt.Sprint(asked), Weight: 1}}, FailClosed)
+					_, err := f.Decide(ctx, []Check{{Policy: other, Key: fmt.Sprint(asked), Weight: 1}}, FailClosed)
 					slowest = max(slowest, time.Since(start))
 					if asked++; err != nil {
 						undecided++
 					}
 				}
-				look := Check{Policy: p, Key: "k"}
-				if err := r.Peek(ctx, &look); err != nil || look.Result.Remaining != want {
-					return fmt.Errorf("%+v, want %d, %w", look.Result, want, err)
+				check := Check{Policy: p, Key: "k"}
+				if err := r.Peek(ctx, &check); err != nil || check.Result.Remaining != want {
+					return fmt.Errorf("%+v, want %d, %w", check.Result, want, err)
 				}
 				return nil
 			})
@@ -160,10 +160,10 @@ func TestGuard_refunds_of_a_long_log_disturb_no_other_client(t *testing.T) {
 	}
 }
 
-// TestGuard_request_follows_its_own_clients_refund has a client of one unit come again as soon as its
-// unit is on its way back, while others keep Redis busy. Before, a few requests in a hundred overtook
-// the refund and were denied; so did those that follow a charge.
-func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
+// TestFailover_Refund_order has a client of one unit return as soon as its refund is queued, while
+// others keep Redis busy. Without an order a few requests in a hundred overtook the refund and were
+// denied; so did those that follow a charge.
+func TestFailover_Refund_order(t *testing.T) {
 	for trip, rounds := range map[time.Duration]int{0: 400, 6 * time.Millisecond: 120} {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
 			server := redistest.Start(t)
@@ -175,30 +175,30 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 			}
 			r := NewRedis(client, RedisOptions{Timeout: 10 * time.Second})
 			t.Cleanup(func() { _ = r.Close() })
-			g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
 			p, budget := dayPolicy(t, "one", "fixed_window", 1), dayPolicy(t, "budget", "fixed_window", 1)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
-			stop := keepBusy(t, g, p, budget)
+			stop := keepBusy(t, f, p, budget)
 			defer stop()
 			overtook, unpaid := 0, 0
 			for i := range rounds {
 				checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-				if _, err := g.Decide(context.Background(), checks, FailClosed); err != nil {
+				if _, err := f.Decide(context.Background(), checks, FailClosed); err != nil {
 					t.Fatal(err)
 				}
 				if !Allowed(checks) {
 					overtook++
-					continue // it is given back already
+					continue // already refunded
 				}
-				g.Refund(checks, SourceRedis)
+				f.Refund(checks, SourceRedis)
 				if i%4 > 0 {
 					continue
 				}
 				owes := []Check{{Policy: budget, Key: fmt.Sprint(i), Weight: 1}}
-				g.Charge(owes, SourceRedis)
-				if _, err := g.Decide(context.Background(), owes, FailClosed); err != nil || Allowed(owes) {
+				f.Charge(owes, SourceRedis)
+				if _, err := f.Decide(context.Background(), owes, FailClosed); err != nil || Allowed(owes) {
 					unpaid++
 				}
 			}
@@ -219,8 +219,8 @@ func TestGuard_request_follows_its_own_clients_refund(t *testing.T) {
 	}
 }
 
-// keepBusy has other clients ask all the time, for the same policies, until the function is called.
-func keepBusy(t *testing.T, g *Failover, refunds, charges *Policy) (stop func()) {
+// keepBusy sends requests of other clients, for the same policies, until the function is called.
+func keepBusy(t *testing.T, f *Failover, refunds, charges *Policy) (stop func()) {
 	t.Helper()
 	var over atomic.Bool
 	var group sync.WaitGroup
@@ -231,7 +231,7 @@ func keepBusy(t *testing.T, g *Failover, refunds, charges *Policy) (stop func())
 				if n%4 == 0 {
 					checks = []Check{{Policy: charges, Key: fmt.Sprint("busy", i), Weight: 1}}
 				}
-				if _, err := g.Decide(context.Background(), checks, FailClosed); err != nil {
+				if _, err := f.Decide(context.Background(), checks, FailClosed); err != nil {
 					t.Error(err)
 					return
 				}
@@ -244,8 +244,8 @@ func keepBusy(t *testing.T, g *Failover, refunds, charges *Policy) (stop func())
 	}
 }
 
-// TestBatcher_holds_no_call_for_long has a batch with a refund stall: what follows it goes on.
-func TestBatcher_holds_no_call_for_long(t *testing.T) {
+// TestBatcher_holds stalls a batch with a refund: the requests behind it go on.
+func TestBatcher_holds(t *testing.T) {
 	g := newGate()
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", "gcra", 10)
@@ -278,9 +278,9 @@ func TestBatcher_holds_no_call_for_long(t *testing.T) {
 	})
 }
 
-// TestBatcher_counts_checks has requests of many checks fill batches: what is one too many goes in the
-// next, and a request that is too large for any goes alone.
-func TestBatcher_counts_checks(t *testing.T) {
+// TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
+// the next batch, and one that is too large for any leaves alone.
+func TestBatcher_fill(t *testing.T) {
 	b := batcher{timeout: time.Second}
 	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
 		b.waiting = append(b.waiting, newCall(opTake, make([]Check, checks)))

@@ -10,9 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// guards are guards whose requests are decided on Redis, in process, in an outage, and in an outage by
-// half of the limit.
-func guards(t *testing.T) map[string]*Failover {
+// failovers returns stores whose requests are decided on Redis, in process, in an outage, and in an
+// outage by half of the limit.
+func failovers(t *testing.T) map[string]*Failover {
 	t.Helper()
 	server := redistest.Start(t)
 	down := openRedis(t, server, time.Second)
@@ -25,15 +25,15 @@ func guards(t *testing.T) map[string]*Failover {
 	}
 }
 
-// keepOpen opens the breaker of a store, which no probe closes.
+// keepOpen opens the breaker of a store for good.
 func keepOpen(r *Redis) {
 	r.topology.anyNode.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
-// TestGuard_gives_back has every algorithm reserve and give back, on Redis, in process, in an
-// outage, and with a part of the limit.
-func TestGuard_gives_back(t *testing.T) {
-	for name, g := range guards(t) {
+// TestFailover_Refund has every algorithm reserve and refund, on Redis, in process, in an outage,
+// and with a fraction of the limit.
+func TestFailover_Refund(t *testing.T) {
+	for name, f := range failovers(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				capacity := int64(4)
@@ -46,7 +46,7 @@ func TestGuard_gives_back(t *testing.T) {
 				}
 				take := func() ([]Check, Source) {
 					checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-					source, err := g.Decide(context.Background(), checks, FailLocal)
+					source, err := f.Decide(context.Background(), checks, FailLocal)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -62,7 +62,7 @@ func TestGuard_gives_back(t *testing.T) {
 				if denied, _ := take(); Allowed(denied) {
 					t.Fatalf("allowed: %+v", denied)
 				}
-				g.Refund(last, source)
+				f.Refund(last, source)
 				redistest.WaitFor(t, "a unit is there again, at once", func() error {
 					if again, _ := take(); !Allowed(again) {
 						return fmt.Errorf("%+v", again)
@@ -77,7 +77,7 @@ func TestGuard_gives_back(t *testing.T) {
 	}
 }
 
-func TestQueue_cannot_give_back(t *testing.T) {
+func TestPolicy_AllowRefunds_queue(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "queue", Algorithm: "leaky_bucket", Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
 	if p.AllowRefunds() == nil {
 		t.Error("no error")

@@ -10,9 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
-// verbatimFragment stands before clock.lua and makes of Redis 7 one before it, whose scripts are
-// replicated themselves: after TIME it refuses to write, unless the script has asked first to have its
-// writes replicated. Redis 6.2 does so with lua-replicate-commands off.
+// verbatimFragment runs before clock.lua and makes Redis 7 behave like an older one, whose scripts
+// are replicated themselves: after TIME it refuses to write, unless the script first requests that
+// its writes are replicated. Redis 6.2 does so with lua-replicate-commands off.
 const verbatimFragment = `
 local server, timed, effects = redis, false, false
 local redis = {

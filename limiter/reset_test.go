@@ -10,19 +10,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// fill takes from many shares of a policy.
-func fill(t *testing.T, s Store, p *Policy, shares int) {
+// fill takes from many keys of a policy.
+func fill(t *testing.T, s Store, p *Policy, keys int) {
 	t.Helper()
-	for i := range shares {
+	for i := range keys {
 		decide(t, s, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
 	}
 }
 
-func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
+func TestResetAll_one_policy(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	g := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	one, two := dayPolicy(t, "one", "token_bucket", 5), dayPolicy(t, "two", "sliding_window_log", 5)
 	before := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
@@ -30,9 +30,9 @@ func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
 	fill(t, r, two, 10)
 	foreign := []string{r.keyFormat.newWriter().head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
 	for _, name := range foreign {
-		client.Set(context.Background(), name, "somebody else's", 0)
+		client.Set(context.Background(), name, "foreign", 0)
 	}
-	if found, err := g.ResetAll(context.Background(), "one"); found.Shared != 2510 || err != nil {
+	if found, err := f.ResetAll(context.Background(), "one"); found.Shared != 2510 || err != nil {
 		t.Errorf("forgot %+v, %v, want 2510: also those of former settings", found, err)
 	}
 	if left := client.DBSize(context.Background()).Val(); left != int64(10+len(foreign)) {
@@ -40,12 +40,12 @@ func TestResetAll_forgets_one_policy_and_nothing_else(t *testing.T) {
 	}
 }
 
-func TestResetAll_ends_remembered_denials_at_once(t *testing.T) {
-	g := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+func TestResetAll_deny_cache(t *testing.T) {
+	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", "fixed_window", 1)
 	pass := func() bool {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
-		if _, err := g.Decide(context.Background(), checks, FailLocal); err != nil {
+		if _, err := f.Decide(context.Background(), checks, FailLocal); err != nil {
 			t.Fatal(err)
 		}
 		return Allowed(checks)
@@ -53,12 +53,12 @@ func TestResetAll_ends_remembered_denials_at_once(t *testing.T) {
 	if !pass() || pass() {
 		t.Fatal("want one request to pass")
 	}
-	if _, err := g.ResetAll(context.Background(), "denied"); err != nil || !pass() {
+	if _, err := f.ResetAll(context.Background(), "denied"); err != nil || !pass() {
 		t.Errorf("still denied, %v", err)
 	}
 }
 
-func TestResetAll_on_every_master_of_a_Cluster(t *testing.T) {
+func TestResetAll_Cluster(t *testing.T) {
 	r, _ := openCluster(t)
 	p := dayPolicy(t, "spread", "gcra", 5)
 	fill(t, r, p, 300)
@@ -70,11 +70,11 @@ func TestResetAll_on_every_master_of_a_Cluster(t *testing.T) {
 	}
 }
 
-// TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs: the others forget all the same.
-func TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs(t *testing.T) {
+// TestResetAll_hung_master: the other masters are reset all the same.
+func TestResetAll_hung_master(t *testing.T) {
 	r, masters := openCluster(t)
 	local := NewMemory(SystemClock)
-	g := NewFailover(r, local, FailoverOptions{})
+	f := NewFailover(r, local, FailoverOptions{})
 	p := dayPolicy(t, "partly", "gcra", 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
@@ -85,7 +85,7 @@ func TestResetAll_tells_what_a_Cluster_has_forgotten_while_a_master_hangs(t *tes
 	}
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
-	found, err := g.ResetAll(context.Background(), "partly")
+	found, err := f.ResetAll(context.Background(), "partly")
 	if !errors.Is(err, ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300 {
 		t.Errorf("forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
 	}
@@ -100,6 +100,6 @@ func TestResetAll_in_process(t *testing.T) {
 		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
 	}
 	if c := decide(t, m, Check{Policy: one, Key: "client-1", Weight: 1})[0]; c.Result.Remaining != 4 {
-		t.Errorf("got %+v, want a new share", c.Result)
+		t.Errorf("got %+v, want a fresh quota", c.Result)
 	}
 }

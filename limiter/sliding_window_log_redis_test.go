@@ -9,15 +9,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestRedis_gives_back_what_many_came_after has many later entries move up, as many as one run may move.
-func TestRedis_gives_back_what_many_came_after(t *testing.T) {
+// TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
+func TestRedis_Refund_long_tail(t *testing.T) {
 	server := redistest.Start(t)
 	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
 	p := dayPolicy(t, "log", "sliding_window_log", 10_000)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
-	const later = 900
+	const later = logRewritten
 	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
 	for range later / 100 {
 		var calls []*call

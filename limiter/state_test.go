@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestShare_answers_as_Memory_does(t *testing.T) {
+func TestState_Take_like_Memory(t *testing.T) {
 	delay := 150 * time.Millisecond
 	for _, algorithm := range Algorithms() {
 		settings := []Settings{
@@ -23,14 +23,14 @@ func TestShare_answers_as_Memory_does(t *testing.T) {
 		}
 		for _, s := range settings {
 			s.Algorithm = algorithm
-			t.Run(algorithm+" "+s.Window.String(), func(t *testing.T) { compareShare(t, s) })
+			t.Run(algorithm+" "+s.Window.String(), func(t *testing.T) { compareState(t, s) })
 		}
 	}
 }
 
-// compareShare holds a share equal to a store's on a random trace that has instants at the edges of
+// compareState holds a State equal to a store's on a random trace that has instants at the edges of
 // windows, some of them earlier than the one before.
-func compareShare(t *testing.T, s Settings) {
+func compareState(t *testing.T, s Settings) {
 	t.Helper()
 	p := mustPolicy(t, s)
 	store := memoryStore()
@@ -38,7 +38,7 @@ func compareShare(t *testing.T, s Settings) {
 	window := s.Window.Microseconds()
 	now := int64(1_750_000_000_000_000)
 	steps := []int64{0, 1, window / 10, window / 3, window - 1, window, window + 1, 3 * window, -1, -window / 2}
-	var share State
+	var state State
 	for i := range 20_000 {
 		now += steps[random.IntN(len(steps))]
 		weight := random.Int64N(4)
@@ -50,23 +50,23 @@ func compareShare(t *testing.T, s Settings) {
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}
-		if got := share.Take(p, now, weight); got != checks[0].Result {
+		if got := state.Take(p, now, weight); got != checks[0].Result {
 			t.Fatalf("request %d of weight %d: %+v, the store says %+v", i, weight, got, checks[0].Result)
 		}
 	}
 }
 
-func TestShare_allocates_nothing_but_for_a_log(t *testing.T) {
+func TestState_Take_allocations(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		if algorithmNamed(algorithm).logs {
 			continue
 		}
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
-		var share State
+		var state State
 		now := int64(1_750_000_000_000_000)
 		allocs := testing.AllocsPerRun(1000, func() {
 			now += 50_000
-			share.Take(p, now, 1)
+			state.Take(p, now, 1)
 		})
 		if allocs != 0 {
 			t.Errorf("%s: %v allocations per take", algorithm, allocs)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestMemory_tables_of_policies_that_came_and_went has ten thousand policies, each used for a second: no more
-// tables are kept than policies that still count, twice, and those that still count go on.
-func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
+// TestMemory_tableOf_prunes has ten thousand policies, each used for a second: at most twice as many
+// tables are kept as policies that still count, and those go on.
+func TestMemory_tableOf_prunes(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
@@ -32,7 +32,7 @@ func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
 			}
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.tables) != 1 || m.Len() != 1 {
-				t.Errorf("%v live, in %d tables with %d shares; want the lasting one alone", living, len(m.tables), m.Len())
+				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.tables), m.Len())
 			}
 			again := mustPolicy(t, lasting.Settings()) // of a later configuration
 			if left := decide(t, m, Check{Policy: again, Key: "k"})[0].Result.Remaining; left != 6 {
@@ -42,7 +42,8 @@ func TestMemory_tables_of_policies_that_came_and_went(t *testing.T) {
 	}
 }
 
-// TestMemory_Prune_full has a table whose shares had no room of their own: it ends when they do.
+// TestMemory_Prune_full has a table whose states are in the overflow: it is dropped when they have
+// reset.
 func TestMemory_Prune_full(t *testing.T) {
 	now := epoch
 	m := NewMemory(func() int64 { return now })
@@ -52,15 +53,15 @@ func TestMemory_Prune_full(t *testing.T) {
 		decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})
 	}
 	if living := m.Prune(); !living["full"] {
-		t.Error("the table was dropped before its shares ended")
+		t.Error("the table was dropped before its states had reset")
 	}
 	now += 10_000_000
 	if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
-		t.Errorf("%v live, with %d shares", living, m.Len())
+		t.Errorf("%v live, with %d states", living, m.Len())
 	}
 }
 
-// TestMemory_Prune_loses_no_charge has tables dropped while requests charge them, one by one and several
+// TestMemory_Prune_loses_no_charge drops tables while requests charge them, one by one and several
 // policies at once.
 func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	var now atomic.Int64

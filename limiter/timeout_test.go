@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestRequests_wait_no_longer_than_the_timeout(t *testing.T) {
+func TestRedis_Decide_timeout(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout, slack = 50 * time.Millisecond, 100 * time.Millisecond
 	r := openRedis(t, server, timeout)
@@ -44,7 +44,7 @@ func TestRequests_wait_no_longer_than_the_timeout(t *testing.T) {
 	}
 }
 
-func TestClients_that_leave_are_no_failure_of_redis(t *testing.T) {
+func TestRedis_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 300*time.Millisecond)
 	p := dayPolicy(t, "gone", "gcra", 1_000)
@@ -60,9 +60,9 @@ func TestClients_that_leave_are_no_failure_of_redis(t *testing.T) {
 	}
 }
 
-// TestAwait_timer has calls change hands the moment their callers leave them, while those callers are
-// still returning: the next owner's timeout must pass all the same. More threads than processors make
-// the moment between leaving and returning a long one now and then.
+// TestAwait_timer has calls change hands the moment their callers leave them, while those callers
+// are still returning: the next owner's timeout must pass all the same. More threads than processors
+// make the moment between leaving and returning a long one now and then.
 func TestAwait_timer(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
 	gone, cancel := context.WithCancel(context.Background())

@@ -10,7 +10,7 @@ import (
 
 // This file makes up the traces of the conformance suite.
 
-// tracePolicies are the policies that traces choose from: every algorithm with small and large
+// tracePolicies returns the policies that traces choose from: every algorithm with small and large
 // limits, bursts, queues, and one that counts in milliseconds.
 func tracePolicies(t *testing.T) []*Policy {
 	t.Helper()
@@ -40,13 +40,13 @@ func tracePolicies(t *testing.T) []*Policy {
 type trace struct {
 	random   *rand.Rand
 	policies []*Policy
-	changed  []*Policy // the same policies with another limit and burst, on the same shares
+	changed  []*Policy // the same policies with another limit and burst, on the same states
 	now      int64
 	waits    []int64 // waits lately answered, in microseconds
 	reserved []reservation
 }
 
-// reservation is a take that may be given back, with its receipts from each store.
+// reservation is a take that may be refunded, with its receipts from each store.
 type reservation struct {
 	checks   []Check
 	receipts [][]receipt
@@ -116,7 +116,7 @@ func (tr *trace) request() []Check {
 	return checks
 }
 
-// learn remembers the answers' waits, so that later steps land on them.
+// learn keeps the answers' waits, so that later steps land on them.
 func (tr *trace) learn(checks []Check) {
 	for i := range checks {
 		for _, wait := range []time.Duration{checks[i].Result.RetryAfter, checks[i].Result.ResetAfter} {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// vector is one step of a test vector: at a time in microseconds a request of a weight, and what
-// it gets. Times below zero are not compared.
+// vector is one step of a test vector: at a time in microseconds a request of a weight, and its
+// answer. Times below zero are not compared.
 type vector struct {
 	at, weight      int64
 	allowed         bool
@@ -31,7 +31,7 @@ func denied(at, weight, retry int64) vector {
 	return vector{at: at, weight: weight, retry: retry, ignoreRemaining: true, ignoreReset: true}
 }
 
-// passed compares what is left alone.
+// passed compares the remaining units alone.
 func passed(at, weight, remaining int64) vector {
 	return vector{at: at, weight: weight, allowed: true, remaining: remaining, ignoreReset: true}
 }
