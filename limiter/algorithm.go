@@ -20,16 +20,26 @@ type algorithm struct {
 // vocabularies: token_bucket holds the capacity minus the debt, gcra's theoretical arrival time is
 // now + debt/limit, leaky_bucket's level is the debt. Only leaky_bucket also has a queue.
 var registry = []algorithm{
-	{name: "sliding_window_counter", code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
-	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
-	{name: "fixed_window", code: "f", script: "fixed_window", kernel: fixedWindow{}},
-	{name: "token_bucket", code: "t", script: "bucket", kernel: bucket{}, bursts: true},
-	{name: "leaky_bucket", code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
-	{name: "gcra", code: "g", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: SlidingWindowCounter, code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
+	{name: SlidingWindowLog, code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
+	{name: FixedWindow, code: "f", script: "fixed_window", kernel: fixedWindow{}},
+	{name: TokenBucket, code: "t", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
+	{name: GCRA, code: "g", script: "bucket", kernel: bucket{}, bursts: true},
 }
 
+// The algorithms' names. See the README for how to choose, and the file of each for its formulas.
+const (
+	SlidingWindowCounter = "sliding_window_counter" // two aligned windows estimate a sliding one
+	SlidingWindowLog     = "sliding_window_log"     // exact; keeps an entry per request
+	FixedWindow          = "fixed_window"           // aligned windows; up to twice the limit around a boundary
+	TokenBucket          = "token_bucket"           // refills steadily up to the burst
+	LeakyBucket          = "leaky_bucket"           // as TokenBucket; with a MaxDelay it is a queue
+	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
+)
+
 // DefaultAlgorithm is the algorithm of a policy without one.
-const DefaultAlgorithm = "sliding_window_counter"
+const DefaultAlgorithm = SlidingWindowCounter
 
 // Algorithms lists the names of the algorithms, the default first.
 func Algorithms() []string {

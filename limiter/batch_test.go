@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -158,73 +157,6 @@ func TestBatcher_stalled_batches(t *testing.T) {
 			return fmt.Errorf("%+v, watched %v", g.senders, g.watched)
 		}
 		return nil
-	})
-}
-
-func TestSenders_allowed(t *testing.T) {
-	for trip, want := range map[time.Duration]int{
-		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
-	} {
-		l := senders{roundTrip: trip}
-		if got := l.allowed(); got != want {
-			t.Errorf("%v: %d senders, want %d", trip, got, want)
-		}
-	}
-}
-
-func TestSenders_observe(t *testing.T) {
-	var l senders
-	for i := range 2000 {
-		if i%20 == 0 {
-			l.observe(50 * time.Millisecond)
-		} else {
-			l.observe(time.Millisecond)
-		}
-	}
-	if l.roundTrip < time.Millisecond || l.roundTrip > 2*time.Millisecond || l.usual < 900*time.Microsecond || l.usual > 1200*time.Microsecond {
-		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.roundTrip, l.usual)
-	}
-	for range 200 {
-		l.observe(20 * time.Millisecond)
-	}
-	if l.roundTrip < 15*time.Millisecond || l.usual < 15*time.Millisecond {
-		t.Errorf("round trip %v and usual round trip %v on a link that has become longer", l.roundTrip, l.usual)
-	}
-}
-
-func TestMessage_read_invalid(t *testing.T) {
-	p := dayPolicy(t, "read", "gcra", 10)
-	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
-		m := &message{}
-		c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
-		m.write([]*call{c}, KeyFormat{}.newWriter())
-		m.command("evalsha", "")
-		m.sent.SetVal(reply)
-		m.settle(nil)
-		if c.err == nil {
-			t.Errorf("%q was read as %+v", reply, c.checks[0].Result)
-		}
-	}
-}
-
-// FuzzRead passes any bytes to the reader in place of a script's answer.
-func FuzzRead(f *testing.F) {
-	f.Add("", "")
-	f.Add(strings.Repeat("\x00", 32), "WRONGTYPE")
-	f.Add(strings.Repeat("\xff", 32), "")
-	f.Fuzz(func(t *testing.T, answers, problem string) {
-		p := dayPolicy(t, "fuzz", "gcra", 10)
-		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
-			m := &message{}
-			c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
-			m.write([]*call{c}, KeyFormat{}.newWriter())
-			m.command("evalsha", "")
-			m.sent.SetVal(reply)
-			m.settle(nil)
-			if r := c.checks[0].Result; c.err == nil && (r.Remaining < 0 || r.Remaining > 10 || r.RetryAfter < Never || r.ResetAfter < 0 || r.Delay < 0) {
-				t.Errorf("impossible result %+v", r)
-			}
-		}
 	})
 }
 

@@ -173,7 +173,7 @@ func BenchmarkTakeLog(b *testing.B) {
 	for limit := int64(10); limit <= 100_000; limit *= 10 {
 		const window = 100 * time.Second
 		step := window.Microseconds() / limit
-		p := mustPolicy(b, Settings{Name: "default", Algorithm: "sliding_window_log", Limit: limit, Window: window})
+		p := mustPolicy(b, Settings{Name: "default", Algorithm: SlidingWindowLog, Limit: limit, Window: window})
 		b.Run(fmt.Sprintf("store=memory/limit=%d", limit), func(b *testing.B) {
 			now := epoch
 			takeFullLog(b, NewMemory(func() int64 { now += step; return now }), p)
@@ -229,9 +229,9 @@ func BenchmarkMemory(b *testing.B) {
 	const logs = 20_000
 	for _, entries := range []int{64, 100} { // full slices, and slices with room to grow
 		b.Run(fmt.Sprintf("algorithm=sliding_window_log/entries=%d", entries), func(b *testing.B) {
-			one := fill(b, "sliding_window_log", logs, 1)
+			one := fill(b, SlidingWindowLog, logs, 1)
 			for b.Loop() {
-				b.ReportMetric((fill(b, "sliding_window_log", logs, entries)-one)/float64(entries-1), "B/entry")
+				b.ReportMetric((fill(b, SlidingWindowLog, logs, entries)-one)/float64(entries-1), "B/entry")
 			}
 		})
 	}
@@ -272,9 +272,9 @@ func BenchmarkRedisMemory(b *testing.B) {
 	}
 	for _, entries := range []int{100, 2000} {
 		b.Run(fmt.Sprintf("algorithm=sliding_window_log/entries=%d", entries), func(b *testing.B) {
-			one := usage(b, "sliding_window_log", 1)
+			one := usage(b, SlidingWindowLog, 1)
 			for b.Loop() {
-				b.ReportMetric((usage(b, "sliding_window_log", entries)-one)/float64(entries-1), "B/entry")
+				b.ReportMetric((usage(b, SlidingWindowLog, entries)-one)/float64(entries-1), "B/entry")
 			}
 		})
 	}

@@ -36,9 +36,22 @@ const (
 	callLeft
 )
 
-var callPool = sync.Pool{New: func() any {
-	return &call{answered: make(chan struct{}, 1)}
-}}
+// The package's mutable state is these two pools alone. They belong to the process and not to a store,
+// because requests of all stores use the same calls and timers, and a store that is replaced should
+// leave nothing to build up again.
+var (
+	callPool = sync.Pool{New: func() any {
+		return &call{answered: make(chan struct{}, 1)}
+	}}
+
+	// timerPool holds stopped timers. A timer belongs to its waiter and not to its call, which may have
+	// another owner as soon as the waiter has left it.
+	timerPool = sync.Pool{New: func() any {
+		timer := time.NewTimer(time.Hour)
+		timer.Stop()
+		return timer
+	}}
+)
 
 // newCall copies the checks, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
@@ -105,21 +118,13 @@ func (c *call) leave() bool {
 	return c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft)
 }
 
-// waitTimers are stopped timers. A timer is its waiter's and not its call's, which may have another
-// owner as soon as the waiter has left it.
-var waitTimers = sync.Pool{New: func() any {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return timer
-}}
-
 // await waits for the answer to a call that was enqueued. After an error the call is gone.
 func await(ctx context.Context, c *call, timeout time.Duration) error {
-	timer := waitTimers.Get().(*time.Timer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	timer := timerPool.Get().(*time.Timer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	timer.Reset(timeout)
 	defer func() {
 		timer.Stop() // leaves no value in its channel
-		waitTimers.Put(timer)
+		timerPool.Put(timer)
 	}()
 	var reason error
 	select {

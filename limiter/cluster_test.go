@@ -29,7 +29,7 @@ func TestCluster(t *testing.T) {
 	r, masters := openCluster(t)
 
 	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
-		p := dayPolicy(t, "spread", "sliding_window_counter", 7)
+		p := dayPolicy(t, "spread", SlidingWindowCounter, 7)
 		var allowed atomic.Int64
 		var group sync.WaitGroup
 		const clients, each = 40, 12
@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("survives a script flush", func(t *testing.T) {
-		p := dayPolicy(t, "flush", "gcra", 100)
+		p := dayPolicy(t, "flush", GCRA, 100)
 		for i := range 10 {
 			for _, master := range masters {
 				master.Client(t).ScriptFlush(context.Background())
@@ -123,7 +123,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 	_, masters := openCluster(t)
 	client := masters[0].Client(t)
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		p := dayPolicy(t, "slots", "gcra", 1)
+		p := dayPolicy(t, "slots", GCRA, 1)
 		n := naming.newWriter()
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.append(nil, p, key))).Val()
@@ -155,7 +155,7 @@ func errorOf(r *Redis, p *Policy, key string) error {
 
 func TestCluster_dead_master(t *testing.T) {
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "dead", "gcra", 100)
+	p := dayPolicy(t, "dead", GCRA, 100)
 	masters[2].Kill()
 	var alive, gone []string // clients, no two of a slot
 	seen := map[uint16]bool{}
@@ -185,7 +185,7 @@ func TestCluster_dead_master(t *testing.T) {
 
 func TestCluster_unserved_slot(t *testing.T) {
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "hole", "gcra", 100)
+	p := dayPolicy(t, "hole", GCRA, 100)
 	slot := int(r.keyFormat.newWriter().slotOf("lost"))
 	for _, master := range masters {
 		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {

@@ -88,7 +88,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
 func TestDenyCache_weights_apart(t *testing.T) {
-	p, cache, now := dayPolicy(t, "weights", "gcra", 10), newDenyCache(time.Second), time.Unix(1_000, 0)
+	p, cache, now := dayPolicy(t, "weights", GCRA, 10), newDenyCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: Never}
 	for weight, wait := range waits {
 		cache.learn([]Check{{Policy: p, Key: "k", Weight: weight, Result: Result{RetryAfter: wait}}}, now)
@@ -113,7 +113,7 @@ func TestDenyCache_weights_apart(t *testing.T) {
 }
 
 func TestDenyCache_bounded(t *testing.T) {
-	p := dayPolicy(t, "bounded", "gcra", 1)
+	p := dayPolicy(t, "bounded", GCRA, 1)
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
 	for i := range 4 * denyShards * denyShardSize {
@@ -136,7 +136,7 @@ func TestFailover_Decide_deny_cache(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
 	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
-	p := dayPolicy(t, "repeat", "gcra", 2)
+	p := dayPolicy(t, "repeat", GCRA, 2)
 	ask := func(weight int64, want Source, passes bool) {
 		t.Helper()
 		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
@@ -183,7 +183,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
 	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: age})
-	p := dayPolicy(t, "flood", "gcra", 1)
+	p := dayPolicy(t, "flood", GCRA, 1)
 	ask := func(key int) Source {
 		checks := []Check{{Policy: p, Key: fmt.Sprint(key), Weight: 1}}
 		source, err := f.Decide(context.Background(), checks, FailLocal)

@@ -13,7 +13,7 @@ import (
 // TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
 // client with a slow one would drain in no time.
 func TestMemory_slowest_limit(t *testing.T) {
-	for _, algorithm := range []string{"token_bucket", "leaky_bucket", "gcra"} {
+	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
 		now := int64(1_000_000_000_000)
 		m := NewMemory(func() int64 { return now })
 		slow := mustPolicy(t, Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
@@ -37,11 +37,11 @@ func TestMemory_slowest_limit(t *testing.T) {
 func TestMemory_full_ResetAll(t *testing.T) {
 	m := NewMemory(SystemClock)
 	m.Limit(64, nil)
-	full := dayPolicy(t, "full", "fixed_window", 10)
+	full := dayPolicy(t, "full", FixedWindow, 10)
 	for i := range 64 {
 		decide(t, m, Check{Policy: full, Key: fmt.Sprint(i), Weight: 1})
 	}
-	dynamic := dayPolicy(t, "dynamic", "fixed_window", 5000)
+	dynamic := dayPolicy(t, "dynamic", FixedWindow, 5000)
 	var group sync.WaitGroup
 	for client := range 4 {
 		group.Go(func() {

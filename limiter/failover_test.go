@@ -24,7 +24,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 	var reported reports
 	reported.listen(r)
 	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "guarded", "gcra", 5)
+	p := dayPolicy(t, "guarded", GCRA, 5)
 	ask := func(mode FailMode) (Source, Result, error) {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
 		source, err := f.Decide(context.Background(), checks, mode)
@@ -64,7 +64,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout = 50 * time.Millisecond
 	f := NewFailover(openRedis(t, server, timeout), NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "hung", "gcra", 1_000)
+	p := dayPolicy(t, "hung", GCRA, 1_000)
 	decideGuarded := func() time.Duration {
 		start := time.Now()
 		if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal); err != nil {
@@ -95,7 +95,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
 	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "left", "gcra", 1_000)
+	p := dayPolicy(t, "left", GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
 	for range 2 * failuresInARow {

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -34,11 +35,43 @@ func TestLastSeen_denials(t *testing.T) {
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
 	m := NewMemory(func() int64 { return now })
-	p := mustPolicy(t, Settings{Algorithm: "fixed_window", Limit: 5, Window: 24 * time.Hour})
+	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
 	m.remember(&Check{Policy: p, Key: "k", Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
 	m.remember(&Check{Policy: p, Key: "k", Result: Result{Remaining: 4, ResetAfter: time.Hour}})
 	if left := decide(t, m, Check{Policy: p, Key: "k"})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
+	}
+}
+
+// TestKernel_restoreState compares states, at random later instants, with those restored from the
+// last answers about them: for the policy itself and for a fraction of it.
+func TestKernel_restoreState(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for round := range 300 {
+				now := int64(1_000_000_000_000) + random.Int64N(1e9)
+				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
+				whole, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+				for range 20 {
+					now += random.Int64N(p.params.window * p.params.tick / 3)
+					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
+					_, _ = whole.Decide(t.Context(), check) // cannot fail
+					local.remember(&check[0])
+				}
+				for range 5 {
+					now += random.Int64N(p.params.window * p.params.tick)
+					have := decide(t, whole, Check{Policy: p, Key: "k"})[0].Result
+					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
+					if got.Remaining > have.Remaining {
+						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
+					}
+					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
+						t.Fatalf("round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
+					}
+				}
+			}
+		})
 	}
 }

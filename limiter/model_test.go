@@ -24,11 +24,11 @@ func (m *model) allows(now, weight int64) bool {
 	}
 	var fits bool
 	switch index := now / window; m.settings.Algorithm {
-	case "fixed_window":
+	case FixedWindow:
 		fits = m.units(index*window, now)+weight <= capacity
-	case "sliding_window_log":
+	case SlidingWindowLog:
 		fits = m.units(now-window+1, now)+weight <= capacity
-	case "sliding_window_counter":
+	case SlidingWindowCounter:
 		previous, elapsed := m.units((index-1)*window, index*window-1), now-index*window
 		estimate := new(big.Rat).SetFrac64(previous*(window-elapsed), window)
 		overlap := new(big.Int).Quo(estimate.Num(), estimate.Denom()).Int64()

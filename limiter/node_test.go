@@ -13,7 +13,7 @@ func TestNode_wrong_type(t *testing.T) {
 	r := openRedis(t, server, 5*time.Second)
 	at := now()
 	r.topology.anyNode.breaker.now = func() moment { return at }
-	p := dayPolicy(t, "mixed", "fixed_window", 100)
+	p := dayPolicy(t, "mixed", FixedWindow, 100)
 	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, "bad"), "x").Err(); err != nil {
 		t.Fatal(err)
 	}

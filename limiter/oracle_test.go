@@ -33,7 +33,7 @@ func TestSlidingWindowLog_oracle(t *testing.T) {
 	client := server.Client(t)
 	ctx := context.Background()
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
-	p := mustPolicy(t, Settings{Algorithm: "sliding_window_log", Limit: 12, Window: time.Second})
+	p := mustPolicy(t, Settings{Algorithm: SlidingWindowLog, Limit: 12, Window: time.Second})
 	tr := &trace{random: rand.New(rand.NewPCG(7, 7)), policies: []*Policy{p}, now: epoch}
 	allowed, denied := 0, 0
 	for i := range 6000 {

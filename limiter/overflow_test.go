@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"testing"
@@ -63,7 +62,7 @@ func TestMemory_full_flood(t *testing.T) {
 	if os.Getenv("CHAOS") == "long" {
 		keys, bound = 10_000_000, 100_000
 	}
-	for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log"} {
+	for _, algorithm := range []string{SlidingWindowCounter, SlidingWindowLog} {
 		m := NewMemory(SystemClock)
 		m.Limit(bound, nil)
 		p := dayPolicy(t, "flood", algorithm, 100)
@@ -97,13 +96,13 @@ func TestMemory_full_room_again(t *testing.T) {
 	now := int64(1_000_000_000_000)
 	m := NewMemory(func() int64 { return now })
 	m.Limit(100, nil)
-	old := mustPolicy(t, Settings{Name: "old", Algorithm: "gcra", Limit: 10, Window: time.Second})
+	old := mustPolicy(t, Settings{Name: "old", Algorithm: GCRA, Limit: 10, Window: time.Second})
 	for i := range 1_000 {
 		decide(t, m, Check{Policy: old, Key: fmt.Sprint(i), Weight: 10})
 	}
 	now += 2_000_000
 	overflows := m.Overflows()
-	p := dayPolicy(t, "new", "gcra", 10)
+	p := dayPolicy(t, "new", GCRA, 10)
 	sharing := 0
 	for i := range 50 {
 		if got := decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})[0].Result.Remaining; got != 9 {
@@ -112,55 +111,5 @@ func TestMemory_full_room_again(t *testing.T) {
 	}
 	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
 		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
-	}
-}
-
-// TestKernel_restoreState compares states, at random later instants, with those restored from the
-// last answers about them: for the policy itself and for a fraction of it.
-func TestKernel_restoreState(t *testing.T) {
-	for _, algorithm := range Algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(1, 2))
-			for round := range 300 {
-				now := int64(1_000_000_000_000) + random.Int64N(1e9)
-				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
-				whole, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
-				for range 20 {
-					now += random.Int64N(p.params.window * p.params.tick / 3)
-					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
-					_, _ = whole.Decide(t.Context(), check) // cannot fail
-					local.remember(&check[0])
-				}
-				for range 5 {
-					now += random.Int64N(p.params.window * p.params.tick)
-					have := decide(t, whole, Check{Policy: p, Key: "k"})[0].Result
-					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
-					if got.Remaining > have.Remaining {
-						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
-					}
-					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
-						t.Fatalf("round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
-					}
-				}
-			}
-		})
-	}
-}
-
-func TestPolicy_scaled(t *testing.T) {
-	for _, algorithm := range Algorithms() {
-		p := dayPolicy(t, "whole", algorithm, 10)
-		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
-			m := NewMemory(SystemClock)
-			admitted := int64(0)
-			for range 20 {
-				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: "k", Weight: 1})) {
-					admitted++
-				}
-			}
-			if admitted != want {
-				t.Errorf("%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
-			}
-		}
 	}
 }

@@ -52,7 +52,7 @@ func TestFailover_Peek(t *testing.T) {
 func TestFailover_Peek_outage(t *testing.T) {
 	server := redistest.Start(t)
 	f := NewFailover(openRedis(t, server, time.Second), NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "peek-outage", "token_bucket", 3)
+	p := dayPolicy(t, "peek-outage", TokenBucket, 3)
 	if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 2}}, FailLocal); err != nil {
 		t.Fatal(err)
 	}
@@ -67,36 +67,4 @@ func TestFailover_Peek_outage(t *testing.T) {
 		_, err := f.Peek(context.Background(), &check)
 		return err
 	})
-}
-
-// TestRedis_Inspect reads the state of every algorithm back.
-func TestRedis_Inspect(t *testing.T) {
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	for _, algorithm := range Algorithms() {
-		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
-		if stored, err := r.Inspect(context.Background(), p, "k"); err != nil || len(stored) != 0 {
-			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
-		}
-		decide(t, r, Check{Policy: p, Key: "k", Weight: 2})
-		decide(t, r, Check{Policy: p, Key: "k", Weight: 3})
-		stored, err := r.Inspect(context.Background(), p, "k")
-		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, "k") || stored[0].TTL <= 0 {
-			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
-		}
-		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
-		found := false
-		for word, want := range words {
-			if got, found := stored[0].Value[word]; found {
-				if found = true; got != want {
-					t.Errorf("%s: %s is %v, want %v", algorithm, word, got, want)
-				}
-			}
-		}
-		if owed, found := stored[0].Value["units_owed"].(float64); found {
-			found = owed > 4.99 && owed <= 5 // it drains
-		}
-		if !found {
-			t.Errorf("%s: %v", algorithm, stored[0].Value)
-		}
-	}
 }

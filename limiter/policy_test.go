@@ -12,7 +12,7 @@ import (
 func TestNewPolicy_errors(t *testing.T) {
 	second := time.Second
 	negative := -time.Second
-	good := Settings{Name: "p", Algorithm: "leaky_bucket", Limit: 10, Window: time.Minute}
+	good := Settings{Name: "p", Algorithm: LeakyBucket, Limit: 10, Window: time.Minute}
 	tests := []struct {
 		name  string
 		with  func(*Settings)
@@ -28,9 +28,9 @@ func TestNewPolicy_errors(t *testing.T) {
 		{"a window below 1ms", func(s *Settings) { s.Window = 999 * time.Microsecond }, "window"},
 		{"a window in nanoseconds", func(s *Settings) { s.Window = time.Second + 1 }, "window"},
 		{"a negative burst", func(s *Settings) { s.Burst = -1 }, "burst"},
-		{"a burst on a window", func(s *Settings) { s.Algorithm, s.Burst = "fixed_window", 3 }, "only token_bucket"},
+		{"a burst on a window", func(s *Settings) { s.Algorithm, s.Burst = FixedWindow, 3 }, "only token_bucket"},
 		{"a queue", func(s *Settings) { s.MaxDelay = &second }, ""},
-		{"a queue on gcra", func(s *Settings) { s.Algorithm, s.MaxDelay = "gcra", &second }, "max_delay"},
+		{"a queue on gcra", func(s *Settings) { s.Algorithm, s.MaxDelay = GCRA, &second }, "max_delay"},
 		{"a negative queue", func(s *Settings) { s.MaxDelay = &negative }, "max_delay"},
 		{"numbers for microseconds", func(s *Settings) { s.Limit, s.Window = 52_000, 24*time.Hour }, ""},
 		{"numbers for milliseconds", func(s *Settings) { s.Limit, s.Window = 53_000, 24*time.Hour }, ""},
@@ -40,7 +40,7 @@ func TestNewPolicy_errors(t *testing.T) {
 		{"a burst of centuries", func(s *Settings) { s.Limit, s.Window, s.Burst = 1, 24*time.Hour, 51_000_000 }, "142 years"},
 		{"a window of centuries", func(s *Settings) { s.Window, s.Burst = 100_000*24*time.Hour, 0 }, "window 2400000h0m0s: must be below"},
 		{"a window too long for its burst", func(s *Settings) { s.Limit, s.Window, s.Burst = 10, 100_000*24*time.Hour, 6 }, "burst: the time to earn it"},
-		{"a log beyond its running total", func(s *Settings) { s.Algorithm, s.Limit, s.Window = "sliding_window_log", 1<<39+1, time.Millisecond }, "counts up to"},
+		{"a log beyond its running total", func(s *Settings) { s.Algorithm, s.Limit, s.Window = SlidingWindowLog, 1<<39+1, time.Millisecond }, "counts up to"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,13 +59,13 @@ func TestNewPolicy_errors(t *testing.T) {
 
 func TestPolicy_ID(t *testing.T) {
 	tests := map[string]Settings{
-		"p:c1m":      {Name: "p", Algorithm: "sliding_window_counter", Limit: 5, Window: time.Minute},
-		"p:l90s":     {Name: "p", Algorithm: "sliding_window_log", Limit: 5, Window: 90 * time.Second},
-		"p:f1d":      {Name: "p", Algorithm: "fixed_window", Limit: 5, Window: 24 * time.Hour},
-		"p:t1500us":  {Name: "p", Algorithm: "token_bucket", Limit: 5, Window: 1500 * time.Microsecond},
-		"p:k250ms":   {Name: "p", Algorithm: "leaky_bucket", Limit: 5, Window: 250 * time.Millisecond},
-		"p:g1d-ms":   {Name: "p", Algorithm: "gcra", Limit: 100_000, Window: 24 * time.Hour},
-		"api_2:c36h": {Name: "api_2", Algorithm: "sliding_window_counter", Limit: 5, Window: 36 * time.Hour},
+		"p:c1m":      {Name: "p", Algorithm: SlidingWindowCounter, Limit: 5, Window: time.Minute},
+		"p:l90s":     {Name: "p", Algorithm: SlidingWindowLog, Limit: 5, Window: 90 * time.Second},
+		"p:f1d":      {Name: "p", Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour},
+		"p:t1500us":  {Name: "p", Algorithm: TokenBucket, Limit: 5, Window: 1500 * time.Microsecond},
+		"p:k250ms":   {Name: "p", Algorithm: LeakyBucket, Limit: 5, Window: 250 * time.Millisecond},
+		"p:g1d-ms":   {Name: "p", Algorithm: GCRA, Limit: 100_000, Window: 24 * time.Hour},
+		"api_2:c36h": {Name: "api_2", Algorithm: SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
 	}
 	for want, settings := range tests {
 		if got := mustPolicy(t, settings).ID(); got != want {

@@ -129,7 +129,7 @@ func (p *Policy) forProbes() *Policy {
 }
 
 // anyProbed is the policy of probes where the failed operation had none.
-var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: algorithmNamed("gcra"), id: "probe:g1s"}).forProbes()
+var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: algorithmNamed(GCRA), id: "probe:g1s"}).forProbes()
 
 // Probe reports why Redis does not decide requests of such checks now, nil where it does. It takes
 // units of a reserved key under their policies, in their slots, and charges nothing of the checks.

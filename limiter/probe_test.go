@@ -91,11 +91,11 @@ func waitProbes(t *testing.T, s *node, probes int) {
 }
 
 func TestProbe_missing_permission(t *testing.T) {
-	for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log", "pexpire": "sliding_window_log", "get": "fixed_window"} {
+	for right, algorithm := range map[string]string{"set": GCRA, "rpush": SlidingWindowLog, "pexpire": SlidingWindowLog, "get": FixedWindow} {
 		t.Run(right, func(t *testing.T) {
 			r, reported, setPermissions := openLimited(t)
 			p := dayPolicy(t, "limited", algorithm, 100)
-			other := dayPolicy(t, "other", "gcra", 100)
+			other := dayPolicy(t, "other", GCRA, 100)
 			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 			setPermissions("-" + right)
 			check := Check{Policy: p, Key: "k", Weight: 1}
@@ -125,7 +125,7 @@ func TestProbe_missing_permission(t *testing.T) {
 // TestProbe_refund has a refund from a long log need permissions that no take needs.
 func TestProbe_refund(t *testing.T) {
 	r, reported, setPermissions := openLimited(t)
-	p := dayPolicy(t, "limited", "sliding_window_log", 100)
+	p := dayPolicy(t, "limited", SlidingWindowLog, 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestProbe_refund(t *testing.T) {
 func TestProbe_idle_store(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	p := dayPolicy(t, "idle", "gcra", 100)
+	p := dayPolicy(t, "idle", GCRA, 100)
 	server.Kill()
 	if err := errorOf(r, p, "k"); err == nil {
 		t.Fatal("a dead Redis decides")
@@ -170,7 +170,7 @@ func TestProbe_idle_store(t *testing.T) {
 
 func TestProbe_idle_master(t *testing.T) {
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "idle", "sliding_window_log", 100)
+	p := dayPolicy(t, "idle", SlidingWindowLog, 100)
 	key := ""
 	for i := 0; key == ""; i++ {
 		if k := fmt.Sprint("client-", i); r.keyFormat.newWriter().slotOf(k) > 2*clusterSlots/3+1 {
@@ -264,7 +264,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
-	r.Refund([]Check{{Policy: dayPolicy(t, "full", "gcra", 10), Key: "k", Weight: 1}})
+	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: "k", Weight: 1}})
 	if reported.String() != "overload" || s.breaker.failures.Load() != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.breaker.failures.Load())
 	}

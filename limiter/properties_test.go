@@ -161,8 +161,8 @@ func TestStates_apart(t *testing.T) {
 	server := redistest.Start(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(epoch)
-		p := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 1, Window: time.Hour})
-		other := mustPolicy(t, Settings{Name: "two", Algorithm: "fixed_window", Limit: 1, Window: time.Hour})
+		p := mustPolicy(t, Settings{Name: "one", Algorithm: FixedWindow, Limit: 1, Window: time.Hour})
+		other := mustPolicy(t, Settings{Name: "two", Algorithm: FixedWindow, Limit: 1, Window: time.Hour})
 		for i, c := range []Check{{Policy: p, Key: "a"}, {Policy: p, Key: "b"}, {Policy: p}, {Policy: other, Key: "a"}, {Policy: p, Key: "a\x00\n"}} {
 			for again := range 2 {
 				c.Weight = 1
@@ -204,7 +204,7 @@ func TestDenied_charges_nothing(t *testing.T) {
 
 func TestBinding(t *testing.T) {
 	p := func(limit int64) *Policy {
-		return mustPolicy(t, Settings{Name: fmt.Sprint("p", limit), Algorithm: "gcra", Limit: limit, Window: time.Minute})
+		return mustPolicy(t, Settings{Name: fmt.Sprint("p", limit), Algorithm: GCRA, Limit: limit, Window: time.Minute})
 	}
 	check := func(limit, remaining int64, retry time.Duration) Check {
 		return Check{Policy: p(limit), Result: Result{Remaining: remaining, RetryAfter: retry}}

@@ -109,7 +109,7 @@ func TestBatch_shapes(t *testing.T) {
 		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), Algorithms()[i%6], int64(100+i%7))
 		checks := []Check{{Policy: p, Key: fmt.Sprint("client-", i), Weight: int64(1 + i%3)}}
 		if i%4 == 0 {
-			checks = append(checks, Check{Policy: dayPolicy(t, "second", "gcra", 50), Key: fmt.Sprint("client-", i), Weight: 2})
+			checks = append(checks, Check{Policy: dayPolicy(t, "second", GCRA, 50), Key: fmt.Sprint("client-", i), Weight: 2})
 		}
 		requests = append(requests, checks)
 	}
@@ -174,7 +174,7 @@ func TestRedis_script_flush(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	p := dayPolicy(t, "flush", "gcra", 100)
+	p := dayPolicy(t, "flush", GCRA, 100)
 	for i := range 30 {
 		if i%3 == 0 {
 			client.ScriptFlush(context.Background())
@@ -189,7 +189,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	ctx := context.Background()
-	p := dayPolicy(t, "kinds", "gcra", 1_000)
+	p := dayPolicy(t, "kinds", GCRA, 1_000)
 	check := func(kind string) {
 		t.Helper()
 		r := openRedis(t, server, time.Second)
@@ -218,7 +218,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 func TestRedis_Decide_closed(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	p := dayPolicy(t, "closed", "gcra", 1_000)
+	p := dayPolicy(t, "closed", GCRA, 1_000)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	}
 	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	p := dayPolicy(t, "lost", "fixed_window", 1_000)
+	p := dayPolicy(t, "lost", FixedWindow, 1_000)
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 	const lost = 20
 	for range lost {

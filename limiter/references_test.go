@@ -17,7 +17,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 50*time.Millisecond)
 	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "closing", "gcra", 100)
+	p := dayPolicy(t, "closing", GCRA, 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 10*time.Second)
 	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
-	p := dayPolicy(t, "draining", "fixed_window", 100_000)
+	p := dayPolicy(t, "draining", FixedWindow, 100_000)
 	decide(t, store, Check{Policy: p, Key: "k"})
 	for range 2_000 {
 		f.Charge([]Check{{Policy: p, Key: "k", Weight: 3}}, SourceRedis)

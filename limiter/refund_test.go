@@ -78,7 +78,7 @@ func TestFailover_Refund(t *testing.T) {
 }
 
 func TestPolicy_AllowRefunds_queue(t *testing.T) {
-	p := mustPolicy(t, Settings{Name: "queue", Algorithm: "leaky_bucket", Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
+	p := mustPolicy(t, Settings{Name: "queue", Algorithm: LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
 	if p.AllowRefunds() == nil {
 		t.Error("no error")
 	}

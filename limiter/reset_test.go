@@ -23,8 +23,8 @@ func TestResetAll_one_policy(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
-	one, two := dayPolicy(t, "one", "token_bucket", 5), dayPolicy(t, "two", "sliding_window_log", 5)
-	before := mustPolicy(t, Settings{Name: "one", Algorithm: "fixed_window", Limit: 5, Window: time.Hour})
+	one, two := dayPolicy(t, "one", TokenBucket, 5), dayPolicy(t, "two", SlidingWindowLog, 5)
+	before := mustPolicy(t, Settings{Name: "one", Algorithm: FixedWindow, Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
 	fill(t, r, before, 10)
 	fill(t, r, two, 10)
@@ -42,7 +42,7 @@ func TestResetAll_one_policy(t *testing.T) {
 
 func TestResetAll_deny_cache(t *testing.T) {
 	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
-	p := dayPolicy(t, "denied", "fixed_window", 1)
+	p := dayPolicy(t, "denied", FixedWindow, 1)
 	pass := func() bool {
 		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
 		if _, err := f.Decide(context.Background(), checks, FailLocal); err != nil {
@@ -60,7 +60,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 
 func TestResetAll_Cluster(t *testing.T) {
 	r, _ := openCluster(t)
-	p := dayPolicy(t, "spread", "gcra", 5)
+	p := dayPolicy(t, "spread", GCRA, 5)
 	fill(t, r, p, 300)
 	if found, err := r.ResetAll(context.Background(), "spread"); found != 300 || err != nil {
 		t.Errorf("forgot %d, %v, want 300", found, err)
@@ -75,7 +75,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	r, masters := openCluster(t)
 	local := NewMemory(SystemClock)
 	f := NewFailover(r, local, FailoverOptions{})
-	p := dayPolicy(t, "partly", "gcra", 5)
+	p := dayPolicy(t, "partly", GCRA, 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
 	for _, master := range masters {
@@ -93,7 +93,7 @@ func TestResetAll_hung_master(t *testing.T) {
 
 func TestResetAll_in_process(t *testing.T) {
 	m := NewMemory(SystemClock)
-	one, two := dayPolicy(t, "one", "sliding_window_log", 5), dayPolicy(t, "two", "gcra", 5)
+	one, two := dayPolicy(t, "one", SlidingWindowLog, 5), dayPolicy(t, "two", GCRA, 5)
 	fill(t, m, one, 100)
 	fill(t, m, two, 50)
 	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {

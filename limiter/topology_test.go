@@ -181,7 +181,7 @@ func TestTopology_returning_master(t *testing.T) {
 func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
-	p := dayPolicy(t, "moved", "sliding_window_log", 10)
+	p := dayPolicy(t, "moved", SlidingWindowLog, 10)
 	group := a.groupBySlot([]Check{{Policy: p, Key: "k", Weight: 1}})[0]
 	if err := a.enqueueGroup(group, opPeek); err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func tracePolicies(t *testing.T) []*Policy {
 			add(Settings{Algorithm: algorithm, Limit: 2, Window: time.Minute, Burst: 9})
 		}
 	}
-	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, MaxDelay: &strict})
-	add(Settings{Algorithm: "leaky_bucket", Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
+	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, MaxDelay: &strict})
+	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
 	return policies
 }
 

@@ -47,7 +47,7 @@ var vectors = []struct {
 	settings Settings
 	steps    []vector
 }{
-	{"bucket as throttled and redis-cell count", Settings{Algorithm: "token_bucket", Limit: 1, Window: time.Second, Burst: 5}, []vector{
+	{"bucket as throttled and redis-cell count", Settings{Algorithm: TokenBucket, Limit: 1, Window: time.Second, Burst: 5}, []vector{
 		step(0, 6, false, 5, -1, 0),
 		step(0, 1, true, 4, 0, sec), step(0, 1, true, 3, 0, 2*sec), step(0, 1, true, 2, 0, 3*sec),
 		step(0, 1, true, 1, 0, 4*sec), step(0, 1, true, 0, 0, 5*sec), step(0, 1, false, 0, sec, 5*sec),
@@ -56,33 +56,33 @@ var vectors = []struct {
 		step(9500*1000, 0, true, 4, 0, sec), step(9500*1000, 2, true, 2, 0, 3*sec),
 		step(9500*1000, 5, false, 2, 3*sec, 3*sec), step(15*sec, 6, false, 5, -1, 0),
 	}},
-	{"bucket as redis_rate counts", Settings{Algorithm: "gcra", Limit: 10, Window: time.Second}, []vector{
+	{"bucket as redis_rate counts", Settings{Algorithm: GCRA, Limit: 10, Window: time.Second}, []vector{
 		step(0, 1, true, 9, 0, sec/10), step(0, 2, true, 7, 0, 3*sec/10), step(0, 7, true, 0, 0, sec),
 		{at: 0, weight: 1000, retry: -1, ignoreRemaining: true, ignoreReset: true},
 	}},
-	{"log of two a minute", Settings{Algorithm: "sliding_window_log", Limit: 2, Window: time.Minute}, []vector{
+	{"log of two a minute", Settings{Algorithm: SlidingWindowLog, Limit: 2, Window: time.Minute}, []vector{
 		passed(0, 1, 1), passed(10*sec, 1, 0), step(20*sec, 1, false, 0, 40*sec, 50*sec),
 		denied(60*sec-1, 1, us), passes(60*sec, 1),
 	}},
-	{"log with weights", Settings{Algorithm: "sliding_window_log", Limit: 10, Window: 2 * time.Second}, []vector{
+	{"log with weights", Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 2 * time.Second}, []vector{
 		{at: 0, weight: 11, retry: -1, ignoreRemaining: true, ignoreReset: true},
 		passed(0, 5, 5), passed(1800*1000, 1, 4), passed(1800*1000, 1, 3), passed(1800*1000, 1, 2),
 		passed(1800*1000, 1, 1), step(1800*1000, 2, false, 1, 200*1000, 2*sec), passed(1800*1000, 1, 0),
 		passed(2*sec, 5, 0), denied(2*sec, 2, 1800*1000),
 	}},
-	{"fixed window", Settings{Algorithm: "fixed_window", Limit: 10, Window: 2 * time.Second}, []vector{
+	{"fixed window", Settings{Algorithm: FixedWindow, Limit: 10, Window: 2 * time.Second}, []vector{
 		passes(0, 10), step(sec, 1, false, 0, sec, sec), denied(2*sec-1, 1, us), passed(2*sec, 1, 9),
 	}},
-	{"counter of one in ten seconds", Settings{Algorithm: "sliding_window_counter", Limit: 1, Window: 10 * time.Second}, []vector{
+	{"counter of one in ten seconds", Settings{Algorithm: SlidingWindowCounter, Limit: 1, Window: 10 * time.Second}, []vector{
 		passes(0, 1), denied(us, 1, 10*sec), denied(10*sec, 1, us), passes(10*sec+1, 1),
 	}},
-	{"counter of ten in ten seconds", Settings{Algorithm: "sliding_window_counter", Limit: 10, Window: 10 * time.Second}, []vector{
+	{"counter of ten in ten seconds", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []vector{
 		step(0, 10, true, 0, 0, 20*sec), denied(5*sec, 1, 5*sec+1), denied(10*sec, 1, us), passed(10*sec+1, 1, 0),
 	}},
-	{"counter as Cloudflare explains it", Settings{Algorithm: "sliding_window_counter", Limit: 50, Window: time.Minute}, []vector{
+	{"counter as Cloudflare explains it", Settings{Algorithm: SlidingWindowCounter, Limit: 50, Window: time.Minute}, []vector{
 		passes(0, 42), passes(60*sec, 8), passes(75*sec, 10), passed(75*sec, 1, 0), denied(75*sec, 1, 714_286),
 	}},
-	{"bucket with a fraction of a tick", Settings{Algorithm: "leaky_bucket", Limit: 3, Window: time.Second}, []vector{
+	{"bucket with a fraction of a tick", Settings{Algorithm: LeakyBucket, Limit: 3, Window: time.Second}, []vector{
 		passes(0, 3), denied(0, 1, 333_334), denied(333_333, 1, us), passes(333_334, 1),
 	}},
 }

@@ -12,73 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestSlidingWindowLog_refund_tail refunds entries around the bound, in both stores: one with a
-// thousand entries after it is removed, one with more stays.
-func TestSlidingWindowLog_refund_tail(t *testing.T) {
-	p := mustPolicy(t, Settings{Name: "tail", Algorithm: "sliding_window_log", Limit: 100_000, Window: time.Hour})
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
-		t.Run(s.name, func(t *testing.T) {
-			var reserved [][]Check
-			var receipts [][]receipt
-			for i := range 1100 {
-				if i < 60 || i == 99 { // from 60 on 40 of one instant, of two weights
-					s.set(epoch + int64(i))
-				}
-				if i == 100 {
-					s.set(epoch + 1_000)
-				}
-				checks := []Check{{Policy: p, Key: "k", Weight: int64(1 + i%2)}}
-				reserved, receipts = append(reserved, checks), append(receipts, s.reserve(checks))
-			}
-			remaining := play(t, s, epoch+1_000, p, 0).Remaining
-			for _, refund := range []struct {
-				at, units int64
-				why       string
-			}{
-				{10, 0, "1089 entries follow"}, {98, 0, "1001 follow, and one of another weight"},
-				{99, 2, "1000 follow"}, {99, 0, "it was given back"}, {98, 1, "1000 follow"},
-				{1099, 2, "the last"}, {500, 1, "of an instant that has many"},
-			} {
-				s.giveBack(reserved[refund.at], receipts[refund.at])
-				remaining += refund.units
-				if got := play(t, s, epoch+1_000, p, 0).Remaining; got != remaining {
-					t.Fatalf("entry %d (%s): %d remain, want %d", refund.at, refund.why, got, remaining)
-				}
-			}
-		})
-	}
-}
-
-// TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
-func TestSlidingWindowLog_refund_run(t *testing.T) {
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	p := dayPolicy(t, "run", "sliding_window_log", 100_000)
-	const refunds, later = 20, 400
-	var calls []*call
-	for i := range refunds + later {
-		c := newCall(opReserve, []Check{{Policy: p, Key: "k", Weight: 1}})
-		if r.send(context.Background(), r.topology.anyNode, []*call{c}); c.err != nil {
-			t.Fatal(c.err)
-		}
-		if i < refunds {
-			back := newCall(opRefund, c.checks)
-			back.receipts = append(back.receipts, c.receipts...)
-			calls = append(calls, back)
-		}
-	}
-	for runs := 1; len(calls) > 0; runs++ {
-		r.send(context.Background(), r.topology.anyNode, calls)
-		before := len(calls)
-		calls = slices.DeleteFunc(calls, func(c *call) bool { return !c.isPostponed() })
-		if done := before - len(calls); done < 1 || done > 2 {
-			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
-		}
-	}
-	if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 0})[0].Result.Remaining; got != 100_000-later {
-		t.Errorf("%d remain, want %d", got, 100_000-later)
-	}
-}
-
 // reserveMany makes takes that can be refunded, in parallel.
 func reserveMany(t *testing.T, f *Failover, p *Policy, key string, n int) [][]Check {
 	t.Helper()
@@ -106,7 +39,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
 			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-			p, other := dayPolicy(t, "log", "sliding_window_log", 100_000), dayPolicy(t, "other", "gcra", 1_000_000)
+			p, other := dayPolicy(t, "log", SlidingWindowLog, 100_000), dayPolicy(t, "other", GCRA, 1_000_000)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +109,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			r := NewRedis(client, RedisOptions{Timeout: 10 * time.Second})
 			t.Cleanup(func() { _ = r.Close() })
 			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-			p, budget := dayPolicy(t, "one", "fixed_window", 1), dayPolicy(t, "budget", "fixed_window", 1)
+			p, budget := dayPolicy(t, "one", FixedWindow, 1), dayPolicy(t, "budget", FixedWindow, 1)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +181,7 @@ func keepBusy(t *testing.T, f *Failover, refunds, charges *Policy) (stop func())
 func TestBatcher_holds(t *testing.T) {
 	g := newGate()
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
-	p := dayPolicy(t, "held", "gcra", 10)
+	p := dayPolicy(t, "held", GCRA, 10)
 	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
 	back.receipts = append(back.receipts, receipt{})
 	back.detach(nil)

@@ -72,7 +72,7 @@ func TestForeignValue_string(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{1})
-	for algorithm, count := range map[string]int{"fixed_window": 2, "sliding_window_counter": 3, "gcra": 2, "sliding_window_log": 0} {
+	for algorithm, count := range map[string]int{FixedWindow: 2, SlidingWindowCounter: 3, GCRA: 2, SlidingWindowLog: 0} {
 		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		for _, value := range foreignStrings(random, max(count, 2)) {
 			for _, op := range everyOperation {
@@ -93,7 +93,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{2})
-	p := dayPolicy(t, "foreign-log", "sliding_window_log", 10)
+	p := dayPolicy(t, "foreign-log", SlidingWindowLog, 10)
 	for round := range 200 {
 		var entries []any
 		for range 1 + round%20 {
@@ -129,7 +129,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 func TestForeignValue_breaker(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
-	p := dayPolicy(t, "nan", "gcra", 10)
+	p := dayPolicy(t, "nan", GCRA, 10)
 	ctx := t.Context()
 	if err := server.Client(t).Set(ctx, r.RedisKey(p, "bad"), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package limiter
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
 func TestFailover_scaleDown(t *testing.T) {
@@ -15,6 +17,24 @@ func TestFailover_scaleDown(t *testing.T) {
 			}
 			if !want && checks[0].Result.RetryAfter != Never {
 				t.Errorf("%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
+			}
+		}
+	}
+}
+
+func TestPolicy_scaled(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "whole", algorithm, 10)
+		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
+			m := NewMemory(SystemClock)
+			admitted := int64(0)
+			for range 20 {
+				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: "k", Weight: 1})) {
+					admitted++
+				}
+			}
+			if admitted != want {
+				t.Errorf("%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func TestRedis_Decide_timeout(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout, slack = 50 * time.Millisecond, 100 * time.Millisecond
 	r := openRedis(t, server, timeout)
-	p := dayPolicy(t, "hung", "gcra", 1_000)
+	p := dayPolicy(t, "hung", GCRA, 1_000)
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
@@ -47,7 +47,7 @@ func TestRedis_Decide_timeout(t *testing.T) {
 func TestRedis_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 300*time.Millisecond)
-	p := dayPolicy(t, "gone", "gcra", 1_000)
+	p := dayPolicy(t, "gone", GCRA, 1_000)
 	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)

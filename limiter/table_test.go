@@ -48,7 +48,7 @@ func TestMemory_Prune_full(t *testing.T) {
 	now := epoch
 	m := NewMemory(func() int64 { return now })
 	m.Limit(1, nil)
-	p := mustPolicy(t, Settings{Name: "full", Algorithm: "fixed_window", Limit: 1, Window: time.Second})
+	p := mustPolicy(t, Settings{Name: "full", Algorithm: FixedWindow, Limit: 1, Window: time.Second})
 	for i := range 10 {
 		decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})
 	}
@@ -67,8 +67,8 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	var now atomic.Int64
 	now.Store(epoch)
 	m := NewMemory(now.Load)
-	p := mustPolicy(t, Settings{Name: "pruned", Algorithm: "fixed_window", Limit: 1_000, Window: time.Second})
-	q := mustPolicy(t, Settings{Name: "pruned_too", Algorithm: "fixed_window", Limit: 1_000, Window: time.Second})
+	p := mustPolicy(t, Settings{Name: "pruned", Algorithm: FixedWindow, Limit: 1_000, Window: time.Second})
+	q := mustPolicy(t, Settings{Name: "pruned_too", Algorithm: FixedWindow, Limit: 1_000, Window: time.Second})
 	for range 300 {
 		now.Add(10_000_000)
 		var users sync.WaitGroup

@@ -1,0 +1,37 @@
+package limiter
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestKind(t *testing.T) {
+	for text, want := range map[string]string{
+		// Redis 6, with the place before it; 7.0; 7.2, 8 and Valkey.
+		"@user_script: 12: WRONGTYPE Operation against a key holding the wrong kind of value":                                     "value",
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: 6f, on @user_script:12.":                       "value",
+		"@user_script: 7: The user executing the script can't run this command or subcommand":                                     "auth",
+		"ERR The user executing the script can't run this command or subcommand script: 6f, on @user_script:12.":                  "auth",
+		"@user_script: 7: The user executing the script can't access at least one of the keys mentioned in the command arguments": "auth",
+		"ERR ACL failure in script: User limiter has no permissions to run the 'set' command script: 6f, on @user_script:12.":     "auth",
+		"NOPERM ACL failure in script: No permissions to access a key":                                                            "auth",
+		"@user_script: 7: Unknown Redis command called from Lua script":                                                           "command",
+		"ERR Unknown Redis command called from script script: 6f, on @user_script:12.":                                            "command",
+		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
+		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
+		// Words of unknown replies do not decide the kind.
+		"ERR something about WRONGTYPE":                     "other",
+		"user_script:12: attempt to index a nil value":      "other",
+		"ERR This Redis command is not allowed from script": "other",
+	} {
+		err := undecided(failure(text))
+		alone := want == "value"
+		if Kind(err) != want || FailedAlone(err) != alone || certain(err) == alone {
+			t.Errorf("%s: kind %s, alone %v, certain %v", text, Kind(err), FailedAlone(err), certain(err))
+		}
+	}
+	lost := errors.New("CLUSTERDOWN Hash slot not served")
+	if !FailedAlone(lost) || FailedAlone(nil) {
+		t.Error("a slot without a master is no failure of the others")
+	}
+}

@@ -1,0 +1,41 @@
+package limiter
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestRedis_Inspect reads the state of every algorithm back.
+func TestRedis_Inspect(t *testing.T) {
+	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	for _, algorithm := range Algorithms() {
+		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
+		if stored, err := r.Inspect(context.Background(), p, "k"); err != nil || len(stored) != 0 {
+			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
+		}
+		decide(t, r, Check{Policy: p, Key: "k", Weight: 2})
+		decide(t, r, Check{Policy: p, Key: "k", Weight: 3})
+		stored, err := r.Inspect(context.Background(), p, "k")
+		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, "k") || stored[0].TTL <= 0 {
+			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
+		}
+		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
+		found := false
+		for word, want := range words {
+			if got, found := stored[0].Value[word]; found {
+				if found = true; got != want {
+					t.Errorf("%s: %s is %v, want %v", algorithm, word, got, want)
+				}
+			}
+		}
+		if owed, found := stored[0].Value["units_owed"].(float64); found {
+			found = owed > 4.99 && owed <= 5 // it drains
+		}
+		if !found {
+			t.Errorf("%s: %v", algorithm, stored[0].Value)
+		}
+	}
+}
