@@ -110,7 +110,7 @@ func raceAcrossSlots(t *testing.T, r *Redis, algorithm string) {
 	if got := allowed.Load(); got > 30 || got < 15 {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}
-	redistest.WaitFor(t, "lost races are given back", func() error {
+	redistest.WaitFor(t, "lost races are refunded", func() error {
 		left := decide(t, r, Check{Policy: large, Key: "all", Weight: 0})[0].Result.Remaining
 		if want := 1_000 - 2*allowed.Load(); left != want {
 			return fmt.Errorf("%d remain of the large budget, want %d", left, want)

@@ -25,13 +25,13 @@ func TestRedis_Inspect(t *testing.T) {
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
 		found := false
 		for word, want := range words {
-			if got, found := stored[0].Value[word]; found {
+			if got, described := stored[0].Value[word]; described {
 				if found = true; got != want {
 					t.Errorf("%s: %s is %v, want %v", algorithm, word, got, want)
 				}
 			}
 		}
-		if owed, found := stored[0].Value["units_owed"].(float64); found {
+		if owed, described := stored[0].Value["units_owed"].(float64); described {
 			found = owed > 4.99 && owed <= 5 // it drains
 		}
 		if !found {

@@ -70,7 +70,7 @@ func TestFailover_Refund(t *testing.T) {
 					return nil
 				})
 				if denied, _ := take(); Allowed(denied) {
-					t.Errorf("more was given back than was taken: %+v", denied)
+					t.Errorf("more was refunded than was taken: %+v", denied)
 				}
 			})
 		}

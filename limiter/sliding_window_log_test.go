@@ -121,7 +121,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 				why       string
 			}{
 				{10, 0, "1089 entries follow"}, {98, 0, "1001 follow, and one of another weight"},
-				{99, 2, "1000 follow"}, {99, 0, "it was given back"}, {98, 1, "1000 follow"},
+				{99, 2, "1000 follow"}, {99, 0, "it was refunded"}, {98, 1, "1000 follow"},
 				{1099, 2, "the last"}, {500, 1, "of an instant that has many"},
 			} {
 				s.giveBack(reserved[refund.at], receipts[refund.at])

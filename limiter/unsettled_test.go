@@ -60,7 +60,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			var asked, undecided int
 			var slowest time.Duration
 			began := time.Now()
-			redistest.WaitFor(t, "all is given back", func() error {
+			redistest.WaitFor(t, "all is refunded", func() error {
 				for range 20 {
 					start := time.Now()
 					_, err := f.Decide(ctx, []Check{{Policy: other, Key: fmt.Sprint(asked), Weight: 1}}, FailClosed)

@@ -1,20 +1,20 @@
 -- batch.lua: decides a batch of independent requests in one run, last fragment of every script.
--- A request's checks are all decided first and charged only if all of them pass; requests follow
--- one another in order, so the same key may stand in a batch many times.
--- Go twin: limiter/wire.go writes the arguments and reads the answer.
--- KEYS: one share per check, group by group, request by request.
+-- A request's checks are all decided first and charged only if all of them pass. Requests follow
+-- one another in order, so the same key may appear in a batch many times.
+-- Go twin: limiter/wire.go writes the arguments, limiter/wire_read.go reads the answer.
+-- KEYS: one state per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
---       ticks); then groups of requests of one shape until the end: operation (1 take, 2 look,
---       3 reserve, 4 give back, 5 charge), number of requests, checks per request, per check:
---       policy (from 1), weight; to give back, per request and check: the two numbers of its
---       receipt. A look charges nothing; a reserve is a take with a receipt; a charge is a take
---       that asks for no room, answered with zeros as a give back is.
+--       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek,
+--       3 reserve, 4 refund, 5 charge), number of requests, checks per request, per check: policy
+--       (from 1), weight; for a refund, per request and check: the two numbers of its receipt. A
+--       peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs no
+--       room. Refunds and charges are answered with zeros.
 -- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
 --       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
---       delay (times in microseconds), and for a reserve the two numbers of the receipt. To give
---       back, a wait above 0 says that this run has no room for the work: ask another one. Where
+--       delay (times in microseconds), and for a reserve the two numbers of the receipt. A
+--       wait above 0 postpones a refund: this run has no room for the work, another one has. Where
 --       requests failed, an array: that string, then per failure its first key's number and the
 --       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
@@ -22,8 +22,8 @@
 local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
 local message, position = ARGV[1], 1
 local answers, failures = {}, {}
-local done = 0   -- keys of the requests before the one at hand
-local left       -- requests of the group from the one at hand on
+local done = 0   -- keys of the requests before the current one
+local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
 
 local policies, policy_count = {}
@@ -68,10 +68,10 @@ local function takes_of_one()
   end
 end
 
--- Makes the function that runs any other group. A run that has none does without its parts, which
--- would take as long to make as a few decisions.
+-- Makes the function that runs any other group. A run without such a group does not define it,
+-- because that takes as long as a few decisions.
 local function make_others()
-  -- Decides check i of the request at hand: wait, remaining, reset, delay and its next state.
+  -- Decides check i of the current request: wait, remaining, reset, delay and its next state.
   local function decide(i)
     local policy, weight = shape_policies[i], shape_weights[i]
     if weight > policy.capacity then
@@ -92,7 +92,7 @@ local function make_others()
     end
   end
 
-  -- Ends check i: charges it if its request passes, else answers with the share as it is.
+  -- Ends check i: charges it if its request passes, else answers with the state as it is.
   local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
     local policy, weight = shape_policies[i], shape_weights[i]
     if weight == 0 or wait ~= 0 then
@@ -155,7 +155,7 @@ local function make_others()
   end
 end
 
--- Answers the request at hand, which an error spoiled, and goes on to the next one.
+-- Answers the current request, which failed with an error, and goes on to the next one.
 local function fail(problem)
   failures[#failures + 1] = done + 1
   failures[#failures + 1] = type(problem) == 'table' and problem.err or problem

@@ -1,9 +1,9 @@
 -- bucket.lua: one draining level behind token_bucket, gcra and leaky_bucket. The debt d drains at
 -- `limit` units per window and may rise to the capacity; the three names describe this one rule.
 -- Go twin: limiter/bucket.go
--- KEYS: one share, a string of two doubles: debt d in 1/window units, tick t it was stored at.
--- ARGV: none of its own; batch.lua hands over the policy (times in ticks; max_delay -1: no queue)
--- and the weight. decide returns wait, remaining, reset (ticks), delay, and the state of a take.
+-- KEYS: one state, a string of two doubles: debt d in 1/window units, tick t it was stored at.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue) and
+-- the weight. decide returns wait, remaining, reset (ticks), delay, and the state of a take.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 
 -- The debt at tick te that is left at tick `at` of a debt that was d.

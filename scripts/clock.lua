@@ -1,13 +1,14 @@
 -- clock.lua: the one clock of a script run, first fragment of every script. All requests of a
 -- batch are decided at the same instant, read from Redis itself, so that the clocks of web
--- servers never matter. Tests put a clock of their own in this file's place.
+-- servers never matter. Tests replace this file by a clock of their own.
 -- Go twin: Clock in limiter/memory.go   KEYS: none   ARGV: none
 -- Defines: now_us  microseconds since the Unix epoch
---          grace   milliseconds that a key outlives its share
+--          grace   milliseconds that a key outlives its state
 local redis = redis
 if not redis.REDIS_VERSION_NUM and redis.replicate_commands then
-  -- Redis before 7 with lua-replicate-commands off refuses writes after TIME, unless a script asks
-  -- first to have its writes replicated instead of itself. Redis 7 always does and has the number.
+  -- Redis before 7 with lua-replicate-commands off refuses writes after TIME, unless a script first
+  -- requests that its writes are replicated instead of itself. Redis 7 always replicates the writes
+  -- and has the number.
   redis.replicate_commands()
 end
 local time = redis.call('TIME')

@@ -1,9 +1,9 @@
 -- fixed_window.lua: counts units in windows aligned to the Unix epoch.
 -- Go twin: limiter/fixed_window.go
--- KEYS: one share, a string of two doubles: window index w, units c counted in it.
--- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
+-- KEYS: one state, a string of two doubles: window index w, units c counted in it.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
 -- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
--- Example: limit 10, window 2 s, a share with c = 10 at 1.5 s: weight 1 -> wait 0.5 s.
+-- Example: limit 10, window 2 s, a state with c = 10 at 1.5 s: weight 1 -> wait 0.5 s.
 
 -- The stored state as it stands now: window index, units in it, whether there is one.
 local function rolled_window(policy, key)
@@ -29,7 +29,7 @@ kernels[#kernels + 1] = {
     return wait, max(0, policy.limit - c), c > 0 and ends or 0, 0, w, c, found
   end,
 
-  -- All takes of a window end with it, so that only the first needs to say when.
+  -- All takes of a window expire with it, so that only the first sets the TTL.
   take = function(policy, key, reset, w, c, found)
     if found then
       call('SET', key, pack('<dd', w, c), 'KEEPTTL')

@@ -1,12 +1,12 @@
 -- prelude.lua: the names that every kernel uses, second fragment of every script.
--- Go twin: ceil_div in limiter/algorithm.go   KEYS: none   ARGV: none
--- Defines: kernels  the table that each algorithm's fragment adds itself to
---          ceil_div       division rounded up, exact while a + b <= 2^53
---          MAX_CHARGE  the most units that can be charged at once
---          add_debt    units after a charge, which saturates at `most`
---          foreign  raises the error of a stored value that is none of this module's
+-- Go twin: limiter/params.go   KEYS: none   ARGV: none
+-- Defines: kernels         the table that each algorithm's fragment adds itself to
+--          ceil_div        division rounded up, exact while a + b <= 2^53
+--          MAX_CHARGE      the most units that can be charged at once
+--          add_debt        units after a charge, which saturates at `most`
+--          foreign         raises the error of a foreign stored value
 --          stored_numbers  the doubles of a stored string of a size: whole and from 0 to 2^53
---          ttl      milliseconds until a share that resets in `reset` ticks may be forgotten
+--          ttl             milliseconds until a state that resets in `reset` ticks expires
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
 local kernels = {}
@@ -21,13 +21,13 @@ local function add_debt(units, weight, most)
   return min(units + weight, max(units, most))
 end
 
--- The error spoils the request of that key alone; limiter/errors.go knows the word.
+-- The error fails the request of that key alone; limiter/errors.go matches the word.
 local function foreign()
   error('FOREIGNVALUE the stored value is none of this module', 0)
 end
 
--- x % 1 is 0 for whole numbers alone: not for NaN or an infinity. After two numbers c is the place
--- where reading ended, which passes.
+-- x % 1 is 0 for whole numbers alone: not for NaN or an infinity. For a format of two numbers c is
+-- the position after them, which passes the checks.
 local function stored_numbers(state, format, size)
   if #state ~= size then
     foreign()

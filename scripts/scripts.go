@@ -15,8 +15,8 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// ClockFragment is the name of the fragment that tells the time: microseconds since the Unix
-// epoch by Redis's own clock.
+// ClockFragment is the name of the fragment that reads the time: microseconds since the Unix epoch
+// by Redis's own clock.
 const ClockFragment = "clock"
 
 // Fragment returns the text of one Lua file, named without its ending.

@@ -1,8 +1,8 @@
--- sliding_window_counter.lua: estimates a sliding window from two aligned ones, the previous
--- window counting by the part of it that the sliding window still covers.
+-- sliding_window_counter.lua: estimates a sliding window from two aligned ones. The previous
+-- window counts by the fraction of it that the sliding window still overlaps.
 -- Go twin: limiter/sliding_window_counter.go
--- KEYS: one share, a string of three doubles: window index w, units c in it, units p before it.
--- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
+-- KEYS: one state, a string of three doubles: window index w, units c in it, units p before it.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
 -- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
 -- Example: limit 50, window 60 s, p = 42, c = 18, 15 s into the window: 42*45/60 + 18 = 49.5,
 -- counted as 49, so weight 1 passes and nothing remains.
@@ -29,9 +29,9 @@ kernels[#kernels + 1] = {
     local counted = c > 0
     local skew = max(0, w * window - now)
     local left = window - (now + skew - w * window)
-    local share = p > 0 and floor(p * left / window) or 0
+    local overlap = p > 0 and floor(p * left / window) or 0
     local wait = 0
-    if weight == 0 or c + share + weight <= limit then
+    if weight == 0 or c + overlap + weight <= limit then
       c = c + weight
     elseif c + weight <= limit then
       wait = skew + left - ceil_div((limit - c - weight + 1) * window, p) + 1
@@ -39,10 +39,10 @@ kernels[#kernels + 1] = {
       wait = skew + left + window - ceil_div((limit - weight + 1) * window, c) + 1
     end
     local reset = c > 0 and skew + window + left or p > 0 and skew + left or 0
-    return wait, max(0, limit - c - share), reset, 0, w, c, p, counted
+    return wait, max(0, limit - c - overlap), reset, 0, w, c, p, counted
   end,
 
-  -- All takes of a window end one window after it, so that only the first needs to say when.
+  -- All takes of a window expire one window after it, so that only the first sets the TTL.
   take = function(policy, key, reset, w, c, p, counted)
     if counted then
       call('SET', key, pack('<ddd', w, c, p), 'KEEPTTL')

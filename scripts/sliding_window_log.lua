@@ -1,17 +1,17 @@
--- sliding_window_log.lua: remembers every admitted request for one window and sums their units.
+-- sliding_window_log.lua: keeps every admitted request for one window and sums their units.
 -- Go twin: limiter/sliding_window_log.go
--- KEYS: one share, a list of 11-byte entries, oldest first: tick (6 bytes, big-endian, modulo
--- 2^48, and so known within 2^47 ticks of now: no window is longer than a quarter of that), units
+-- KEYS: one state, a list of 11-byte entries, oldest first: tick (6 bytes, big-endian, modulo
+-- 2^48, and so exact within 2^47 ticks of now: no window is longer than a quarter of that), units
 -- taken up to and including the entry (5 bytes, modulo 2^40). The entry before the oldest live
 -- one is kept, so that differences of the running total give the units of any stretch; where
 -- the head itself is live, the total before it is 0. A byte more would cost 14.2 bytes an entry.
--- ARGV: none of its own; batch.lua hands over the policy (times in ticks) and the weight.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
 -- decide returns wait, remaining, reset (ticks), delay, and what a take stores.
 -- Example: 2 per 60 s, entries at 0 s and 10 s: weight 1 at 20 s -> wait 40 s, reset 50 s.
 
 local LOG_ENTRY, LOG_BYTES, LOG_TICKS, LOG_UNITS = '>I6I5', 11, 2 ^ 48, 2 ^ 40
 
--- Entries that the refunds of one run rewrite at most, which takes about half a millisecond. They
+-- The most entries that the refunds of one run rewrite, which takes about half a millisecond. They
 -- also fit Lua's stack, which holds some thousands.
 local LOG_REWRITTEN = 1000
 local log_rewritable = LOG_REWRITTEN   -- how many are left in this run; below 0 after the last
@@ -62,7 +62,7 @@ local function log_dead(now, key, horizon)
   return high, base
 end
 
--- The tick of the oldest live entry that, with all before it, must leave before `room` suffices.
+-- The tick of the oldest live entry that, with all before it, must expire before `room` suffices.
 local function log_blocker(now, key, dead, newest_total, room)
   local low, high = dead, call('LLEN', key) - 1
   while low < high do
@@ -90,8 +90,8 @@ local function log_used(policy, key)
   return te, (total - base) % LOG_UNITS, base, max(0, dead - 1), newest, dead
 end
 
--- The index of the first entry of a live tick that no more than LOG_REWRITTEN follow, the total
--- before it, and how many follow; nil where there is none.
+-- The index of the first entry of a live tick with at most LOG_REWRITTEN entries after it, the
+-- total before it, and how many come after it; nil where there is none.
 local function log_first(policy, key, taken_at)
   local now = policy.now
   local newest = log_entry(now, key, -1)
@@ -158,10 +158,10 @@ kernels[#kernels + 1] = {
     return te, 0
   end,
 
-  -- Removes one live entry of that tick and weight by moving its successors up one place. Where
-  -- more than LOG_REWRITTEN follow it stays until it is dead. Returns true where the run has no
-  -- room left for the work. The first write is one that a full Redis refuses, so that it leaves
-  -- the list as it is.
+  -- Removes one live entry of that tick and weight by moving its successors up one place. An entry
+  -- with more than LOG_REWRITTEN after it stays until it is dead. Returns true where the run has no
+  -- room left for the work. The first write is one that a full Redis refuses, so that the list then
+  -- stays as it is.
   refund = function(policy, key, weight, taken_at)
     if log_rewritable < 0 then
       return true
