@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// fleet starts servers when they are first asked for, and stops them all in the end. All of them
-// stay, so that rounds can go through them in turns; those that wait use no processor time.
+// fleet starts each server when it is first needed, and stops all of them in the end. They run until
+// then, because rounds measure them in turns. Idle servers use no processor time.
 type fleet struct {
 	ctx         context.Context
 	dir         string
@@ -36,7 +36,7 @@ func (f *fleet) stop() {
 	}
 }
 
-// errLeftOut is a server that cannot be had here. The page says why; its rows are missing.
+// errLeftOut is returned for a server that cannot run here. The page says why and lacks its rows.
 var errLeftOut = errors.New("left out")
 
 // target returns the running server of that name.
@@ -66,7 +66,7 @@ func (f *fleet) build() error {
 	return serve.Build(f.ctx, ".", "./cmd/caddy", f.caddyBinary, "-trimpath", "-tags", "nobadger,nomysql,nopgx")
 }
 
-// startEnvoy builds and starts envoyproxy/ratelimit. A machine that cannot is told on the page.
+// startEnvoy builds and starts envoyproxy/ratelimit. Where that fails, the page says why.
 func (f *fleet) startEnvoy() (*target, error) {
 	var on store
 	addrs, err := f.open(&on)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// facts tell what was measured, where and when.
+// facts returns what was measured, where and when.
 func facts(ctx context.Context, o options) [][2]string {
 	return [][2]string{
 		{"command", "`" + command() + "`"},
@@ -33,14 +33,14 @@ func facts(ctx context.Context, o options) [][2]string {
 
 const unknown = "unknown"
 
-// version is that of a Go module, as the go.mod of a directory resolves it.
+// version returns a Go module's version, as the go.mod of a directory resolves it.
 func version(ctx context.Context, dir, module string) string {
 	return found(ctx, `\S+`, "go", "-C", dir, "list", "-m", "-f", "{{.Version}}", module)
 }
 
-// found runs a command and returns what a pattern's last group matches of its output.
+// found runs a command and returns what a pattern's last group matches in its output.
 func found(ctx context.Context, pattern, name string, args ...string) string {
-	output, _ := exec.CommandContext(ctx, name, args...).CombinedOutput() // wrk -v fails and tells
+	output, _ := exec.CommandContext(ctx, name, args...).CombinedOutput() // wrk -v prints its version and fails
 	groups := regexp.MustCompile(pattern).FindSubmatch(output)
 	if groups == nil {
 		return unknown
@@ -48,7 +48,7 @@ func found(ctx context.Context, pattern, name string, args ...string) string {
 	return string(groups[len(groups)-1])
 }
 
-// procField is the value of the first line "name: value" of a file of Linux.
+// procField returns the value of the first line "name: value" of a file of Linux.
 func procField(file, name string) string {
 	text, err := os.Open(file)
 	if err != nil {

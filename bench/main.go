@@ -1,5 +1,5 @@
-// Command bench compares what limiting requests takes from a Caddy's throughput and latency: this
-// repository's handler, others' limiters in the same place, and a Caddy that limits nothing.
+// Command bench compares the throughput and latency of Caddy without limits, with this repository's
+// handler, and with other limiters in its place.
 //
 // It starts all servers itself on loopback ports, measures every row of the table once in each
 // round, prints the table and, with -out, writes it as a page and a chart.
@@ -23,7 +23,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
-// options are the command line's.
+// options are the flags.
 type options struct {
 	rounds      int
 	seconds     int
@@ -37,7 +37,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often every row is measured")
 	flag.IntVar(&o.seconds, "seconds", 5, "how long a row is measured in a round, after a second of warming up")
 	flag.IntVar(&o.connections, "connections", 64, "connections of the main comparison")
-	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand those they are compared with; names are printed as they are measured")
+	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand the rows that they are compared with; names are printed during a run")
 	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -51,9 +51,9 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if o.rounds < 1 || o.seconds < 1 || o.connections < 1 {
-		return errors.New("-rounds, -seconds and -connections are whole numbers from 1")
+		return errors.New("-rounds, -seconds and -connections must be whole numbers from 1")
 	}
-	if o.out != "" { // before the long run, not after it
+	if o.out != "" { // fail before the long run
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
 			return err
 		}
@@ -62,12 +62,12 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays is no news
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory may stay
 	wrk, err := load.NewWrk(dir)
 	if err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(runtime.NumCPU() + 2) // one waits in a system call until requests are due
+	runtime.GOMAXPROCS(runtime.NumCPU() + 2) // one thread waits in a system call until requests are due
 	groups := selected(plan(o.connections), o.only)
 	if len(groups) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)
@@ -100,7 +100,7 @@ func publish(ctx context.Context, o options, groups []*report.Group, notes []str
 	return writeFile(filepath.Join(o.out, page.Chart), func(w io.Writer) error { return report.WriteChart(w, groups) })
 }
 
-// command is how to run the same again.
+// command returns the command that repeats this run.
 func command() string {
 	var flags []string
 	flag.Visit(func(f *flag.Flag) {

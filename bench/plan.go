@@ -9,32 +9,32 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
-// trial is a row of the table and how it is measured.
+// trial is a row of the table, with what is needed to measure it.
 type trial struct {
 	report.Row
 	name        string
 	server      server
 	connections int
-	against     *trial  // what the row is compared with; nil: nothing
-	generator   bool    // load by package load's own generator instead of wrk
-	peak        *trial  // load at a constant rate, a share of what this one reached
-	share       float64 // of the peak
-	others      bool    // the P99 is that of the requests whose reply was not slowed down
+	against     *trial  // the row of the comparison; nil: none
+	generator   bool    // load by the generator of package load instead of wrk
+	peak        *trial  // load at a constant rate, a fraction of the rate that this one reached
+	fraction    float64 // of the peak
+	others      bool    // the P99 leaves out requests whose reply was slowed down
 }
 
-// section is the trials of one group.
+// section holds the trials of one group.
 type section struct {
 	title, note string
 	trials      []*trial
 }
 
-// Shares of the targets that several rows have.
+// Loads of several rows.
 const (
-	peakShare   = 0.7
-	manyClients = 512
+	peakFraction = 0.7
+	manyClients  = 512
 )
 
-// plan lists everything there is to measure, in its order.
+// plan returns all trials in the order of the page.
 func plan(connections int) []*section {
 	latency := latencySection(connections)
 	return []*section{
@@ -48,7 +48,7 @@ func plan(connections int) []*section {
 	}
 }
 
-// compare makes the first trial the one that all of them are compared with.
+// compare sets the first trial as the comparison of all.
 func compare(trials ...*trial) []*trial {
 	for _, t := range trials {
 		t.against = trials[0]
@@ -110,7 +110,7 @@ func linkSection() *section {
 func loneSection() *section {
 	s := &section{
 		title: "one connection, p50",
-		note:  "What a request takes when no other is there to share a batch with.",
+		note:  "The time of a request alone in its batch.",
 		trials: compare(
 			wrkTrial("lone/evalsha", "one EVALSHA a request", serverEvalSHA, 1),
 			wrkTrial("lone/redis", "this module, Redis", serverRedis, 1).aim(report.Target{AtMost: 1.10}),
@@ -119,7 +119,7 @@ func loneSection() *section {
 	return s.by(report.P50)
 }
 
-// by says what the section's trials compare.
+// by sets the measure that the section's trials compare.
 func (s *section) by(m report.Measure) *section {
 	for _, t := range s.trials {
 		t.Measure = m
@@ -127,7 +127,7 @@ func (s *section) by(m report.Measure) *section {
 	return s
 }
 
-// latencySection begins with the peak that the constant loads of other sections refer to.
+// latencySection begins with the peak trial. The constant loads of other sections depend on it.
 func latencySection(connections int) *section {
 	peak := wrkTrial("p99/evalsha-peak", "one EVALSHA a request, peak", serverEvalSHA, connections)
 	ownPeak := wrkTrial("p99/redis-peak", "this module, peak", serverRedis, connections)
@@ -138,7 +138,7 @@ func latencySection(connections int) *section {
 		wrkTrial("p99/redis-own", "this module, 70 % of its peak", serverRedis, connections).aim(report.Target{AtMost: 1.50}),
 	)
 	for _, t := range steady {
-		t.peak, t.share, t.Measure = peak, peakShare, report.P99
+		t.peak, t.fraction, t.Measure = peak, peakFraction, report.P99
 	}
 	steady[2].peak = ownPeak
 	return &section{
@@ -155,7 +155,7 @@ func slowSection(peak *trial) *section {
 		wrkTrial("slow/bare", "bare Caddy, which asks no Redis", serverBare, manyClients),
 	}
 	for _, t := range trials {
-		t.peak, t.share, t.others, t.Measure = peak, peakShare/2, t.server != serverBare, report.P99
+		t.peak, t.fraction, t.others, t.Measure = peak, peakFraction/2, t.server != serverBare, report.P99
 	}
 	return &section{
 		title:  "5 % of replies 50 ms late, p99",
@@ -174,11 +174,11 @@ func clusterSection(connections int) *section {
 	}
 }
 
-// selected keeps the trials whose name contains one of the comma-separated words, and those that
-// they need. No words keep all.
+// selected returns the trials whose name contains one of the comma-separated words, with the trials
+// that they depend on. Without words it returns all.
 func selected(sections []*section, words string) []*section {
 	needed := map[*trial]bool{}
-	for _, s := range slices.Backward(sections) { // what is needed comes before what needs it
+	for _, s := range slices.Backward(sections) { // a trial stands after those that it depends on
 		for _, t := range slices.Backward(s.trials) {
 			named := func(word string) bool { return strings.Contains(t.name, word) }
 			if needed[t] || slices.ContainsFunc(strings.Split(words, ","), named) {
@@ -192,7 +192,7 @@ func selected(sections []*section, words string) []*section {
 	return slices.DeleteFunc(sections, func(s *section) bool { return len(s.trials) == 0 })
 }
 
-// rows are the sections as they are reported.
+// rows returns the sections as groups of the report.
 func rows(sections []*section) []*report.Group {
 	var groups []*report.Group
 	for _, s := range sections {

@@ -18,7 +18,7 @@ func names(sections []*section) []string {
 	return names
 }
 
-func TestSelected_keeps_what_rows_are_compared_with(t *testing.T) {
+func TestSelected_comparisons(t *testing.T) {
 	tests := []struct {
 		words string
 		want  []string
@@ -40,8 +40,8 @@ func TestSelected_keeps_what_rows_are_compared_with(t *testing.T) {
 	}
 }
 
-// A hundred requests: five whose reply was slowed down, and two that had to wait just as long.
-func TestOthersP99_counts_requests_that_waited_for_the_slowed(t *testing.T) {
+// TestOthersP99 has a hundred requests: five with a slow reply, and two that waited as long.
+func TestOthersP99(t *testing.T) {
 	latencies := slices.Repeat(load.Latencies{time.Millisecond}, 93)
 	latencies = append(latencies, slices.Repeat(load.Latencies{50 * time.Millisecond}, 7)...)
 	if got := othersP99(latencies, 0.05); got != 50*time.Millisecond {

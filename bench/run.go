@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
-// warmUp is how long a server is loaded before it is measured.
+// warmUp is the time under load before a measurement.
 const warmUp = time.Second
 
 // runner measures trials.
@@ -24,8 +24,7 @@ type runner struct {
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// rounds measures every trial once in each round. Trials of servers that are left out are taken
-// off their sections.
+// rounds measures every trial once in each round. It removes trials of servers that cannot run here.
 func (r *runner) rounds(ctx context.Context, sections []*section, rounds int) error {
 	for _, s := range sections {
 		kept := s.trials[:0]
@@ -81,7 +80,7 @@ func (r *runner) measure(ctx context.Context, t *trial) (report.Sample, error) {
 	}, target.check(ctx)
 }
 
-// load puts the server under the trial's load. The p99 is the one that the trial is about.
+// load puts the server under the trial's load. It returns the p99 that the trial compares.
 func (r *runner) load(ctx context.Context, t *trial, target *target, duration time.Duration) (load.Result, time.Duration, error) {
 	if !t.generator && t.peak == nil {
 		result, err := r.wrk.Run(ctx, target.process.Addr, target.path, t.connections, duration)
@@ -89,7 +88,7 @@ func (r *runner) load(ctx context.Context, t *trial, target *target, duration ti
 	}
 	constant := load.Constant{Addr: target.process.Addr, Connections: t.connections, Duration: duration}
 	if t.peak != nil {
-		constant.Rate = t.share * t.peak.Samples[len(t.peak.Samples)-1].Rate
+		constant.Rate = t.fraction * t.peak.Samples[len(t.peak.Samples)-1].Rate
 	}
 	if !t.others {
 		result, _, err := constant.Run(ctx)
@@ -101,9 +100,9 @@ func (r *runner) load(ctx context.Context, t *trial, target *target, duration ti
 	return result, othersP99(latencies, float64(slow-slowBefore)/math.Max(1, float64(all-allBefore))), err
 }
 
-// othersP99 is the p99 of the requests whose reply was not slowed down, where a given part of the
-// replies was. Those are taken for the slowest; every other request that is as slow as they are
-// counts against the server.
+// othersP99 returns the p99 of the requests whose reply was not slowed down. A given fraction of the
+// replies was; their requests are taken for the slowest. Any other slow request counts against the
+// server.
 func othersP99(latencies load.Latencies, slowed float64) time.Duration {
 	return latencies.Quantile(0.99 * (1 - slowed))
 }

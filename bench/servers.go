@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// server names what is put under load.
+// server is the name of a server under load.
 type server string
 
 const (
@@ -33,8 +33,8 @@ const (
 	serverEvalSHACluster server = "evalsha-cluster"
 )
 
-// slowReplies is what a Redis that now and then takes its time does.
-var slowReplies = delay.Options{SlowShare: 0.05, SlowDelay: 50 * time.Millisecond}
+// slowReplies delays some replies of Redis.
+var slowReplies = delay.Options{SlowFraction: 0.05, SlowDelay: 50 * time.Millisecond}
 
 // start starts a server on the stores that it needs.
 func (f *fleet) start(s server) (*target, error) {
@@ -80,20 +80,20 @@ func (f *fleet) start(s server) (*target, error) {
 	return nil, fmt.Errorf("there is no server %q", s)
 }
 
-// The policies, by the header that the load generators choose a client with.
+// The policies. Their key is the header in which the load generators name a client.
 var (
 	limitAllowed = fmt.Sprintf("redis_ratelimit {http.request.header.X-Key} %d %v", contenders.Limit, contenders.Window)
 	limitDenied  = "redis_ratelimit {http.request.header.X-Key} 1 24h"
 )
 
-// constantHeaders are what a limiter's headers cost without a limiter.
+// constantHeaders sets the headers of a limiter without one, for their cost.
 func constantHeaders(limit, remaining string) string {
 	return fmt.Sprintf("header {\n\t\tX-RateLimit-Limit %s\n\t\tX-RateLimit-Remaining %s\n\t\tX-RateLimit-Reset %d\n\t}",
 		limit, remaining, time.Now().Add(contenders.Window).Unix())
 }
 
-// module starts a Caddy with this repository's handler on a store. A request that Redis does not
-// decide is answered 503, so that none is counted that the module decided by other means.
+// module starts a Caddy with this repository's handler on a store. Requests that Redis does not decide
+// get 503, so that only decisions of Redis count.
 func (f *fleet) module(s server, on store, policy string) (*target, error) {
 	addrs, err := f.open(&on)
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// target is a server that runs.
+// target is a running server.
 type target struct {
 	process *serve.Process
 	store   store
 	path    string
-	status  int // of its answers
+	status  int // of its responses
 }
 
-// store is what a server keeps its counts in: nothing, a Redis or a cluster, the Redis perhaps
-// behind a proxy.
+// store holds the counts of a server: none, a Redis or a cluster. A proxy may stand before the Redis.
 type store struct {
 	cluster   bool
 	delay     delay.Options
@@ -29,7 +28,7 @@ type store struct {
 	processes []*serve.Process
 }
 
-// refusing makes 429 the status of a target whose requests are all to be denied.
+// refusing sets 429 as the status of a target that denies all requests.
 func (t *target) refusing() *target {
 	if t != nil {
 		t.status = http.StatusTooManyRequests
@@ -37,7 +36,7 @@ func (t *target) refusing() *target {
 	return t
 }
 
-// storeCPU is the processor time that the stores have used.
+// storeCPU returns the processor time of the stores.
 func (t *target) storeCPU() (sum time.Duration) {
 	for _, process := range t.store.processes {
 		sum += process.CPU()
@@ -45,14 +44,13 @@ func (t *target) storeCPU() (sum time.Duration) {
 	return sum
 }
 
-// check asks the server until it answers as it should: with its status and, if it is a Caddy, the
-// headers of a limiter. The first requests of a limit of one are allowed, and a client may still
-// be connecting.
+// check sends requests until the response is right: its status and, from a Caddy, the headers of a
+// limiter. The first request of a limit of one is allowed, and the client of Redis may still connect.
 func (t *target) check(ctx context.Context) error {
 	const attempts = 50
 	var err error
 	for range attempts {
-		if err = t.ask(ctx); err == nil {
+		if err = t.request(ctx); err == nil {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -60,7 +58,7 @@ func (t *target) check(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", t.process.Name, err)
 }
 
-func (t *target) ask(ctx context.Context) error {
+func (t *target) request(ctx context.Context) error {
 	method, body := http.MethodGet, ""
 	if t.path == "/json" {
 		method, body = http.MethodPost, `{"domain":"bench","descriptors":[{"entries":[{"key":"client","value":"check"}]}]}`
@@ -86,7 +84,7 @@ func (t *target) ask(ctx context.Context) error {
 	return nil
 }
 
-// wrong is the part of the answers that did not come or had another status than they should.
+// wrong returns the fraction of requests without a response or with a wrong status.
 func (t *target) wrong(result load.Result, requests float64) float64 {
 	wrong := result.Refused
 	if t.status == http.StatusTooManyRequests {

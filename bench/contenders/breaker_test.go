@@ -6,7 +6,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// BenchmarkGobreaker is what the usual breaker costs a request, to be held against
+// BenchmarkGobreaker measures the cost of the usual breaker for a request. Compare it with
 // BenchmarkBreaker of the limiter.
 func BenchmarkGobreaker(b *testing.B) {
 	breaker := gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{})

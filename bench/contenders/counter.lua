@@ -1,8 +1,7 @@
--- counter.lua: a sliding window counter for one key, as one would write it to decide one request
--- with one EVALSHA.
--- KEYS: the client's share, a string of three doubles: window index, units in it, units before it.
+-- counter.lua: a plain sliding window counter that decides one request of one key per EVALSHA.
+-- KEYS: the client's state, a string of three doubles: window index, units in it, units before it.
 -- ARGV: limit, window in microseconds.
--- Returns: allowed (1 or 0), units left, microseconds until the share is as good as new.
+-- Returns: allowed (1 or 0), units left, microseconds until the quota is full again.
 -- Example: KEYS {k}, ARGV {10, 2000000} at the start of a window -> 1, 9, 4000000.
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')

@@ -1,5 +1,5 @@
-// Package contenders is a Caddy handler that limits requests by other means than this repository's,
-// so that all of them can be measured behind the same web server.
+// Package contenders is a Caddy handler with other limiters than this repository's, to measure all of
+// them behind the same web server.
 package contenders
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// The one policy that all contenders limit by.
+// The policy of all contenders.
 const (
 	Limit  = 1_000_000
 	Window = time.Hour
@@ -28,17 +28,17 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "basic_auth")
 }
 
-// Handler asks a contender about each request, by its X-Key header, and shows the answer in the
-// three headers that this repository's handler sets.
+// Handler limits requests with a contender, by the X-Key header. It sets the same three response
+// headers as this repository's handler.
 type Handler struct {
-	// Which one: a key of ways.
+	// The name of the contender, a key of ways.
 	Way string `json:"way,omitempty"`
 
-	// The addresses of Redis; more than one are those of a cluster.
+	// The addresses of Redis, or of several nodes of a cluster.
 	Addresses []string `json:"addresses,omitempty"`
 
 	limiter limiter
-	limit   []string // the constant header's value
+	limit   []string // the value of X-RateLimit-Limit, which is constant
 }
 
 // CaddyModule returns the Caddy module information.
@@ -69,7 +69,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// Provision makes the contender's client.
+// Provision builds the contender's client.
 func (h *Handler) Provision(caddy.Context) (err error) {
 	h.limit = []string{strconv.Itoa(Limit)}
 	h.limiter, err = newLimiter(h.Way, h.Addresses)
@@ -86,7 +86,7 @@ func (h *Handler) Cleanup() error {
 
 var errDenied = errors.New("rate limit exceeded")
 
-// ServeHTTP lets the request through, or answers 429, or 503 where Redis did not answer.
+// ServeHTTP calls the next handler or responds with 429, or with 503 where Redis did not answer.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	answer, err := h.limiter.take(r.Context(), r.Header.Get("X-Key"))
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// limiter decides requests, each by a call of its own.
+// limiter decides one request per call.
 type limiter interface {
 	io.Closer
 	take(ctx context.Context, key string) (answer, error)
 }
 
-// answer is what a limiter says to one request.
+// answer is the decision for one request.
 type answer struct {
 	allowed    bool
 	remaining  int64
@@ -31,7 +31,7 @@ const (
 	RedisRate    = "redis_rate"
 )
 
-// newLimiter makes the limiter of that name, on a go-redis client with its default options.
+// newLimiter returns the limiter of that name, on a go-redis client with default options.
 func newLimiter(way string, addresses []string) (limiter, error) {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addresses})
 	switch way {
@@ -57,7 +57,7 @@ var counterText string
 
 var counter = redis.NewScript(counterText)
 
-// scripted runs one script per request, on the client itself or on what pipelines its calls.
+// scripted runs one script per request, on the client itself or on an auto-pipeline.
 type scripted struct {
 	redis.UniversalClient
 	caller redis.Scripter
@@ -74,7 +74,7 @@ func (s scripted) take(ctx context.Context, key string) (answer, error) {
 	return answer{numbers[0] == 1, numbers[1], time.Duration(numbers[2]) * time.Microsecond}, nil
 }
 
-// rated is redis_rate's GCRA.
+// rated uses the GCRA of redis_rate.
 type rated struct {
 	redis.UniversalClient
 	limiter *redis_rate.Limiter

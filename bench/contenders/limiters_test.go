@@ -6,7 +6,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// A contender that does not count would be compared with unfairly.
 func TestLimiters_count(t *testing.T) {
 	server := redistest.Start(t)
 	for _, way := range []string{EvalSHA, AutoPipeline, RedisRate} {
@@ -18,7 +17,7 @@ func TestLimiters_count(t *testing.T) {
 			t.Cleanup(func() { _ = l.Close() })
 			for i := range int64(3) {
 				got, err := l.take(t.Context(), "client of "+way)
-				most := Limit - 1 - i // redis_rate's numbers are not exact: it may be one less
+				most := Limit - 1 - i // one less is right too: redis_rate's numbers are not exact
 				if err != nil || !got.allowed || got.remaining > most || got.remaining < most-1 || got.resetAfter <= 0 {
 					t.Errorf("request %d: got %+v, %v", i, got, err)
 				}

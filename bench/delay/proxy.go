@@ -1,5 +1,4 @@
-// Package delay is a TCP proxy that makes answers late without making them fewer: what a longer
-// link does to a client, on one machine.
+// Package delay is a TCP proxy that delays replies without a loss of throughput, as a longer link does.
 package delay
 
 import (
@@ -12,18 +11,18 @@ import (
 	"time"
 )
 
-// Options says how late answers are. The zero value delays nothing.
+// Options sets the delays. The zero value delays nothing.
 type Options struct {
-	// Delay is what every answer is late by.
+	// Delay is added to every reply.
 	Delay time.Duration
 
-	// SlowShare is the part of the answers, from 0 to 1, that SlowDelay is added to. An answer is
-	// what the server sends at once.
-	SlowShare float64
-	SlowDelay time.Duration
+	// SlowFraction is the fraction of replies, from 0 to 1, that get SlowDelay too. A reply is what
+	// the server sends at once.
+	SlowFraction float64
+	SlowDelay    time.Duration
 }
 
-// Proxy passes on what comes for one server.
+// Proxy forwards connections to one server.
 type Proxy struct {
 	options  Options
 	target   string
@@ -47,20 +46,20 @@ func Start(ctx context.Context, target string, options Options) (*Proxy, error) 
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Counts returns the bytes of all answers and of those among them that were slow.
+// Counts returns the bytes of all replies and of the slow ones.
 func (p *Proxy) Counts() (all, slow int64) { return p.bytes.Load(), p.slow.Load() }
 
 // Close ends the proxy and all its connections.
 func (p *Proxy) Close() {
-	_ = p.listener.Close() // closed already: fine
+	_ = p.listener.Close() // it may be closed already
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	for conn := range p.conns {
-		_ = conn.Close() // closed already: fine
+		_ = conn.Close() // it may be closed already
 	}
 }
 
@@ -74,11 +73,11 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve passes requests on as they come and answers when they are due.
+// serve forwards requests at once and replies when they are due.
 func (p *Proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
-		_ = client.Close() // that is the answer
+		_ = client.Close() // the client sees it closed
 		return
 	}
 	if !p.keep(client, server) {
@@ -87,18 +86,18 @@ func (p *Proxy) serve(client net.Conn) {
 	defer p.drop(client, server)
 	go func() {
 		_, _ = io.Copy(server, client) // ends when either side closes
-		_ = server.Close()             // so that the answers end too
+		_ = server.Close()             // ends the replies too
 	}()
-	p.passAnswers(client, server)
+	p.passReplies(client, server)
 }
 
-// keep remembers connections until they are dropped.
+// keep stores connections until they are dropped.
 func (p *Proxy) keep(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range conns {
 		if p.closed {
-			_ = conn.Close() // nobody listens any more
+			_ = conn.Close() // the proxy is closed
 		}
 		p.conns[conn] = true
 	}
@@ -109,13 +108,13 @@ func (p *Proxy) drop(conns ...net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range conns {
-		_ = conn.Close() // closed already: fine
+		_ = conn.Close() // it may be closed already
 		delete(p.conns, conn)
 	}
 }
 
-// answer is what was read at once, and when it is to be passed on.
-type answer struct {
+// reply holds the bytes of one read, with the time when they are due.
+type reply struct {
 	buffer *[chunkSize]byte
 	size   int
 	due    time.Time
@@ -123,21 +122,21 @@ type answer struct {
 
 const (
 	chunkSize  = 64 << 10
-	maxPending = 1024 // answers on their way on one connection
+	maxPending = 1024 // replies in flight on one connection
 )
 
 var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// passAnswers reads on while earlier answers wait, so that the delay costs no throughput.
-func (p *Proxy) passAnswers(client, server net.Conn) {
-	pending := make(chan answer, maxPending)
+// passReplies reads while earlier replies wait, so that the delay costs no throughput.
+func (p *Proxy) passReplies(client, server net.Conn) {
+	pending := make(chan reply, maxPending)
 	go func() {
 		defer close(pending)
 		for {
 			buffer := buffers.Get().(*[chunkSize]byte) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 			n, err := server.Read(buffer[:])
 			if n > 0 {
-				pending <- answer{buffer, n, time.Now().Add(p.lateness(n))}
+				pending <- reply{buffer, n, time.Now().Add(p.lateness(n))}
 			}
 			if err != nil {
 				return
@@ -146,7 +145,7 @@ func (p *Proxy) passAnswers(client, server net.Conn) {
 	}()
 	var err error
 	for a := range pending {
-		if err == nil { // after an error only drain, until the reader has seen it too
+		if err == nil { // after an error only drain the channel, until the reader has ended
 			time.Sleep(time.Until(a.due))
 			if _, err = client.Write(a.buffer[:a.size]); err != nil {
 				_ = server.Close() // ends the reader
@@ -156,10 +155,10 @@ func (p *Proxy) passAnswers(client, server net.Conn) {
 	}
 }
 
-// lateness decides how late an answer of that many bytes is.
+// lateness returns the delay of a reply of that many bytes.
 func (p *Proxy) lateness(size int) time.Duration {
 	p.bytes.Add(int64(size))
-	if p.options.SlowShare > 0 && rand.Float64() < p.options.SlowShare {
+	if p.options.SlowFraction > 0 && rand.Float64() < p.options.SlowFraction {
 		p.slow.Add(int64(size))
 		return p.options.Delay + p.options.SlowDelay
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// echo answers every line with itself.
+// echo sends every line back.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,14 +48,14 @@ func dial(t *testing.T, options Options) (*Proxy, net.Conn) {
 	return p, conn
 }
 
-func TestProxy_delays_every_answer_but_keeps_their_number(t *testing.T) {
+func TestProxy_delay(t *testing.T) {
 	const delay, lines = 30 * time.Millisecond, 200
 	_, conn := dial(t, Options{Delay: delay})
 	start := time.Now()
 	go func() {
 		for range lines {
 			_, _ = conn.Write([]byte("a line\n"))
-			time.Sleep(100 * time.Microsecond) //nolint:forbidigo // keeps the answers apart; how far does not matter
+			time.Sleep(100 * time.Microsecond) //nolint:forbidigo // separates the replies by any time
 		}
 	}()
 	reader := bufio.NewReader(conn)
@@ -64,16 +64,16 @@ func TestProxy_delays_every_answer_but_keeps_their_number(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); i == 0 && took < delay {
-			t.Errorf("the first answer came after %v, want at least %v", took, delay)
+			t.Errorf("the first reply came after %v, want at least %v", took, delay)
 		}
 	}
 	if took := time.Since(start); took > 20*delay {
-		t.Errorf("%d answers took %v: the delay limits throughput", lines, took)
+		t.Errorf("%d replies took %v: the delay limits throughput", lines, took)
 	}
 }
 
-func TestProxy_slows_the_given_share(t *testing.T) {
-	p, conn := dial(t, Options{SlowShare: 1, SlowDelay: 10 * time.Millisecond})
+func TestProxy_slowFraction(t *testing.T) {
+	p, conn := dial(t, Options{SlowFraction: 1, SlowDelay: 10 * time.Millisecond})
 	start := time.Now()
 	if _, err := io.Copy(conn, strings.NewReader("slow")); err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func TestProxy_slows_the_given_share(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < 10*time.Millisecond {
-		t.Errorf("answered after %v", took)
+		t.Errorf("the reply came after %v", took)
 	}
 	if all, slow := p.Counts(); all != 4 || slow != 4 {
 		t.Errorf("counted %d bytes, %d of them slow; want 4 and 4", all, slow)
 	}
 }
 
-func TestProxy_passes_the_end_of_a_connection_on(t *testing.T) {
+func TestProxy_closedConnection(t *testing.T) {
 	_, conn := dial(t, Options{Delay: time.Millisecond})
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

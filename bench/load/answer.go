@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// readAnswer reads one HTTP/1.1 answer that has a Content-Length, as all answers here have.
+// readAnswer reads one HTTP/1.1 response with a Content-Length, as all responses here have.
 func readAnswer(r *bufio.Reader) (status int, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {

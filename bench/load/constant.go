@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// Constant sends requests at a rate that does not depend on the answers. A latency counts from the
-// instant that the request was due, so that a server that is late cannot hide it by slowing the
-// sender down.
+// Constant sends requests at a rate that does not depend on the responses. A latency counts from the
+// instant at which the request was due. A slow server therefore cannot hide it by slowing the sender.
 type Constant struct {
 	Addr        string
-	Rate        float64 // requests per second; 0: as many as the connections allow
+	Rate        float64 // requests a second; 0: as many as the connections allow
 	Connections int
 	Duration    time.Duration
 }
 
-// Latencies are those of all requests, ascending.
+// Latencies holds the latencies of all requests, ascending.
 type Latencies []time.Duration
 
-// Quantile returns the latency that a part q of the requests, from 0 to 1, does not exceed.
+// Quantile returns the latency that a fraction q of the requests, from 0 to 1, does not exceed.
 func (l Latencies) Quantile(q float64) time.Duration {
 	if len(l) == 0 {
 		return 0
@@ -33,17 +32,17 @@ func (l Latencies) Quantile(q float64) time.Duration {
 	return l[min(len(l)-1, int(q*float64(len(l))))]
 }
 
-// client is one connection with at most one request under way.
+// client is one connection with at most one request in flight.
 type client struct {
 	conn      net.Conn
-	due       atomic.Int64 // of the request under way, nanoseconds since the run's start
+	due       atomic.Int64 // of the request in flight, nanoseconds since the run's start
 	latencies []time.Duration
 	refused   int
 	err       error
 }
 
-// Run loads the server. It ends when all that was due within the duration is answered, at most
-// answerWithin later.
+// Run loads the server. It ends with the last response to the requests that were due within the
+// duration, at most answerWithin later.
 func (c Constant) Run(ctx context.Context) (Result, Latencies, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Duration+answerWithin)
 	defer cancel()
@@ -70,20 +69,20 @@ func (c Constant) Run(ctx context.Context) (Result, Latencies, error) {
 	return c.sum(clients)
 }
 
-// awaitAll waits for the answers to what was sent, and ends the connections.
+// awaitAll waits for the responses to all sent requests, and closes the connections.
 func awaitAll(ctx context.Context, clients []*client, free <-chan *client) {
 	for range clients {
 		select {
 		case <-free:
-		case <-ctx.Done(): // those that still wait are counted as failed
+		case <-ctx.Done(): // requests without a response count as failed
 		}
 	}
 	for _, client := range clients {
-		_ = client.conn.Close() // closed already: fine
+		_ = client.conn.Close() // it may be closed already
 	}
 }
 
-// answerWithin is how long after the end of a run answers are waited for.
+// answerWithin bounds the wait for responses after the end of a run.
 const answerWithin = 5 * time.Second
 
 func (c Constant) dial(ctx context.Context) ([]*client, error) {
@@ -103,7 +102,7 @@ func (c Constant) dial(ctx context.Context) ([]*client, error) {
 	return clients, nil
 }
 
-// send sends every request when it is due, on the connection that has been free the longest.
+// send sends every request when it is due, on the connection that was idle for longest.
 func (c Constant) send(ctx context.Context, start time.Time, free chan *client) {
 	requests := requestTexts()
 	for i := 0; ; i++ {
@@ -130,7 +129,7 @@ func (c Constant) send(ctx context.Context, start time.Time, free chan *client) 
 	}
 }
 
-// requestTexts are the requests of all keys.
+// requestTexts returns the requests of all keys.
 func requestTexts() [][]byte {
 	texts := make([][]byte, Keys)
 	for i := range texts {
@@ -139,13 +138,13 @@ func requestTexts() [][]byte {
 	return texts
 }
 
-// read measures answers until the connection ends.
+// read measures responses until the connection ends.
 func (c *client) read(start time.Time, free chan<- *client) {
 	reader := bufio.NewReader(c.conn)
 	for {
 		status, err := readAnswer(reader)
 		if err != nil {
-			return // a client that waits for an answer is counted as failed
+			return // a client that waits for a response counts as failed
 		}
 		c.latencies = append(c.latencies, time.Since(start)-time.Duration(c.due.Swap(idle)))
 		if status >= 400 {
@@ -155,10 +154,10 @@ func (c *client) read(start time.Time, free chan<- *client) {
 	}
 }
 
-// idle is the due time of a client that waits for no answer.
+// idle is the due time of a client that waits for no response.
 const idle = -1
 
-// sum puts together what the clients have measured.
+// sum combines the measurements of the clients.
 func (c Constant) sum(clients []*client) (Result, Latencies, error) {
 	var result Result
 	var all Latencies

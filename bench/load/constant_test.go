@@ -37,7 +37,7 @@ func TestConstant_keeps_its_rate(t *testing.T) {
 
 func TestConstant_counts_the_wait_for_a_slow_server(t *testing.T) {
 	addr := serve(t, func(http.ResponseWriter, *http.Request) {
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // a slow server is what is tested
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the test needs a slow server
 	})
 	result, latencies, err := Constant{Addr: addr, Rate: 100, Connections: 1, Duration: 200 * time.Millisecond}.Run(t.Context())
 	if err != nil {

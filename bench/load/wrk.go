@@ -1,4 +1,4 @@
-// Package load sends requests to a web server and measures how it answers: as many as it can take,
+// Package load sends requests to a web server and measures the responses: as many as the server takes,
 // by wrk, or at a constant rate.
 package load
 
@@ -16,29 +16,29 @@ import (
 	"time"
 )
 
-// Keys is how many clients there are, each known by its X-Key header.
+// Keys is the number of clients, each with an X-Key header of its own.
 const Keys = 5000
 
-// Result is what a server did under load.
+// Result is the measurement of a server under load.
 type Result struct {
-	Rate    float64 // answers per second
+	Rate    float64 // responses a second
 	P50     time.Duration
 	P99     time.Duration
-	Refused float64 // the part of the answers with a status from 400
-	Failed  int64   // requests without an answer
+	Refused float64 // the fraction of responses with a status from 400
+	Failed  int64   // requests without a response
 }
 
 //go:embed wrk.lua
 var wrkScript string
 
-// Wrk runs wrk, which asks again as soon as it is answered, on one thread.
+// Wrk runs wrk on one thread. Each connection sends its next request right after a response.
 type Wrk struct{ script string }
 
-// ErrNoWrk says how to get wrk.
+// ErrNoWrk is returned where wrk is missing.
 var ErrNoWrk = errors.New("wrk is not installed; try apt-get install wrk, dnf install wrk, brew install wrk " +
 	"or https://github.com/wg/wrk")
 
-// NewWrk looks for wrk and puts its script into a directory.
+// NewWrk looks for wrk and writes its script into a directory.
 func NewWrk(dir string) (*Wrk, error) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		return nil, ErrNoWrk
@@ -47,7 +47,7 @@ func NewWrk(dir string) (*Wrk, error) {
 	return w, os.WriteFile(w.script, []byte(wrkScript), 0o600)
 }
 
-// Run loads a server for some whole seconds.
+// Run loads a server for a duration in whole seconds.
 func (w *Wrk) Run(ctx context.Context, addr, path string, connections int, duration time.Duration) (Result, error) {
 	seconds := strconv.Itoa(max(1, int(duration.Seconds()))) + "s"
 	command := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+seconds,
@@ -59,7 +59,7 @@ func (w *Wrk) Run(ctx context.Context, addr, path string, connections int, durat
 	return parseWrk(output)
 }
 
-// parseWrk reads the end of wrk's output, which is what its script prints.
+// parseWrk reads the last line of wrk's output, which the script prints.
 func parseWrk(output []byte) (Result, error) {
 	start := bytes.LastIndexByte(output, '{')
 	if start < 0 {

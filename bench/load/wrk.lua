@@ -1,4 +1,4 @@
--- wrk.lua: what wrk sends, and the form of what it has measured.
+-- wrk.lua: the requests of wrk and the form of its measurement.
 -- Arguments: number of keys; path; for the path /json the body is that of envoyproxy/ratelimit.
 -- Prints one line of JSON: counts, duration and latencies in microseconds.
 local requests, position = {}, 0

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// throughput makes a row of one number per round.
+// throughput returns a row with one rate for each round.
 func throughput(title string, against *Row, target Target, rates ...float64) *Row {
 	r := &Row{Title: title, Against: against, Target: target}
 	for _, rate := range rates {

@@ -1,4 +1,4 @@
-// Package report makes numbers that were measured in rounds into a table, a page and a chart.
+// Package report writes measurements of several rounds as a table, a page and a chart.
 package report
 
 import (
@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// Sample is what one row measured in one round.
+// Sample is the measurement of one row in one round.
 type Sample struct {
-	Rate     float64       // requests per second
-	P50, P99 time.Duration // latency; in a row of Others, the P99 is theirs
-	CPU      time.Duration // processor time of the web server per request
-	StoreCPU time.Duration // processor time of Redis per request
+	Rate     float64       // requests a second
+	P50, P99 time.Duration // latency; the P99 may leave out requests whose reply was slowed down
+	CPU      time.Duration // processor time of the web server for a request
+	StoreCPU time.Duration // processor time of Redis for a request
 	Resident int64         // bytes of memory of the web server
-	Wrong    float64       // the part of the answers that did not come or had the wrong status
+	Wrong    float64       // the fraction of requests without a response or with a wrong status
 }
 
-// tolerated is the part of the answers that may be wrong. With more the numbers are of something
-// else.
+// tolerated is the fraction of responses that may be wrong. With more, the row is invalid.
 const tolerated = 0.001
 
 // Measure is the number of a sample that a row compares.
@@ -31,7 +30,7 @@ const (
 	P99
 )
 
-// value is the measure's number.
+// value returns the measure's number of a sample.
 func (m Measure) value(s Sample) float64 {
 	switch m {
 	case P50:
@@ -43,14 +42,14 @@ func (m Measure) value(s Sample) float64 {
 	}
 }
 
-// Target is what a row's ratio or latency should be. At most one field is set.
+// Target bounds a row's ratio or latency. At most one field is set.
 type Target struct {
 	AtLeast float64       // of the ratio
 	AtMost  float64       // of the ratio
 	Within  time.Duration // of the latency itself
 }
 
-// String writes the target for the table; empty where there is none.
+// String returns the target for the table, empty where there is none.
 func (t Target) String() string {
 	switch {
 	case t.AtLeast > 0:
@@ -63,7 +62,7 @@ func (t Target) String() string {
 	return ""
 }
 
-// Group is rows under one heading.
+// Group holds rows under one heading.
 type Group struct {
 	Title string
 	Note  string // for the page; may be empty
@@ -74,13 +73,13 @@ type Group struct {
 type Row struct {
 	Title   string
 	Measure Measure
-	Against *Row // what the ratio is to; nil: no ratio
+	Against *Row // the row of the comparison; nil: no ratio
 	Target  Target
-	Ours    bool // this repository's, for the chart
+	Ours    bool // measures this repository's handler, for the chart
 	Samples []Sample
 }
 
-// Ratios are those of each round, ascending.
+// Ratios returns the ratios of the rounds, ascending.
 func (r *Row) Ratios() []float64 {
 	if r.Against == nil {
 		return nil
@@ -95,10 +94,10 @@ func (r *Row) Ratios() []float64 {
 	return ratios
 }
 
-// Ratio is the median of the rounds' ratios; 0 where there are none.
+// Ratio returns the median of the rounds' ratios, 0 where there are none.
 func (r *Row) Ratio() float64 { return median(r.Ratios()) }
 
-// Median is the sample whose every number is the median of the rounds'.
+// Median returns a sample of medians: each number is the median of the rounds.
 func (r *Row) Median() Sample {
 	return Sample{
 		Rate:     medianOf(r.Samples, func(s Sample) float64 { return s.Rate }),
@@ -110,7 +109,7 @@ func (r *Row) Median() Sample {
 	}
 }
 
-// Wrong is the largest part of wrong answers of a round, 0 where it can be tolerated.
+// Wrong returns the largest fraction of wrong responses of a round, 0 where it is tolerated.
 func (r *Row) Wrong() float64 {
 	wrong := 0.0
 	for _, s := range r.Samples {
@@ -121,8 +120,8 @@ func (r *Row) Wrong() float64 {
 	return wrong
 }
 
-// Verdict says whether the target was met: "met", "missed", or nothing where there is none. It is
-// "invalid" where too many answers were wrong.
+// Verdict returns "met" or "missed", and nothing where there is no target. It returns "invalid" where
+// too many responses were wrong.
 func (r *Row) Verdict() string {
 	if r.Wrong() > 0 {
 		return "invalid"
@@ -130,7 +129,7 @@ func (r *Row) Verdict() string {
 	if r.Target == (Target{}) || len(r.Samples) == 0 {
 		return ""
 	}
-	// What the table shows is what counts.
+	// The rounded numbers of the table count.
 	ratio := float64(int64(r.Ratio()*100+0.5)) / 100
 	met := ratio >= r.Target.AtLeast
 	switch {
@@ -158,7 +157,7 @@ type number interface {
 	~int64 | ~float64
 }
 
-// median is that of ascending numbers; of an even number of them the mean of the middle two.
+// median returns the median of ascending numbers; of an even count, the mean of the middle two.
 func median[N number](ascending []N) N {
 	n := len(ascending)
 	if n == 0 {

@@ -25,13 +25,13 @@ func WriteTable(w io.Writer, groups []*Group) error {
 	return err
 }
 
-// Notes tell of rows with wrong answers.
+// Notes returns a sentence for each row with wrong responses.
 func Notes(groups []*Group) []string {
 	var notes []string
 	for _, g := range groups {
 		for _, r := range g.Rows {
 			if wrong := r.Wrong(); wrong > 0 {
-				notes = append(notes, fmt.Sprintf("%s, %s: in a round %.1f %% of the answers had the wrong status or did not come.",
+				notes = append(notes, fmt.Sprintf("%s, %s: in a round %.1f %% of the requests got no response or a wrong status.",
 					g.Title, r.Title, wrong*100))
 			}
 		}
@@ -39,11 +39,11 @@ func Notes(groups []*Group) []string {
 	return notes
 }
 
-// Page is what docs/benchmarks.md says.
+// Page is the content of docs/benchmarks.md.
 type Page struct {
 	Facts  [][2]string // the machine, versions, date, command
 	Groups []*Group
-	Notes  []string // what went wrong or was left out
+	Notes  []string // errors and omissions
 	Chart  string   // the chart's file
 }
 

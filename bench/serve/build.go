@@ -6,8 +6,7 @@ import (
 	"os/exec"
 )
 
-// Build makes a binary of a package, in the module of that directory. Its error holds what the
-// compiler said.
+// Build builds a package's binary, in the module of that directory. Its error holds the compiler's output.
 func Build(ctx context.Context, module, pkg, binary string, flags ...string) error {
 	args := append([]string{"-C", module, "build", "-o", binary}, flags...)
 	output, err := exec.CommandContext(ctx, "go", append(args, pkg)...).CombinedOutput()

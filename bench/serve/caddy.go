@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// caddyfile is a whole configuration: options, port, and what the site does. It logs no errors,
-// because a baseline has none to log.
+// caddyfile is a whole configuration: options, port and lines of the site. It logs no errors, because
+// the baseline has none to log.
 const caddyfile = `{
 	admin off
 	auto_https off
@@ -25,7 +25,7 @@ http://:%s {
 %s}
 `
 
-// Site is what a Caddy does, in the words of a Caddyfile.
+// Site is the configuration of a Caddy, in lines of a Caddyfile.
 type Site struct {
 	Name    string
 	Options []string // lines of the global options

@@ -10,7 +10,7 @@ import (
 // EnvoyPackage is the server of envoyproxy/ratelimit, a tool of bench/envoy/go.mod.
 const EnvoyPackage = "github.com/envoyproxy/ratelimit/src/service_cmd"
 
-// envoyConfig is one limit for each value of "client", above what a run can reach.
+// envoyConfig is a limit for each value of "client", too high for a run to reach.
 const envoyConfig = `domain: bench
 descriptors:
   - key: client

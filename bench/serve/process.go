@@ -1,4 +1,4 @@
-// Package serve starts the servers that are measured, on free loopback ports, and stops them.
+// Package serve starts and stops the measured servers, on free loopback ports.
 package serve
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Process is a server that runs as a process of its own.
+// Process is a server in a process of its own.
 type Process struct {
 	Name string
 	Addr string // host:port
@@ -24,11 +24,11 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// readyWithin is how long a server may take to listen.
+// readyWithin bounds the time until a server listens.
 const readyWithin = 20 * time.Second
 
-// Start runs a command that listens on an address, and returns when it does. The directory is its
-// working directory and its home. It is killed when the context ends.
+// Start runs a command and waits until it listens on an address. The directory is its working directory
+// and its home. The process is killed when the context ends.
 func Start(ctx context.Context, name, addr, dir string, env []string, command string, args ...string) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, exited: make(chan struct{})}
 	p.command = exec.CommandContext(ctx, command, args...)
@@ -40,7 +40,7 @@ func Start(ctx context.Context, name, addr, dir string, env []string, command st
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
-		_ = p.command.Wait() // it is told to stop; what it said is in the output
+		_ = p.command.Wait() // an error here is how it ends when stopped
 		close(p.exited)
 	}()
 	if err := p.waitReady(ctx); err != nil {
@@ -68,16 +68,16 @@ func (p *Process) waitReady(ctx context.Context) error {
 	}
 }
 
-// Stop ends the process and waits until it is gone. Nothing that it holds is worth keeping.
+// Stop kills the process and waits until it has exited. Its data is not needed.
 func (p *Process) Stop() {
-	_ = p.command.Process.Kill() // gone already: fine
+	_ = p.command.Process.Kill() // it may have exited already
 	<-p.exited
 }
 
 // clockTick is the unit of the times in /proc: Linux shows hundredths of a second on all machines.
 const clockTick = 10 * time.Millisecond
 
-// CPU is the processor time that the process has used, as Linux knows it; 0 elsewhere.
+// CPU returns the processor time of the process on Linux, 0 elsewhere.
 func (p *Process) CPU() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
@@ -91,13 +91,13 @@ func (p *Process) CPU() time.Duration {
 	}
 	var ticks int64
 	for _, i := range []int{user, system} {
-		n, _ := strconv.ParseInt(fields[i], 10, 64) // digits, or nothing to be known
+		n, _ := strconv.ParseInt(fields[i], 10, 64) // always digits
 		ticks += n
 	}
 	return time.Duration(ticks) * clockTick
 }
 
-// Resident is the memory in bytes that the process has in use, as Linux knows it; 0 elsewhere.
+// Resident returns the resident memory of the process in bytes on Linux, 0 elsewhere.
 func (p *Process) Resident() int64 {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.command.Process.Pid))
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Process) Resident() int64 {
 	if len(fields) <= resident {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(fields[resident], 10, 64) // digits, or nothing to be known
+	pages, _ := strconv.ParseInt(fields[resident], 10, 64) // always digits
 	return pages * int64(os.Getpagesize())
 }
 

@@ -35,8 +35,8 @@ func startRedis(ctx context.Context, dir, addr string, args ...string) (*Process
 // masters is the size of the cluster.
 const masters = 3
 
-// Cluster starts a cluster of three masters without replicas. Where it fails, those that did start
-// are returned too, to be stopped.
+// Cluster starts a cluster of three masters without replicas. With an error it returns the nodes that
+// did start, which the caller stops.
 func Cluster(ctx context.Context, dir string) ([]*Process, error) {
 	var nodes []*Process
 	for i := range masters {
@@ -59,10 +59,10 @@ func Cluster(ctx context.Context, dir string) ([]*Process, error) {
 	return nodes, form(ctx, nodes)
 }
 
-// slots is how many slots a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
-// form gives each master its part of the slots and waits until all of them know of all.
+// form assigns a third of the slots to each master and waits until the cluster state is ok on all.
 func form(ctx context.Context, nodes []*Process) error {
 	for i, node := range nodes {
 		first, last := slots*i/len(nodes), slots*(i+1)/len(nodes)-1
@@ -78,10 +78,10 @@ func form(ctx context.Context, nodes []*Process) error {
 	return nil
 }
 
-// join gives a node its slots and introduces it to another.
+// join assigns slots to a node and sends it CLUSTER MEET for another.
 func join(ctx context.Context, addr, other string, first, last int) error {
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close() //nolint:errcheck // nothing is under way
+	defer client.Close() //nolint:errcheck // no command is in flight
 	if err := client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func join(ctx context.Context, addr, other string, first, last int) error {
 
 func waitComplete(ctx context.Context, addr string) error {
 	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close() //nolint:errcheck // nothing is under way
+	defer client.Close() //nolint:errcheck // no command is in flight
 	for !complete(client.ClusterInfo(ctx).Val()) {
 		select {
 		case <-ctx.Done():
@@ -111,7 +111,7 @@ func complete(info string) bool {
 		strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(masters))
 }
 
-// freeBusAddr returns a free address that leaves room for the cluster's bus, 10,000 ports above.
+// freeBusAddr returns a free address whose port for the cluster's bus, 10,000 above, is free too.
 func freeBusAddr() (string, error) {
 	const attempts = 100
 	for range attempts {

@@ -1,5 +1,5 @@
-// Sizing measures what clients cost: memory in a real Redis and in this process, and Redis's processor
-// time and traffic a decision. It prints the tables of docs/operations.md.
+// Command sizing measures the memory of clients in a real Redis and in this process, and the processor
+// time and traffic of Redis for a decision. It prints the tables of docs/operations.md.
 package main
 
 import (
@@ -28,7 +28,7 @@ func run(ctx context.Context) error {
 	}
 	defer r.stop()
 	fmt.Print("Redis ", r.version(ctx), ", ", runtime.Version(), ", ", runtime.NumCPU(), " cores\n\n")
-	for _, table := range []func(context.Context, *redisServer) error{sharesInRedis, decisionsOfRedis, sharesInProcess} {
+	for _, table := range []func(context.Context, *redisServer) error{memoryOfRedis, decisionsOfRedis, memoryOfProcess} {
 		if err := table(ctx, r); err != nil {
 			return err
 		}
@@ -36,17 +36,17 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// load is what clients do.
+// load is the requests of clients.
 type load struct {
 	algorithm string
 	address   func(client int) string
 	clients   int
-	requests  int // of each client, one client after the other and then again
-	policies  int // that each request meets
-	together  int // requests under way at a time
+	requests  int // of each client; all clients send one before the next
+	policies  int // of each request
+	together  int // requests in flight
 }
 
-// checks are a request's.
+// checks returns the checks of a request.
 func (l load) checks(policies []*limiter.Policy, client int) []limiter.Check {
 	checks := make([]limiter.Check, len(policies))
 	for i, p := range policies {
@@ -55,8 +55,8 @@ func (l load) checks(policies []*limiter.Policy, client int) []limiter.Check {
 	return checks
 }
 
-// policy is the number i of a request. Its limit is what each client takes, so that no bucket drains
-// before the measurement ends.
+// policy returns policy i of a request. Its limit equals the requests of a client, so that no bucket
+// drains before the measurement ends.
 func (l load) policy(i int) (*limiter.Policy, error) {
 	return limiter.NewPolicy(limiter.Settings{
 		Name: fmt.Sprint("api", i), Algorithm: l.algorithm, Limit: int64(l.requests), Window: time.Hour,
@@ -71,8 +71,8 @@ func ipv6(client int) string {
 	return fmt.Sprintf("2001:db8:%x:%x::/64", 0x1000+client>>16, client&0xffff)
 }
 
-// sharesInRedis prints how much memory a million clients take.
-func sharesInRedis(ctx context.Context, r *redisServer) error {
+// memoryOfRedis prints the memory of a million clients in Redis.
+func memoryOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| algorithm | key of a client | requests of each | MB per million clients and policy |\n|---|---|--:|--:|")
 	for _, l := range []load{
 		{"sliding_window_counter", ipv4, million, 1, 1, 512},
@@ -95,7 +95,7 @@ func sharesInRedis(ctx context.Context, r *redisServer) error {
 	return nil
 }
 
-// decisionsOfRedis prints what a million decisions take.
+// decisionsOfRedis prints the processor time and traffic of a million decisions.
 func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| under way | a script run | policies of each | algorithm | CPU s per million requests | bytes a request to Redis | back |\n|--:|--:|--:|---|--:|--:|--:|")
 	for _, l := range []load{
@@ -120,8 +120,8 @@ func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 	return nil
 }
 
-// sharesInProcess prints how much memory a million clients take in this process.
-func sharesInProcess(ctx context.Context, _ *redisServer) error {
+// memoryOfProcess prints the memory of a million clients in this process.
+func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 	fmt.Println("| algorithm | requests of each | MB per million clients and policy |\n|---|--:|--:|")
 	for _, l := range []load{
 		{"sliding_window_counter", ipv4, million, 1, 1, 1},
@@ -147,7 +147,7 @@ func sharesInProcess(ctx context.Context, _ *redisServer) error {
 	return nil
 }
 
-// heap is how many bytes are in use.
+// heap returns the bytes in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -16,11 +16,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// redisServer is a Redis of its own.
+// redisServer is a Redis with a folder of its own.
 type redisServer struct {
 	dir    string
 	server *serve.Process
-	client *redis.Client // that asks how it is
+	client *redis.Client // for INFO
 }
 
 func startRedis(ctx context.Context) (*redisServer, error) {
@@ -36,27 +36,27 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 }
 
 func (r *redisServer) stop() {
-	_ = r.client.Close() // nothing is under way
+	_ = r.client.Close() // no command is in flight
 	r.server.Stop()
-	_ = os.RemoveAll(r.dir) // a temporary folder: no harm if it stays
+	_ = os.RemoveAll(r.dir) // a temporary folder may stay
 }
 
 func (r *redisServer) version(ctx context.Context) string {
 	return field(r.client.Info(ctx, "server").Val(), "redis_version")
 }
 
-// spent is what a load took: bytes, seconds of Redis's processor time, and script runs.
+// spent is the cost of a load: bytes, seconds of processor time of Redis, and script runs.
 type spent struct {
 	memory, cpu, received, sent, batches float64
 }
 
-// measure puts an empty Redis under load.
+// measure puts an empty Redis under load and returns the cost.
 func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
 	if err := r.client.FlushAll(ctx).Err(); err != nil {
 		return spent{}, err
 	}
 	if err := r.decide(ctx, load{l.algorithm, l.address, l.together, 1, l.policies, l.together}, nil); err != nil {
-		return spent{}, err // with a Redis that now knows the script
+		return spent{}, err // the script is loaded now
 	}
 	if err := r.client.FlushAll(ctx).Err(); err != nil {
 		return spent{}, err
@@ -76,19 +76,19 @@ func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
 	}, err
 }
 
-// decide has the module's store decide a load, and counts its batches.
+// decide sends a load through the module's store and counts its batches.
 func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64) error {
 	const patience = 10 * time.Second
 	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
 	if err != nil {
 		return err
 	}
-	options := limiter.RedisOptions{Timeout: patience, Naming: limiter.Naming{Prefix: "rl"}}
+	options := limiter.RedisOptions{Timeout: patience, KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
 	if batches != nil {
 		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
 	}
 	store := limiter.NewRedis(client, options)
-	defer store.Close() //nolint:errcheck // nothing is under way
+	defer store.Close() //nolint:errcheck // no command is in flight
 	policies := make([]*limiter.Policy, l.policies)
 	for i := range policies {
 		if policies[i], err = l.policy(i); err != nil {
@@ -118,7 +118,7 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 	return nil
 }
 
-// usage is what Redis has used so far.
+// usage returns what Redis has used so far.
 func (r *redisServer) usage(ctx context.Context) (spent, error) {
 	info, err := r.client.Info(ctx, "memory", "cpu", "stats").Result()
 	number := func(name string) float64 {
@@ -134,7 +134,7 @@ func (r *redisServer) usage(ctx context.Context) (spent, error) {
 	}, err
 }
 
-// field is a value of INFO.
+// field returns a value of INFO.
 func field(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")

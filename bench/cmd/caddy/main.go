@@ -1,4 +1,4 @@
-// Command caddy is the Caddy of the benchmarks: its standard modules, this repository's handler
+// Command caddy is the Caddy of the benchmarks, with its standard modules, this repository's handler
 // and the contenders.
 package main
 
