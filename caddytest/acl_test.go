@@ -12,15 +12,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// What a Redis user must be allowed. Keys are those of the prefix alone: ~rl:*
+// Rights that a Redis user needs. The keys are those of the prefix alone: ~rl:*
 const (
-	// On every Redis that counts. The first line is the scripts', the second that of
+	// On every Redis with counts. The first line is for the scripts, the second for
 	// sliding_window_log alone.
 	commands = "evalsha eval time get set " +
 		"llen lindex rpush ltrim pexpire lrange lset " +
 		"ping"
 
-	// With a database's number.
+	// For a database other than 0.
 	databaseCommands = "select"
 
 	// For state and reset of the admin API.
@@ -34,7 +34,7 @@ const (
 	sentinelChannels = "+switch-master +replica-reconf-done"
 )
 
-// restrict lets the user "limiter" run these commands alone, and forgets what it was refused.
+// restrict sets the commands of the user "limiter" and clears the ACL log.
 func restrict(t *testing.T, servers []*redistest.Server, commands []string, channels ...string) {
 	t.Helper()
 	rule := []any{"acl", "setuser", "limiter", "reset", "on", ">secret", "~rl:*", "-@all"}
@@ -54,7 +54,7 @@ func restrict(t *testing.T, servers []*redistest.Server, commands []string, chan
 	}
 }
 
-// refused lists what the user was not allowed to do.
+// refused returns what Redis did not permit to the user.
 func refused(t *testing.T, servers []*redistest.Server) []string {
 	t.Helper()
 	var objects []string
@@ -70,8 +70,8 @@ func refused(t *testing.T, servers []*redistest.Server) []string {
 	return objects
 }
 
-// everyAlgorithm is a site in which a path is a policy: one for each algorithm, a log that forgets
-// units quickly and a full one.
+// everyAlgorithm is a site with a policy for each path: one for each algorithm, a log with a short
+// window and a full one.
 func everyAlgorithm() (site string, paths []string) {
 	for _, algorithm := range limiter.Algorithms() {
 		site += "redis_ratelimit /" + algorithm + " {\nname " + algorithm + "\nkey same\nlimit 1000\nwindow 24h\nalgorithm " + algorithm + "\n}\n"
@@ -79,12 +79,12 @@ func everyAlgorithm() (site string, paths []string) {
 	}
 	site += "redis_ratelimit /short {\nname short\nkey same\nlimit 1000\nwindow 1ms\nalgorithm sliding_window_log\n}\n" +
 		"redis_ratelimit /full {\nname full\nkey same\nlimit 1\nwindow 24h\nalgorithm sliding_window_log\n}\n"
-	return site + tell, append(paths, "/short", "/short", "/short", "/full", "/full")
+	return site + showDecision, append(paths, "/short", "/short", "/short", "/full", "/full")
 }
 
-// expectExactly checks that all the commands and channels together suffice, and that each of the
-// channels and of the needed commands is missed when it is left out. The exercise reports a request
-// that Redis did not decide.
+// expectExactly checks that the commands and channels suffice together, and that Redis refuses something
+// without any one channel or needed command. The exercise returns an error for a request that Redis did
+// not decide.
 func expectExactly(t *testing.T, servers []*redistest.Server, all, needed, channels []string, exercise func(t *testing.T) error) {
 	t.Helper()
 	restrict(t, servers, all, channels...)
@@ -103,14 +103,14 @@ func expectExactly(t *testing.T, servers []*redistest.Server, all, needed, chann
 		redistest.WaitFor(t, "Redis refuses "+left, func() error {
 			_ = exercise(t)
 			if objects := refused(t, servers); !slices.Contains(objects, left) {
-				return fmt.Errorf("it is never asked for, but %v", objects)
+				return fmt.Errorf("it is never needed, but %v", objects)
 			}
 			return nil
 		})
 	}
 }
 
-// only is the words that are kept.
+// only returns the words that are kept.
 func only(words []string, keep func(string) bool) []string {
 	var kept []string
 	for _, word := range words {
@@ -121,7 +121,7 @@ func only(words []string, keep func(string) bool) []string {
 	return kept
 }
 
-// runGroups asks for the paths and reports the first answer that is not Redis's.
+// runGroups requests the paths and returns an error for the first response without a decision by Redis.
 func askAll(n *node, paths []string) error {
 	for _, path := range paths {
 		a, err := n.try(http.MethodGet, n.URL+path, "")
@@ -135,12 +135,12 @@ func askAll(n *node, paths []string) error {
 	return nil
 }
 
-func TestACL_user_of_a_single_Redis_needs_exactly_these_commands(t *testing.T) {
+func TestACL_singleRedis(t *testing.T) {
 	server := redistest.Start(t)
 	site, paths := everyAlgorithm()
 	text := config("redis_ratelimit {\ntimeout 10s\ndeny_cache off\nredis redis://limiter:{env.REDIS_PASSWORD}@"+server.Addr+"/2\n}", site)
 	all := strings.Fields(commands + " " + databaseCommands)
-	needed := only(all, func(c string) bool { return c != "lrange" && c != "lset" }) // see the cluster
+	needed := only(all, func(c string) bool { return c != "lrange" && c != "lset" }) // a Cluster needs them
 	expectExactly(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
 		n := start(t, text, "REDIS_PASSWORD=secret")
 		defer n.stop(t)
@@ -148,7 +148,7 @@ func TestACL_user_of_a_single_Redis_needs_exactly_these_commands(t *testing.T) {
 	})
 }
 
-func TestACL_user_of_a_cluster_needs_exactly_these_commands(t *testing.T) {
+func TestACL_cluster(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	site, paths := everyAlgorithm()
 	site += "\nredis_ratelimit /two {\npolicy log {\nkey a\nlimit 100000\nwindow 24h\nalgorithm sliding_window_log\n}\npolicy few {\nkey b\nlimit 3\nwindow 1s\n}\n}"
@@ -166,8 +166,8 @@ func TestACL_user_of_a_cluster_needs_exactly_these_commands(t *testing.T) {
 	})
 }
 
-// reshard begins to move the slot of a client key to another master, so that its new counts are
-// made there, after an ASK.
+// reshard begins to move the slot of a client key to another master. New counts are made there, after
+// an ASK.
 func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	t.Helper()
 	ctx := t.Context()
@@ -187,8 +187,8 @@ func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	}
 }
 
-// race has many clients ask at once, so that some find a share taken between look and charge, and
-// give back what they have of the other.
+// race sends requests of many clients at once. Some find the quota used between peek and take, and
+// refund the other policy.
 func race(n *node, path string) error {
 	errs := make([]error, 64)
 	var group sync.WaitGroup
@@ -204,7 +204,7 @@ func race(n *node, path string) error {
 	return nil
 }
 
-func TestACL_user_of_a_sentinel_needs_exactly_these_commands(t *testing.T) {
+func TestACL_sentinel(t *testing.T) {
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, "main")
 	site, paths := everyAlgorithm()
@@ -212,7 +212,7 @@ func TestACL_user_of_a_sentinel_needs_exactly_these_commands(t *testing.T) {
 		"\nsentinel_username limiter\nsentinel_password secret\nusername limiter\npassword secret\n}\n}", site)
 	restrict(t, []*redistest.Server{master}, strings.Fields(commands))
 	all := strings.Fields(sentinelCommands)
-	needed := only(all, func(c string) bool { return c != "ping" }) // asked for after 3 idle seconds
+	needed := only(all, func(c string) bool { return c != "ping" }) // used after 3 idle seconds
 	expectExactly(t, []*redistest.Server{sentinel}, all, needed, strings.Fields(sentinelChannels), func(t *testing.T) error {
 		n := start(t, text)
 		defer n.stop(t)

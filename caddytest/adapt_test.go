@@ -18,14 +18,14 @@ import (
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
 )
 
-// update writes what is adapted now into the golden files. Read the difference before you keep it.
+// update writes the golden files anew. Read the difference before you keep it.
 var update = flag.Bool("update", false, "rewrite the expectations in adapt/*.caddyfiletest")
 
 const separator = "\n----------\n"
 
-// TestAdapt_gives_what_the_golden_files_say adapts the Caddyfile above the ten dashes to the JSON
-// below them, or to an error that begins and ends as that text does.
-func TestAdapt_gives_what_the_golden_files_say(t *testing.T) {
+// TestAdapt_goldenFiles adapts the Caddyfile above the ten dashes. The result must be the JSON below
+// them, or an error with the first and last line of that text.
+func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("there are no golden files, error %v", err)
@@ -38,7 +38,7 @@ func TestAdapt_gives_what_the_golden_files_say(t *testing.T) {
 			}
 			input, want, found := strings.Cut(string(text), separator)
 			if !found && !*update {
-				t.Fatal("it has no line of ten dashes")
+				t.Fatal("the file has no line of ten dashes")
 			}
 			input = strings.TrimSuffix(input, "\n") + "\n"
 			got, adapted := adapt(t, input)
@@ -48,8 +48,8 @@ func TestAdapt_gives_what_the_golden_files_say(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if adapted == strings.HasPrefix(t.Name(), "TestAdapt_gives_what_the_golden_files_say/error_") {
-				t.Errorf("its name says otherwise: %s", got)
+			if adapted == strings.HasPrefix(filepath.Base(path), "error_") {
+				t.Errorf("the name of the file has another result: %s", got)
 			}
 			if adapted {
 				if got+"\n" != want {
@@ -64,14 +64,14 @@ func TestAdapt_gives_what_the_golden_files_say(t *testing.T) {
 	}
 }
 
-// isFramed tells whether the text begins with the first of the lines and ends with the last, which is
-// where file and line stand.
+// isFramed reports whether the text begins with the first line and ends with the last, which names file
+// and line.
 func isFramed(text, lines string) bool {
 	all := strings.Split(strings.TrimSpace(lines), "\n")
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
 }
 
-// adapt returns the JSON, or the error's text.
+// adapt returns the JSON, or the text of the error.
 func adapt(t *testing.T, input string) (output string, adapted bool) {
 	t.Helper()
 	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
@@ -93,7 +93,7 @@ func checkFormat(t *testing.T, input string) {
 	}
 }
 
-// checkLoads provisions what was adapted, unless it needs files that are not there.
+// checkLoads provisions the configuration, unless it needs files that are missing.
 func checkLoads(t *testing.T, input, output string) {
 	t.Helper()
 	if strings.Contains(input, "/etc/") || strings.Contains(input, "{file.") {
@@ -108,6 +108,6 @@ func checkLoads(t *testing.T, input, output string) {
 		t.Fatal(err)
 	}
 	if err := caddy.Validate(config); err != nil {
-		t.Errorf("it does not load: %v", err)
+		t.Errorf("the configuration does not load: %v", err)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// ask sends a question to the admin API.
+// ask sends a request to the admin API.
 func (n *node) ask(t testing.TB, method, path, body string) answer {
 	t.Helper()
 	return n.send(t, method, n.Admin+"/redis_ratelimit/"+path, body)
 }
 
-// asked reads the JSON of an answer.
+// asked parses the JSON of a response.
 func asked[T any](t testing.TB, a answer) (answered T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), &answered); err != nil || a.header.Get("Content-Type") != "application/json" {
@@ -24,7 +24,7 @@ func asked[T any](t testing.TB, a answer) (answered T) {
 	return answered
 }
 
-func TestAdmin_refuses_bad_questions(t *testing.T) {
+func TestAdmin_badRequests(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 2 24h\nrespond ok"))
 	n.get(t, "/")
 	for _, test := range []struct {
@@ -61,7 +61,7 @@ func TestAdmin_refuses_bad_questions(t *testing.T) {
 		{"a URL without a scheme but with a port", "POST", "explain", `{"url":"localhost:8080/","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a header of bytes that are no text", "POST", "explain", "{\"url\":\"/\",\"headers\":{\"X\":\"\xff\"},\"client_ip\":\"192.0.2.7\"}", 400, "UTF-8"},
 		{"no address", "POST", "explain", `{"url":"/","client_ip":"somebody"}`, 400, "client_ip"},
-		{"a port where nobody listens", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
+		{"a port without a listener", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
 		{"a method that is none", "POST", "explain", `{"url":"/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,10 +77,10 @@ func TestAdmin_refuses_bad_questions(t *testing.T) {
 	}
 }
 
-// TestAdmin_knows_keys_of_any_bytes has keys of odd bytes denied, listed, looked at and forgotten.
-func TestAdmin_knows_keys_of_any_bytes(t *testing.T) {
+// TestAdmin_keysOfAnyBytes denies keys of odd bytes, lists them, reads their state and resets them.
+func TestAdmin_keysOfAnyBytes(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
-		n := start(t, config(option, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+tell))
+		n := start(t, config(option, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+showDecision))
 		for _, key := range []string{"plain", `back\slash`, "b{ra}ce%|", "Zo\xc3\xab", "\xff\xfe\x80", strings.Repeat("long", 50)} {
 			for range 3 {
 				n.get(t, "/", "X-Key: "+key)
@@ -99,8 +99,8 @@ func TestAdmin_knows_keys_of_any_bytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			type share struct{ Limit, Remaining int64 }
-			if s := asked[share](t, n.ask(t, "POST", "state", string(question))); k.Denied != 2 || s != (share{1, 0}) {
+			type quota struct{ Limit, Remaining int64 }
+			if s := asked[quota](t, n.ask(t, "POST", "state", string(question))); k.Denied != 2 || s != (quota{1, 0}) {
 				t.Errorf("%s: denied %d times, %+v", k.Key, k.Denied, s)
 			}
 			if r := asked[struct{ Deleted int }](t, n.ask(t, "POST", "reset", string(question))); r.Deleted != 1 {
@@ -108,13 +108,13 @@ func TestAdmin_knows_keys_of_any_bytes(t *testing.T) {
 			}
 		}
 		if a := n.get(t, "/", "X-Key: \xff\xfe\x80"); a.status != http.StatusOK {
-			t.Errorf("got %v; want it forgotten", a)
+			t.Errorf("got %v; want it reset", a)
 		}
 	})
 }
 
-// TestAdmin_goes_on_over_reloads keeps what top has counted, and asks the configuration that runs.
-func TestAdmin_goes_on_over_reloads(t *testing.T) {
+// TestAdmin_reload checks that top keeps its counts and that policies are those of the new configuration.
+func TestAdmin_reload(t *testing.T) {
 	server := redistest.Start(t)
 	text := func(limit string) string {
 		return config("redis_ratelimit {\nredis redis://:secretword@"+server.Addr+"\n}", "redis_ratelimit same "+limit+" 24h\nrespond ok")
@@ -127,7 +127,7 @@ func TestAdmin_goes_on_over_reloads(t *testing.T) {
 	for _, limit := range []string{"3", "4", "5"} {
 		n.reload(t, text(limit))
 		if a := n.load(t, "nonsense {"); a.status == http.StatusOK {
-			t.Fatal("nonsense was loaded")
+			t.Fatal("an invalid configuration was loaded")
 		}
 	}
 	policies := n.ask(t, "GET", "policies", "")
@@ -145,8 +145,8 @@ func TestAdmin_goes_on_over_reloads(t *testing.T) {
 	}
 }
 
-// TestAdmin_helps_with_addresses tells that a policy counts an IPv6 client by its prefix.
-func TestAdmin_helps_with_addresses(t *testing.T) {
+// TestAdmin_addressHint checks the hint that a policy counts an IPv6 client by its prefix.
+func TestAdmin_addressHint(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
 	a := n.ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
 	if r := asked[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
@@ -157,30 +157,30 @@ func TestAdmin_helps_with_addresses(t *testing.T) {
 	}
 }
 
-// TestState_makes_no_share_up while Redis is away: a node keeps nothing for outages in which it will
-// not decide.
-func TestState_makes_no_share_up(t *testing.T) {
+// TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in
+// the node.
+func TestState_redisDown(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config(patient(server), "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+tell))
-	checkShare(t, n.get(t, "/local"), 5, 4)
-	checkShare(t, n.get(t, "/closed"), 5, 4)
+	n := start(t, config(patient(server), "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+showDecision))
+	checkQuota(t, n.get(t, "/local"), 5, 4)
+	checkQuota(t, n.get(t, "/closed"), 5, 4)
 	server.Kill()
 	if a := n.ask(t, "POST", "state", `{"policy":"local","key":"same"}`); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"remaining":4`) {
-		t.Errorf("got %v; want what the node has seen", a)
+		t.Errorf("got %v; want the state of the node", a)
 	}
 	a := n.ask(t, "POST", "state", `{"policy":"closed","key":"same"}`)
 	if a.status != http.StatusServiceUnavailable || strings.Contains(a.body, "remaining") || strings.Contains(a.body, "source") || !strings.Contains(a.body, `"error":`) {
-		t.Errorf("got %v; want an error and no share", a)
+		t.Errorf("got %v; want an error and no state", a)
 	}
 	if output, code := n.operate(t, "state", "--policy", "closed", "--key", "same"); code != 3 || strings.Contains(output, "remaining") {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 }
 
-// TestState_shows_what_is_in_the_way of a share: a key of another type, which Redis cannot decide by.
-func TestState_shows_what_is_in_the_way(t *testing.T) {
+// TestState_wrongType has a key of another type, which Redis cannot decide by.
+func TestState_wrongType(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config(patient(server), "redis_ratelimit same 5 24h"+tell))
+	n := start(t, config(patient(server), "redis_ratelimit same 5 24h"+showDecision))
 	n.get(t, "/")
 	type state struct {
 		Error string
@@ -189,13 +189,13 @@ func TestState_shows_what_is_in_the_way(t *testing.T) {
 			TTL        float64
 		}
 	}
-	share := asked[state](t, n.ask(t, "POST", "state", `{"policy":"default","key":"same"}`))
-	if len(share.Keys) != 1 {
-		t.Fatalf("got %+v", share)
+	found := asked[state](t, n.ask(t, "POST", "state", `{"policy":"default","key":"same"}`))
+	if len(found.Keys) != 1 {
+		t.Fatalf("got %+v", found)
 	}
 	client := server.Client(t)
-	client.Del(t.Context(), share.Keys[0].Name)
-	client.HSet(t.Context(), share.Keys[0].Name, "field", "value")
+	client.Del(t.Context(), found.Keys[0].Name)
+	client.HSet(t.Context(), found.Keys[0].Name, "field", "value")
 	a := n.ask(t, "POST", "state", `{"policy":"default","key":"same"}`)
 	odd := asked[state](t, a)
 	if a.status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1 {

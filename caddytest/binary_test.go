@@ -1,5 +1,5 @@
-// Package caddytest holds the project to what its users see: the real Caddy as a process, driven
-// over HTTP, its admin API and its command line, with real Redis servers behind it.
+// Package caddytest tests the project from outside: the real Caddy as a process, through HTTP, its admin
+// API and its commands, with real Redis servers.
 package caddytest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// buildDir is where the Caddy under test is built.
+// buildDir is the folder of the Caddy under test.
 var buildDir string
 
 func TestMain(m *testing.M) {
@@ -27,11 +27,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	buildDir = dir
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder: no harm if it stays
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder may stay
 	return m.Run()
 }
 
-// binary is the Caddy under test: built once per run, or the one that CADDY_BINARY names.
+// binary returns the path of the Caddy under test: built once per run, or named by CADDY_BINARY.
 func binary(t testing.TB) string {
 	t.Helper()
 	path, err := builtBinary()
@@ -46,7 +46,7 @@ var builtBinary = sync.OnceValues(func() (string, error) {
 		return filepath.Abs(path)
 	}
 	path := filepath.Join(buildDir, "caddy")
-	// The Makefile's flags, so that both share the build cache.
+	// The Makefile's flags, so that both use the same build cache.
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "nobadger,nomysql,nopgx", "-o", path, "./cmd/caddy")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
@@ -56,7 +56,7 @@ var builtBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// environment is what a Caddy process sees: a home of its own, and nothing of the user's.
+// environment returns the variables of a Caddy process: a home of its own, and nothing of the user's.
 func environment(t testing.TB, env ...string) []string {
 	t.Helper()
 	home := t.TempDir()
@@ -66,12 +66,12 @@ func environment(t testing.TB, env ...string) []string {
 	}, env...)
 }
 
-// command runs one of Caddy's commands to its end, for at most a minute.
+// command runs a command of Caddy, for at most a minute.
 func command(t testing.TB, env []string, args ...string) (output string, err error) {
 	t.Helper()
 	cmd := exec.Command(binary(t), args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(t, env...), t.TempDir(), time.Second
-	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // ended already: fine
+	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
 	defer overdue.Stop()
 	text, err := cmd.CombinedOutput()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {

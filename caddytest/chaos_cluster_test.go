@@ -10,12 +10,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// clustered is a setting that knows two of the masters.
+// clustered returns the global option for a Cluster, with two of the masters.
 func clustered(masters []*redistest.Server) string {
 	return "redis {\nmode cluster\naddress " + masters[0].Addr + " " + masters[1].Addr + "\n}"
 }
 
-// slotOf asks for the slot of a client key, whose shares are all in it.
+// slotOf returns the slot of a client key. All states of the key are in it.
 func slotOf(t *testing.T, server *redistest.Server, key string) int {
 	t.Helper()
 	slot, err := strconv.Atoi(fmt.Sprint(do(t, server, "cluster", "keyslot", key)))
@@ -25,7 +25,7 @@ func slotOf(t *testing.T, server *redistest.Server, key string) int {
 	return slot
 }
 
-// ownerOf is the master of a slot in a new Cluster, whose three have a third each.
+// ownerOf returns the master of a slot in a new Cluster of three, which have a third each.
 func ownerOf(slot int) int {
 	const slots = 16384
 	for owner := range 3 {
@@ -36,8 +36,8 @@ func ownerOf(slot int) int {
 	return -1
 }
 
-// clusterMasterKilled kills the master of the hot key. Its replica takes over; the keys of the other
-// masters are none of its business.
+// clusterMasterKilled kills the master of the hot key. Its replica takes over. The keys of the other
+// masters are not affected.
 func clusterMasterKilled(t *testing.T, r *row) {
 	masters, replicas := redistest.StartReplicatedCluster(t)
 	s := newStorm(t, setting{redis: clustered(masters)})
@@ -45,10 +45,10 @@ func clusterMasterKilled(t *testing.T, r *row) {
 	s.blow(t, func() {
 		masters[dead].Kill()
 		redistest.WaitFor(t, "the replica is the master", func() error {
-			return says(t, replicas[dead], "replication", "role:master")
+			return checkInfo(t, replicas[dead], "replication", "role:master")
 		})
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 	sent, lost := 0, 0
 	alive := masters[(dead+1)%len(masters)]
 	for big := range bigKeys {
@@ -62,8 +62,8 @@ func clusterMasterKilled(t *testing.T, r *row) {
 	}
 }
 
-// slotMigrated moves the hot key's slot to another master and back, again and again, as a Cluster
-// that grows does. Its count moves with it.
+// slotMigrated moves the hot key's slot to another master and back, again and again, as in a Cluster
+// that grows. The count moves with the slot.
 func slotMigrated(t *testing.T, r *row) {
 	masters := redistest.StartCluster(t)
 	with := exactly("")
@@ -79,13 +79,13 @@ func slotMigrated(t *testing.T, r *row) {
 			from, to, moves = to, from, moves+1
 		})
 	})
-	r.keep(t, s, promise{})
+	r.check(t, s, properties{})
 	t.Logf("the slot was moved %d times", moves)
 	s.countsOnce(t)
 }
 
-// migrate moves a slot with all its keys, in the order that the Cluster's specification names. The
-// two moments between its steps are when a request finds its key on the way.
+// migrate moves a slot with all its keys, in the order of the Cluster's specification. Between its
+// steps requests find their key on the way.
 func migrate(t *testing.T, masters []*redistest.Server, slot, from, to int) {
 	t.Helper()
 	source, target := masters[from], masters[to]

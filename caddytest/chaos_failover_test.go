@@ -9,10 +9,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// pair is a master and its replica, watched by a sentinel.
+// pair is a master and its replica, with a sentinel.
 type pair struct{ master, replica, sentinel *redistest.Server }
 
-// startPair starts them; the replica's clock is ahead by that much.
+// startPair starts all three. The replica's clock is ahead by the given time.
 func startPair(t *testing.T, ahead time.Duration) pair {
 	t.Helper()
 	p := pair{master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
@@ -24,22 +24,22 @@ func startPair(t *testing.T, ahead time.Duration) pair {
 		p.replica = redistest.StartAt(t, ahead, follow...)
 	}
 	redistest.WaitFor(t, "the replica follows", func() error {
-		return says(t, p.master, "replication", "state=online")
+		return checkInfo(t, p.master, "replication", "state=online")
 	})
 	p.sentinel = redistest.StartSentinel(t, p.master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
-	redistest.WaitFor(t, "the sentinel knows the replica", func() error {
-		return says(t, p.sentinel, "sentinel", "slaves=1")
+	redistest.WaitFor(t, "the sentinel has found the replica", func() error {
+		return checkInfo(t, p.sentinel, "sentinel", "slaves=1")
 	})
 	return p
 }
 
-// watched is a setting that finds the master by way of the sentinel.
+// watched returns a setting that finds the master through the sentinel.
 func (p pair) watched() setting {
 	return setting{redis: "redis {\nmode sentinel\nmaster main\naddress " + p.sentinel.Addr + "\n}"}
 }
 
-// kill kills the master once the replica has the hot key's share, which nothing changes after it is
-// spent. What a master has not told its replica yet is lost, as with everything on Redis.
+// kill kills the master once the replica has the hot key's state, which does not change after the quota
+// is used. Writes that are not replicated yet are lost, as always with Redis.
 func (p pair) kill(t *testing.T) {
 	t.Helper()
 	names, _ := do(t, p.master, "keys", "rl:{hot}:*").([]any)
@@ -56,18 +56,18 @@ func (p pair) kill(t *testing.T) {
 	p.master.Kill()
 }
 
-// promoted waits until the replica is the master and has been taught the script.
+// promoted waits until the replica is the master and has loaded the script.
 func (p pair) promoted(t *testing.T) {
 	t.Helper()
 	redistest.WaitFor(t, "the replica is the master", func() error {
-		return says(t, p.replica, "replication", "role:master")
+		return checkInfo(t, p.replica, "replication", "role:master")
 	})
 	redistest.WaitFor(t, "the new master decides", func() error {
-		return says(t, p.replica, "commandstats", "cmdstat_eval:")
+		return checkInfo(t, p.replica, "commandstats", "cmdstat_eval:")
 	})
 }
 
-// masterKilled has a replica take over, which has the shares and knows no script.
+// masterKilled fails over to a replica that has the states and no script.
 func masterKilled(t *testing.T, r *row) {
 	p := startPair(t, 0)
 	s := newStorm(t, p.watched())
@@ -75,10 +75,10 @@ func masterKilled(t *testing.T, r *row) {
 		p.kill(t)
 		p.promoted(t)
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
-// failoverByCommand is one for which nothing has failed.
+// failoverByCommand fails over without a failure.
 func failoverByCommand(t *testing.T, r *row) {
 	p := startPair(t, 0)
 	s := newStorm(t, p.watched())
@@ -86,11 +86,11 @@ func failoverByCommand(t *testing.T, r *row) {
 		do(t, p.sentinel, "sentinel", "failover", "main")
 		p.promoted(t)
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
-// masterBehind has a replica take over whose clock shows the window before: the hot key's began just
-// now. Its share must not be refilled, neither then nor when that clock comes to the window again.
+// masterBehind fails over to a replica whose clock is still in the window before the hot key's. The quota
+// must not be refilled, neither then nor when that clock reaches the window.
 func masterBehind(t *testing.T, r *row) {
 	const behind = 10 * time.Second
 	p := startPair(t, -behind)
@@ -110,10 +110,10 @@ func masterBehind(t *testing.T, r *row) {
 	t.Logf("the new master decides; by its clock the window begins in %v", again)
 	<-time.After(again)
 	s.hold()
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
-// justBegun finds a window that began a moment ago and lasts far beyond the test. Windows begin at
+// justBegun returns a window that began a moment ago and ends long after the test. Windows begin at
 // multiples of their length since 1970.
 func justBegun(now time.Time) (began time.Time, window time.Duration) {
 	for window = 5 * time.Minute; ; window += time.Millisecond {
@@ -123,8 +123,8 @@ func justBegun(now time.Time) (began time.Time, window time.Duration) {
 	}
 }
 
-// says tells what is missing where a section of INFO does not hold a text.
-func says(t *testing.T, server *redistest.Server, section, text string) error {
+// checkInfo returns an error where a section of INFO lacks a text.
+func checkInfo(t *testing.T, server *redistest.Server, section, text string) error {
 	t.Helper()
 	if info := fmt.Sprint(do(t, server, "info", section)); !strings.Contains(info, text) {
 		return fmt.Errorf("%s: %s", section, info)

@@ -11,16 +11,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// plainly is a setting of one Redis.
+// plainly returns a setting with one Redis.
 func plainly(address string) setting { return setting{redis: "redis redis://" + address} }
 
-// patiently is one under which only Redis decides, however busy the machine is. What it makes wait
-// for longer than the default timeout is complained about all the same.
+// patiently returns a setting in which only Redis decides, however busy the machine is. The storm still
+// reports waits above the default timeout.
 func patiently(address string) setting {
 	return setting{redis: "redis redis://" + address + "\ntimeout 10s"}
 }
 
-// killed restarts a Redis without persistence: what it had counted is gone.
+// killed restarts a Redis without persistence, which loses its counts.
 func killed(failMode string) func(*testing.T, *row) {
 	return func(t *testing.T, r *row) {
 		server := redistest.Start(t)
@@ -32,7 +32,7 @@ func killed(failMode string) func(*testing.T, *row) {
 			s.hold()
 			server.Run(t)
 		})
-		r.keep(t, s, promise{forgotten: 1, outage: true})
+		r.check(t, s, properties{forgotten: 1, outage: true})
 	}
 }
 
@@ -44,7 +44,7 @@ func paused(t *testing.T, r *row) {
 		s.hold()
 		server.Resume(t)
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
 func flushed(t *testing.T, r *row) {
@@ -54,10 +54,10 @@ func flushed(t *testing.T, r *row) {
 		do(t, server, "flushall")
 		s.hold()
 	})
-	r.keep(t, s, promise{forgotten: 1})
+	r.check(t, s, properties{forgotten: 1})
 }
 
-// outOfMemory has Redis refuse what takes memory. Denials take none.
+// outOfMemory makes Redis refuse commands that take memory. Denials take none.
 func outOfMemory(t *testing.T, r *row) {
 	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 	s := newStorm(t, plainly(server.Addr))
@@ -67,10 +67,10 @@ func outOfMemory(t *testing.T, r *row) {
 		s.hold()
 		do(t, server, "config", "set", "maxmemory", "0")
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
-// readOnly makes Redis the replica of a master that is not there. It keeps its data.
+// readOnly makes Redis the replica of a master that does not exist. It keeps its data.
 func readOnly(t *testing.T, r *row) {
 	server := redistest.Start(t)
 	s := newStorm(t, plainly(server.Addr))
@@ -80,7 +80,7 @@ func readOnly(t *testing.T, r *row) {
 		s.hold()
 		do(t, server, "replicaof", "no", "one")
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
 func connectionsKilled(t *testing.T, r *row) {
@@ -89,14 +89,14 @@ func connectionsKilled(t *testing.T, r *row) {
 	s.blow(t, func() {
 		s.repeat(20*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
-// do has a server run a command, on a connection of its own, and returns its answer.
+// do runs a command on a server, on a connection of its own, and returns the reply.
 func do(t *testing.T, server *redistest.Server, words ...any) any {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer client.Close() //nolint:errcheck // the answer is there
+	defer client.Close() //nolint:errcheck // the reply was read
 	answer, err := client.Do(context.Background(), words...).Result()
 	if err != nil {
 		t.Fatalf("%v: %v", words, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// toxiproxy stands in front of a new Redis, which may be asked directly too.
+// toxiproxy starts a proxy before a new Redis. It returns the Redis too, for direct connections.
 func toxiproxy(t *testing.T) (*redistest.Toxiproxy, *redistest.Server) {
 	t.Helper()
 	path, err := builtToxiproxy()
@@ -23,7 +23,7 @@ func toxiproxy(t *testing.T) (*redistest.Toxiproxy, *redistest.Server) {
 	return redistest.StartToxiproxy(t, path, server.Addr), server
 }
 
-// builtToxiproxy is the one that make has built, or is built once.
+// builtToxiproxy returns the path of the binary that make has built, or builds it once.
 var builtToxiproxy = sync.OnceValues(func() (string, error) {
 	made := filepath.Join("..", ".build", "toxiproxy-server")
 	if _, err := os.Stat(made); err == nil {
@@ -39,12 +39,12 @@ var builtToxiproxy = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// latency holds replies for that many milliseconds.
+// latency delays replies by that many milliseconds.
 func latency(milliseconds int) redistest.Toxic {
 	return redistest.Toxic{Type: "latency", Stream: "downstream", Attributes: map[string]int{"latency": milliseconds}}
 }
 
-// nearby moves Redis away, but not so far that it could not decide.
+// nearby adds a latency below the timeout.
 func nearby(milliseconds int) func(*testing.T, *row) {
 	return func(t *testing.T, r *row) {
 		proxy, _ := toxiproxy(t)
@@ -54,14 +54,14 @@ func nearby(milliseconds int) func(*testing.T, *row) {
 			s.hold()
 			proxy.Cure(t)
 		})
-		r.keep(t, s, promise{outage: true})
+		r.check(t, s, properties{outage: true})
 		if r.elsewhere > r.sent/20 {
 			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in twenty", r.elsewhere, r.sent)
 		}
 	}
 }
 
-// tooFar moves Redis so far away that no answer comes in time.
+// tooFar adds a latency above the timeout.
 func tooFar(t *testing.T, r *row) {
 	poisoned(t, r, latency(500), func(s *storm, _ *redistest.Server) {
 		s.hold()
@@ -71,7 +71,7 @@ func tooFar(t *testing.T, r *row) {
 	})
 }
 
-// poisoned has the network do something to all connections for a while.
+// poisoned applies a toxic to all connections for a while.
 func poisoned(t *testing.T, r *row, toxic redistest.Toxic, meanwhile func(s *storm, server *redistest.Server)) {
 	t.Helper()
 	proxy, server := toxiproxy(t)
@@ -81,7 +81,7 @@ func poisoned(t *testing.T, r *row, toxic redistest.Toxic, meanwhile func(s *sto
 		meanwhile(s, server)
 		proxy.Cure(t)
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 }
 
 func resets(t *testing.T, r *row) {
@@ -89,8 +89,8 @@ func resets(t *testing.T, r *row) {
 	poisoned(t, r, toxic, func(s *storm, _ *redistest.Server) { s.hold() })
 }
 
-// slowClose has Redis close connections, and the network keep that from the client: what it sends
-// there is never answered.
+// slowClose closes connections on the side of Redis. The client sees that late: its commands in between
+// get no reply.
 func slowClose(t *testing.T, r *row) {
 	toxic := redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}}
 	poisoned(t, r, toxic, func(s *storm, server *redistest.Server) {
@@ -98,16 +98,16 @@ func slowClose(t *testing.T, r *row) {
 	})
 }
 
-// exactly is a setting in which the hot key's admissions can be compared with what Redis has
-// counted: its share neither ends nor refills.
+// exactly returns a setting in which the hot key's admissions equal the count of Redis: its quota neither
+// ends nor refills.
 func exactly(address string) setting {
 	with := plainly(address)
 	with.limit, with.hot = largeLimit, "window 24h\nalgorithm sliding_window_log"
 	return with
 }
 
-// repliesCut ends every connection in the midst of a reply, after that many bytes. Most replies come
-// through between, so that the breaker stays closed and every request is sent to Redis.
+// repliesCut ends every connection within a reply, after a number of bytes. Most replies arrive, so that
+// the breaker stays closed and every request is sent to Redis.
 func repliesCut(t *testing.T, r *row) {
 	proxy, _ := toxiproxy(t)
 	s := newStorm(t, exactly(proxy.Addr))
@@ -116,11 +116,11 @@ func repliesCut(t *testing.T, r *row) {
 		s.hold()
 		proxy.Cure(t)
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 	s.countsOnce(t)
 }
 
-// repliesDropped has requests arrive and no reply come back, for a moment at a time.
+// repliesDropped drops all replies for a moment, again and again. Commands arrive.
 func repliesDropped(t *testing.T, r *row) {
 	proxy, _ := toxiproxy(t)
 	s := newStorm(t, exactly(proxy.Addr))
@@ -138,12 +138,12 @@ func repliesDropped(t *testing.T, r *row) {
 			s.awaitRedis(t)
 		})
 	})
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 	s.countsOnce(t)
 }
 
-// countsOnce checks that Redis has counted what it admitted, and at most once each request of the
-// hot key whose decision did not come back.
+// countsOnce checks that Redis has counted its admissions of the hot key, and each request without a
+// reply at most once.
 func (s *storm) countsOnce(t *testing.T) {
 	t.Helper()
 	now, consumed := s.now(), s.consumed(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// reloaded loads another configuration again and again, and looks for what is left of the ones
-// before.
+// reloaded loads another configuration again and again. It checks that no connections and goroutines of
+// earlier ones are left.
 func reloaded(t *testing.T, r *row) {
 	server := redistest.Start(t)
 	with := plainly(server.Addr)
@@ -35,7 +35,7 @@ func reloaded(t *testing.T, r *row) {
 	warmUp(3, 3+times)
 	s.hold()
 	now := len(connections(t, server))
-	r.keep(t, s, promise{outage: true})
+	r.check(t, s, properties{outage: true})
 	if r.elsewhere > r.sent/100 {
 		t.Errorf("Redis did not decide %d of %d requests", r.elsewhere, r.sent)
 	}
@@ -52,10 +52,9 @@ func reloaded(t *testing.T, r *row) {
 	})
 }
 
-// clocksApart has two nodes share a Redis whose clock differs from theirs by 10 s. Go asks the
-// kernel for the time, so that faketime cannot turn a node's clock. But only the difference could
-// matter: if a node's clock went into a decision, on Redis or in what the node remembers of denials,
-// it would meet the server's here. Two nodes of which each is off by another amount would each
+// clocksApart has two nodes on a Redis whose clock differs from theirs by 10 s. Go reads the time from
+// the kernel, so that faketime cannot move a node's clock. Only the difference matters: a decision or a
+// cached denial that used a node's clock would be wrong here. Nodes with different clocks would each
 // differ from the server in the same way.
 func clocksApart(t *testing.T, r *row) {
 	server := redistest.StartAt(t, 10*time.Second)
@@ -66,7 +65,7 @@ func clocksApart(t *testing.T, r *row) {
 	s.hold()
 	s.hold()
 	s.hold()
-	r.keep(t, s, promise{})
+	r.check(t, s, properties{})
 	if r.hotRedis != smallLimit {
 		t.Errorf("both nodes together admitted %d of the hot key, want %d", r.hotRedis, smallLimit)
 	}

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// stormClients ask at once, each for the next thing once it has an answer.
+	// stormClients send requests at once, each the next one after a response.
 	stormClients = 8
 
 	// stormPace is the least time from one request of a client to its next. Without it the load
-	// would take all of a small machine, and answers would be slow for no fault of Redis's.
+	// would use all of a small machine, and responses would be slow without a fault of Redis.
 	stormPace = 2 * time.Millisecond
 
-	// bigKeys are the keys that are far from their limit: none of their requests may be denied.
+	// bigKeys is the number of keys far below their limit. None of their requests may be denied.
 	bigKeys = 64
 
-	// smallLimit is a limit of the hot key that is spent within half a second, so that whatever is
-	// admitted after that tells of a share that was forgotten or is kept elsewhere.
+	// smallLimit is a limit of the hot key that is used up within half a second. Later admissions show
+	// a state that was lost or is stored elsewhere.
 	smallLimit = 200
 
-	// largeLimit is one that is never reached, to compare what was admitted with what was counted.
+	// largeLimit is never reached. It serves to compare admissions with counts.
 	largeLimit = 50_000
 )
 
-// setting is what the nodes of a storm are configured with.
+// setting is the configuration of the nodes of a storm.
 type setting struct {
 	redis    string // lines of the global option: how to reach Redis
 	failMode string // empty: local
@@ -43,13 +43,13 @@ type setting struct {
 	reloads  bool   // the nodes are reloaded meanwhile
 }
 
-// storm is load on Caddy while something breaks. Every eighth request is for the hot key, whose
-// admissions are counted, all others for keys that must always be admitted.
+// storm is a load on Caddy during a fault. Every eighth request has the hot key, whose admissions are
+// counted. All others have keys that must always be admitted.
 type storm struct {
 	setting
 	running []*node
 	phase   time.Duration
-	early   int // admissions of the hot key that Redis did not decide before it was spent: a stall
+	early   int // admissions of the hot key without Redis before its quota was used: a stall
 	over    chan struct{}
 	stalled func() time.Duration
 	clients sync.WaitGroup
@@ -59,19 +59,19 @@ type storm struct {
 	tally
 }
 
-// caddyfile is the configuration of every node; the round makes those of reloads differ.
+// caddyfile returns the configuration of every node. The round makes reloads differ.
 func (s *setting) caddyfile(round int) string {
 	hot := s.hot
 	if hot == "" {
-		hot = "window 24h\nalgorithm token_bucket" // which earns one unit in seven minutes
+		hot = "window 24h\nalgorithm token_bucket" // which refills one unit in seven minutes
 	}
 	site := "redis_ratelimit /big {query.k} 1000000 24h {\nname big\n}\n" +
 		"redis_ratelimit /hot {\nname hot\nkey hot\nlimit " + strconv.Itoa(s.limit) + "\n" + hot + "\n}\n" +
 		"header X-Round " + strconv.Itoa(round) + "\n"
-	return quietly(config("redis_ratelimit {\n"+s.redis+"\nfail_mode "+s.failMode+"\n}", site+tell))
+	return quietly(config("redis_ratelimit {\n"+s.redis+"\nfail_mode "+s.failMode+"\n}", site+showDecision))
 }
 
-// newStorm starts the nodes and waits until Redis decides there.
+// newStorm starts the nodes and waits until Redis decides.
 func newStorm(t *testing.T, with setting) *storm {
 	t.Helper()
 	if with.limit == 0 {
@@ -88,8 +88,8 @@ func newStorm(t *testing.T, with setting) *storm {
 	return s
 }
 
-// blow asks for a while as things are, then while a fault happens and is over, until Redis decides
-// again, and for another while.
+// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for
+// another while.
 func (s *storm) blow(t *testing.T, fault func()) {
 	t.Helper()
 	s.begin(t)
@@ -100,7 +100,7 @@ func (s *storm) blow(t *testing.T, fault func()) {
 	s.end()
 }
 
-// begin starts the load, and waits until the hot key's share is spent where its limit is small.
+// begin starts the load. Where the hot key's limit is small it waits until the quota is used.
 func (s *storm) begin(t *testing.T) {
 	t.Helper()
 	t.Cleanup(s.end)
@@ -111,7 +111,7 @@ func (s *storm) begin(t *testing.T) {
 	if s.limit != smallLimit {
 		return
 	}
-	redistest.WaitFor(t, "the hot key's share is spent", func() error {
+	redistest.WaitFor(t, "the hot key's quota is used", func() error {
 		if now := s.now(); now.hotDenied == 0 {
 			return fmt.Errorf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
 		}
@@ -120,16 +120,16 @@ func (s *storm) begin(t *testing.T) {
 	s.early = s.now().hotLocal
 }
 
-// end stops the load. Ending it twice is fine.
+// end stops the load. It may be called twice.
 func (s *storm) end() {
 	s.stop.Do(func() { close(s.over) })
 	s.clients.Wait()
 }
 
-// hold lets the load go on for a third of its time: the faults of this suite have no other end.
+// hold waits for a third of the load's time.
 func (s *storm) hold() { <-time.After(s.phase) }
 
-// repeat does something again and again for a third of the load's time.
+// repeat calls a function at an interval for a third of the load's time.
 func (s *storm) repeat(every time.Duration, do func()) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -144,7 +144,7 @@ func (s *storm) repeat(every time.Duration, do func()) {
 	}
 }
 
-// ask is one client, until the storm is over.
+// ask sends the requests of one client until the storm is over.
 func (s *storm) ask(client int) {
 	pace := time.NewTicker(stormPace)
 	defer pace.Stop()
@@ -164,11 +164,11 @@ func (s *storm) ask(client int) {
 	}
 }
 
-// request sends one and counts what came of it.
+// request sends one request and counts the result.
 func (s *storm) request(n *node, path string, big int) {
 	a, err := n.try(http.MethodGet, n.URL+path, "")
-	// A reload closes a socket, and resets the connections that nobody has accepted there yet. That
-	// is Caddy's way, and nobody has read the request.
+	// A reload closes a socket and resets the connections in its queue, as always in Caddy. Their
+	// requests were not read.
 	for s.reloads && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) {
 		a, err = n.try(http.MethodGet, n.URL+path, "")
 	}
@@ -179,7 +179,7 @@ func (s *storm) request(n *node, path string, big int) {
 	}
 }
 
-// now is what was counted so far.
+// now returns the counts so far.
 func (s *storm) now() tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,13 +196,13 @@ func (s *storm) awaitRedis(t *testing.T) {
 	}
 }
 
-// consumed is how much of the hot key's share is taken on Redis, after the storm.
+// consumed returns the used quota of the hot key on Redis, after the storm.
 func (s *storm) consumed(t *testing.T) int {
 	t.Helper()
 	a := s.running[0].get(t, "/hot")
 	remaining, err := strconv.Atoi(a.header.Get("X-Ratelimit-Remaining"))
 	if err != nil || a.body != "allowed redis" {
-		t.Fatalf("got %v; want to hear from Redis what remains", a)
+		t.Fatalf("got %v; want the remaining quota from Redis", a)
 	}
 	return s.limit - remaining - 1
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// tally is what a storm has counted.
+// tally holds the counts of a storm.
 type tally struct {
 	sent, answered, wrong, elsewhere int
 
-	hotRedis, hotLocal int // admissions of the hot key, by who decided
-	hotDenied, hotLost int // its denials, and its requests that Redis did not decide
+	hotRedis, hotLocal int // admissions of the hot key, by source
+	hotDenied, hotLost int // its denials, and its requests without a decision by Redis
 	slowest            time.Duration
 	bigSent, bigLost   [bigKeys]int
-	complaint          string // the first request that was answered wrongly, or not at all
+	complaint          string // the first request with a wrong response or none
 }
 
-// statuses are those of the answers that may come, by their body.
+// statuses are the statuses of permitted responses, by their body.
 var statuses = map[string]int{
 	"allowed redis":       http.StatusOK,
 	"allowed fallback":    http.StatusOK,
@@ -30,7 +30,7 @@ var statuses = map[string]int{
 	"denied fallback":     http.StatusTooManyRequests,
 }
 
-// add counts a request for a big key, or for the hot one where that is negative.
+// add counts a request of a big key, or of the hot one where big is negative.
 func (c *tally) add(failMode string, big int, a answer, err error) {
 	elsewhere := strings.HasSuffix(a.body, " fallback") || strings.HasPrefix(a.body, "failed_")
 	c.sent++
@@ -68,7 +68,7 @@ func (c *tally) addHot(body string, elsewhere bool) {
 	}
 }
 
-// fits tells whether an answer is one of those that a request may get under a fail mode.
+// fits reports whether a fail mode permits the response.
 func fits(failMode string, big int, a answer) bool {
 	decision, source, _ := strings.Cut(a.body, " ")
 	switch {
@@ -84,9 +84,9 @@ func fits(failMode string, big int, a answer) bool {
 	return true
 }
 
-// promise is what the hot key's admissions are held to.
-type promise struct {
-	forgotten int  // how many times Redis loses what it has counted
+// properties bound the hot key's admissions.
+type properties struct {
+	forgotten int  // how many times Redis loses its counts
 	outage    bool // requests may be decided elsewhere
 }
 
@@ -97,7 +97,7 @@ type row struct {
 	bound          int
 }
 
-const header = "fault | requests sent | answered | wrong decisions | decided elsewhere | slowest answer | hot key admitted / bound | as promised"
+const header = "fault | requests sent | answered | wrong decisions | decided elsewhere | slowest response | hot key admitted / bound | properties hold"
 
 func (r *row) String() string {
 	if r.outcome == "skipped" {
@@ -107,8 +107,8 @@ func (r *row) String() string {
 		r.slowest.Seconds()*1000, r.hotRedis+r.hotLocal, r.bound, r.outcome)
 }
 
-// locally is how much of the hot key the nodes may admit by themselves in an outage. One that has
-// seen a share spent goes on from there.
+// locally returns how many requests of the hot key the nodes may admit themselves in an outage. A node
+// goes on from the last state that Redis reported.
 func (s *storm) locally() int {
 	if s.limit == smallLimit {
 		return s.early
@@ -116,13 +116,13 @@ func (s *storm) locally() int {
 	return s.limit * len(s.running)
 }
 
-// keep checks a storm that is over against what holds for all, and against its own promise.
-func (r *row) keep(t *testing.T, s *storm, p promise) {
+// check ends a storm and checks the properties of all storms and its own.
+func (r *row) check(t *testing.T, s *storm, p properties) {
 	t.Helper()
 	s.end()
 	r.tally = s.now()
 	for _, n := range s.running {
-		t.Logf("the log tells of %d outages and %d recoveries", len(n.log.outages()), len(n.log.recoveries()))
+		t.Logf("the log has %d outages and %d recoveries", len(n.log.outages()), len(n.log.recoveries()))
 	}
 	onRedis, locally := s.limit*(1+p.forgotten), 0
 	if p.outage {

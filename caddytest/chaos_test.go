@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// faults are all that the suite does to Redis and to Caddy. Each has processes of its own.
+// faults are the faults of the suite. Each has processes of its own.
 var faults = []struct {
 	name   string
 	happen func(t *testing.T, r *row)
@@ -37,10 +37,10 @@ var faults = []struct {
 	{"two nodes, Redis 10 s ahead", clocksApart},
 }
 
-// isLong tells whether the environment asks for the long form, CHAOS=long.
+// isLong reports whether CHAOS=long is set.
 func isLong() bool { return os.Getenv("CHAOS") == "long" }
 
-// stormPhase is a third of a storm's load.
+// stormPhase returns a third of the time of a storm's load.
 func stormPhase() time.Duration {
 	if isLong() {
 		return 5 * time.Second
@@ -48,8 +48,7 @@ func stormPhase() time.Duration {
 	return 500 * time.Millisecond
 }
 
-// TestChaos keeps Caddy under load while one thing after the other breaks, and prints what became
-// of the requests.
+// TestChaos sends load to Caddy during one fault after the other and prints the results of the requests.
 func TestChaos(t *testing.T) {
 	var rows []*row
 	for _, fault := range faults {
@@ -71,7 +70,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("\n%s", table(rows))
 }
 
-// table aligns the rows.
+// table returns the rows as an aligned table.
 func table(rows []*row) string {
 	lines := header
 	for _, r := range rows {

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// model answers with as many bytes, and says that it used as many tokens, as the request asks for.
+// model responds with the number of bytes and of used tokens that the request names.
 func model(t *testing.T) string {
 	t.Helper()
 	return serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +25,7 @@ func model(t *testing.T) string {
 	})
 }
 
-// remain waits until a look at the share shows so many units.
+// remain waits until a peek shows the remaining units.
 func (n *node) remain(t *testing.T, path, want string) {
 	t.Helper()
 	redistest.WaitFor(t, want+" units remain", func() error {
@@ -36,8 +36,8 @@ func (n *node) remain(t *testing.T, path, want string) {
 	})
 }
 
-// TestCharge_afterwards goes into debt by what a response tells, with every algorithm. A second
-// handler gives back what it takes, and so shows the share as it is.
+// TestCharge_afterwards goes into debt by the tokens of a response, with every algorithm. A second handler
+// refunds its own unit and so shows the quota unchanged.
 func TestCharge_afterwards(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
@@ -55,7 +55,7 @@ func TestCharge_afterwards(t *testing.T) {
 				{"&tokens=100", "899"},
 				{"", "848"},             // the fallback
 				{"&tokens=many", "797"}, // the same
-				{"&tokens=-500", "746"}, // the same: nobody earns units
+				{"&tokens=-500", "746"}, // the same: a charge never adds units
 				{"&tokens=0", "745"},    // only the weight
 				{"&tokens=100000", "0"}, // into debt
 			} {
@@ -72,7 +72,7 @@ func TestCharge_afterwards(t *testing.T) {
 	})
 }
 
-func TestCharge_response_bytes(t *testing.T) {
+func TestCharge_responseBytes(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		n := start(t, config(option, `redis_ratelimit /get {query.k} 1000 24h {
 			algorithm fixed_window
@@ -92,8 +92,8 @@ func TestCharge_response_bytes(t *testing.T) {
 	})
 }
 
-// TestCharge_of_who_leaves has a client break off a response that it has asked for.
-func TestCharge_of_who_leaves(t *testing.T) {
+// TestCharge_clientGone has a client that closes the connection within a response.
+func TestCharge_clientGone(t *testing.T) {
 	sent, left := make(chan struct{}), make(chan struct{})
 	upstream := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/look" {
@@ -135,9 +135,8 @@ func TestCharge_of_who_leaves(t *testing.T) {
 	n.remain(t, "/look", "499")
 }
 
-// TestCharge_only_where_the_request_passed has a second handler deny what the first allowed, and a
-// policy that only pretends.
-func TestCharge_only_where_the_request_passed(t *testing.T) {
+// TestCharge_denied has a second handler that denies what the first allowed, and a policy in dry run.
+func TestCharge_denied(t *testing.T) {
 	n := start(t, config("", `route {
 		redis_ratelimit /get same 1000 24h {
 			name outer
@@ -176,9 +175,9 @@ func TestCharge_only_where_the_request_passed(t *testing.T) {
 	n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
 }
 
-// TestCharge_response_bytes_as_each_handler_sees_them has a handler outside of the compression, one
-// inside of it, and clients that ask for the header alone.
-func TestCharge_response_bytes_as_each_handler_sees_them(t *testing.T) {
+// TestCharge_responseBytes_compression has a handler outside of the compression, one inside of it, and
+// clients that send HEAD.
+func TestCharge_responseBytes_compression(t *testing.T) {
 	limit := func(path, name, more string) string {
 		return `redis_ratelimit ` + path + ` {query.k} 10000 24h {
 			name ` + name + `

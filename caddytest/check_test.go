@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// finding is a line of what 'check' found.
+// finding is a line of the output of 'check'.
 type finding struct{ Check, Result, Detail, Advice string }
 
 // check runs 'check' on a global option, as a table and as JSON, and returns the second.
@@ -53,7 +53,7 @@ func wantNothing(t *testing.T, findings []finding, result string) {
 	}
 }
 
-func TestCheck_finds_nothing_wrong_with_a_good_Redis(t *testing.T) {
+func TestCheck_goodRedis(t *testing.T) {
 	server := redistest.Start(t)
 	findings, code := check(t, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", limited)
 	if code != 0 {
@@ -75,7 +75,7 @@ func TestCheck_finds_nothing_wrong_with_a_good_Redis(t *testing.T) {
 	}
 }
 
-func TestCheck_has_nothing_to_ask_without_redis(t *testing.T) {
+func TestCheck_withoutRedis(t *testing.T) {
 	findings, code := check(t, "fail_mode open", limited)
 	if wantFinding(t, findings, "redis", "ok", "in each Caddy process"); code != 0 {
 		t.Errorf("got exit code %d", code)
@@ -84,7 +84,7 @@ func TestCheck_has_nothing_to_ask_without_redis(t *testing.T) {
 	ratelimit(t, nil, "check", "--config", writeCaddyfile(t, "{\nredis_ratelimit {\nnonsense\n}\n}")).want(t, 1, "nonsense")
 }
 
-func TestCheck_says_why_Redis_cannot_be_asked(t *testing.T) {
+func TestCheck_unreachable(t *testing.T) {
 	nowhere := redistest.FreeAddr(t)
 	locked := redistest.Start(t, "--requirepass", "the right one")
 	env := []string{"REDIS_PASSWORD=" + password}
@@ -111,7 +111,7 @@ func TestCheck_says_why_Redis_cannot_be_asked(t *testing.T) {
 	}
 }
 
-func TestCheck_names_the_commands_that_a_user_lacks(t *testing.T) {
+func TestCheck_missingCommands(t *testing.T) {
 	server := redistest.Start(t)
 	option := "redis redis://limiter:secret@" + server.Addr + "/2"
 	all := strings.Fields(commands + " " + databaseCommands)
@@ -150,7 +150,7 @@ func TestCheck_names_the_commands_that_a_user_lacks(t *testing.T) {
 	}
 }
 
-func TestCheck_wants_a_master(t *testing.T) {
+func TestCheck_replica(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
 	findings, code := check(t, "redis redis://"+replica.Addr, limited)
@@ -160,7 +160,7 @@ func TestCheck_wants_a_master(t *testing.T) {
 	}
 }
 
-func TestCheck_tries_every_master_of_a_cluster(t *testing.T) {
+func TestCheck_cluster(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
 	all := strings.Fields(commands + " " + clusterCommands + " " + operatorCommands)
@@ -183,7 +183,7 @@ func TestCheck_tries_every_master_of_a_cluster(t *testing.T) {
 	}
 }
 
-func TestCheck_asks_the_sentinels(t *testing.T) {
+func TestCheck_sentinels(t *testing.T) {
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, "main")
 	option := func(name, address string) string {
@@ -215,7 +215,7 @@ func TestCheck_asks_the_sentinels(t *testing.T) {
 	}
 }
 
-func TestCheck_warns_of_what_works_but_not_well(t *testing.T) {
+func TestCheck_warnings(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--timeout", "600")
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(40 * time.Millisecond)
@@ -235,7 +235,7 @@ func TestCheck_warns_of_what_works_but_not_well(t *testing.T) {
 	wantFinding(t, findings, "clock", "ok", "1 h behind")
 }
 
-func TestCheck_speaks_TLS(t *testing.T) {
+func TestCheck_TLS(t *testing.T) {
 	authority := redistest.NewAuthority(t)
 	address, args := authority.ServeTLS(t)
 	redistest.Start(t, args...)
@@ -246,7 +246,7 @@ func TestCheck_speaks_TLS(t *testing.T) {
 	}
 	findings, code = check(t, option("tls"), limited)
 	if wantFinding(t, findings, "reachable", "failed", "set ca and server_name"); code != 3 {
-		t.Errorf("with an authority that nobody trusts: got exit code %d", code)
+		t.Errorf("with an untrusted authority: got exit code %d", code)
 	}
 	findings, code = check(t, option(""), limited)
 	if wantFinding(t, findings, "reachable", "failed", "this port speaks TLS only"); code != 3 {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestCommands_obey_no_text_from_outside has an admin endpoint whose every text holds an order to the
-// terminal, as a client's key could. [ratelimit] fails where one is printed.
-func TestCommands_obey_no_text_from_outside(t *testing.T) {
+// TestCommands_controlCharacters has an admin endpoint with terminal sequences in every text, as in the
+// key of a hostile client. [ratelimit] fails where one is printed.
+func TestCommands_controlCharacters(t *testing.T) {
 	const evil = `"\u001b[31m\u009b1m\u202e\n"`
 	answers := map[string]string{
 		"policies": `{"store":{"kind":EVIL,"mode":EVIL,"addresses":[EVIL],"error":EVIL,"breaker":EVIL,"fail_mode":EVIL},
@@ -28,7 +28,7 @@ func TestCommands_obey_no_text_from_outside(t *testing.T) {
 			text = `{"error":EVIL}`
 		}
 		w.WriteHeader(int(status.Load()))
-		_, _ = io.WriteString(w, strings.ReplaceAll(text, "EVIL", evil)) // nobody reads on: fine
+		_, _ = io.WriteString(w, strings.ReplaceAll(text, "EVIL", evil)) // the command may stop reading
 	}))
 	t.Cleanup(admin.Close)
 	for _, args := range [][]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// ending is what a command printed, and how it ended.
+// ending is the output and exit code of a command.
 type ending struct {
 	stdout, stderr string
 	code           int
@@ -31,7 +31,7 @@ func ratelimit(t testing.TB, env []string, args ...string) ending {
 	cmd := exec.Command(binary(t), append([]string{"redis-ratelimit"}, args...)...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = environment(t, env...), t.TempDir(), time.Second
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // ended already: fine
+	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
 	defer overdue.Stop()
 	exit := new(exec.ExitError)
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
@@ -44,13 +44,13 @@ func ratelimit(t testing.TB, env []string, args ...string) ending {
 	return e
 }
 
-// ratelimit runs a command that asks this node.
+// ratelimit runs a command with the admin address of this node.
 func (n *node) ratelimit(t testing.TB, args ...string) ending {
 	t.Helper()
 	return ratelimit(t, nil, append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
 }
 
-// want checks how a command ended and that it printed some texts.
+// want checks the exit code of a command and texts of its output.
 func (e ending) want(t testing.TB, code int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -63,7 +63,7 @@ func (e ending) want(t testing.TB, code int, texts ...string) {
 	}
 }
 
-// parse reads what a command printed with --json.
+// parse parses the output of a command with --json.
 func (e ending) parse(t testing.TB) (answer map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(e.stdout), &answer); err != nil {
@@ -73,9 +73,9 @@ func (e ending) parse(t testing.TB) (answer map[string]any) {
 }
 
 // limited is a site whose policy api admits two requests a day of a client key.
-const limited = "redis_ratelimit {header.X-Key} 2 24h {\nname api\n}\n" + tell
+const limited = "redis_ratelimit {header.X-Key} 2 24h {\nname api\n}\n" + showDecision
 
-// startLimited starts a node on a Redis, with one client that was denied once.
+// startLimited starts a node on a Redis, with a client that was denied once.
 func startLimited(t *testing.T, server *redistest.Server) *node {
 	t.Helper()
 	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", limited))
@@ -86,7 +86,7 @@ func startLimited(t *testing.T, server *redistest.Server) *node {
 	return n
 }
 
-func TestCommands_show_and_forget_what_was_counted(t *testing.T) {
+func TestCommands_stateAndReset(t *testing.T) {
 	server := redistest.Start(t)
 	n := startLimited(t, server)
 	n.ratelimit(t, "policies").want(t, 0, "redis standalone "+server.Addr+": decides in", "breaker closed",
@@ -104,7 +104,7 @@ func TestCommands_show_and_forget_what_was_counted(t *testing.T) {
 	n.ratelimit(t, state...).want(t, 0, "remaining    2\n", "reset after  now")
 }
 
-func TestCommands_print_the_answer_as_it_came_with_json(t *testing.T) {
+func TestCommands_json(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"policies"}, {"top"}, {"state", "--policy", "api", "--key", "greedy"}, {"explain", "--url", n.URL},
@@ -121,7 +121,7 @@ func TestCommands_print_the_answer_as_it_came_with_json(t *testing.T) {
 	}
 }
 
-func TestCommands_end_with_2_when_they_are_refused(t *testing.T) {
+func TestCommands_exitCode2(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
@@ -135,7 +135,7 @@ func TestCommands_end_with_2_when_they_are_refused(t *testing.T) {
 	}
 }
 
-func TestCommands_end_with_1_when_they_cannot_ask(t *testing.T) {
+func TestCommands_exitCode1(t *testing.T) {
 	nowhere := redistest.FreeAddr(t)
 	ratelimit(t, nil, "policies", "--address", nowhere).want(t, 1, "no Caddy answers at the admin address "+nowhere, "--address")
 	n := start(t, config("", "respond ok"))
@@ -153,13 +153,13 @@ func TestCommands_end_with_1_when_they_cannot_ask(t *testing.T) {
 	}
 }
 
-func TestCommands_name_what_is_no_command(t *testing.T) {
+func TestCommands_unknown(t *testing.T) {
 	ratelimit(t, nil, "bogus").want(t, 1, `unknown command "bogus" for "caddy redis-ratelimit"`)
 	ratelimit(t, nil, "polices").want(t, 1, "did you mean policies?")
 	ratelimit(t, nil).want(t, 0, "Available Commands:")
 }
 
-func TestCommands_refuse_text_that_is_no_UTF8(t *testing.T) {
+func TestCommands_invalidUTF8(t *testing.T) {
 	n := start(t, config("", limited))
 	key, header := "caf\xe9", "X-Key: caf\xe9"
 	n.get(t, "/", header)
@@ -171,8 +171,8 @@ func TestCommands_refuse_text_that_is_no_UTF8(t *testing.T) {
 	n.ratelimit(t, "explain", "--url", n.URL+"/"+key).want(t, 1, "%NN")
 }
 
-func TestCommands_end_with_4_where_a_request_would_be_refused(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+tell))
+func TestCommands_exitCode4(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+showDecision))
 	explain := []string{"explain", "--url", n.URL, "--header"}
 	n.ratelimit(t, append(explain, "X-Key: k")...).want(t, 0, ": allowed\n")
 	n.ratelimit(t, append(explain, "X-Other: k")...).want(t, 4, ": rejected\n")
@@ -180,7 +180,7 @@ func TestCommands_end_with_4_where_a_request_would_be_refused(t *testing.T) {
 	n.ratelimit(t, append(explain, "X-Key: k")...).want(t, 4, ": denied\n")
 }
 
-func TestCommands_find_the_admin_endpoint_in_the_configuration(t *testing.T) {
+func TestCommands_adminEndpoint(t *testing.T) {
 	n := start(t, config("", limited))
 	file := writeCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
 	e := ratelimit(t, nil, "policies", "--config", file)
@@ -189,7 +189,7 @@ func TestCommands_find_the_admin_endpoint_in_the_configuration(t *testing.T) {
 	}
 }
 
-func TestCommands_tell_what_the_node_knows_while_Redis_is_away(t *testing.T) {
+func TestCommands_redisDown(t *testing.T) {
 	server := redistest.Start(t)
 	n := startLimited(t, server)
 	server.Kill()
@@ -210,7 +210,7 @@ func TestCommands_tell_what_the_node_knows_while_Redis_is_away(t *testing.T) {
 	n.ratelimit(t, "top").want(t, 0, "greedy")
 }
 
-func TestCommands_complete_the_policies_of_the_running_Caddy(t *testing.T) {
+func TestCommands_completion(t *testing.T) {
 	n := start(t, config("", limited))
 	asks := func(args ...string) string {
 		output, err := command(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
@@ -241,14 +241,14 @@ func TestCommands_help_fits_80_columns(t *testing.T) {
 		e := ratelimit(t, nil, append(args, "--help")...)
 		e.want(t, 0, "Examples:")
 		for line := range strings.Lines(e.stdout) {
-			if len([]rune(line)) > 81 && !strings.HasPrefix(line, "Use ") { // which is cobra's
+			if len([]rune(line)) > 81 && !strings.HasPrefix(line, "Use ") { // cobra's line
 				t.Errorf("%v: too long: %s", args, line)
 			}
 		}
 	}
 }
 
-func TestCommands_watch_until_they_are_interrupted(t *testing.T) {
+func TestCommands_watch(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	var stdout logBuffer
 	cmd := exec.Command(binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
@@ -272,7 +272,7 @@ func TestCommands_watch_until_they_are_interrupted(t *testing.T) {
 
 // TestCommands_FullDisk prints the results of commands to a disk without room.
 func TestCommands_FullDisk(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 3 24h"+tell))
+	n := start(t, config("", "redis_ratelimit same 3 24h"+showDecision))
 	for _, args := range [][]string{
 		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},
 		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
@@ -284,7 +284,7 @@ func TestCommands_FullDisk(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd := exec.Command(binary(t), append(append([]string{"redis-ratelimit"}, args...), "--address", strings.TrimPrefix(n.Admin, "http://"))...)
 		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environment(t), t.TempDir(), full, &stderr
-		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // ended already: fine
+		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
 		err = cmd.Run()
 		overdue.Stop()
 		_ = full.Close() // nothing was written

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// whole makes a Caddyfile of global options, snippets and sites on the ports that [start] gives.
+// whole returns a Caddyfile of global options, snippets and sites on the ports that [start] sets.
 func whole(global, rest string) string {
 	options, _, _ := strings.Cut(config(global, ""), "\n\n:{$PORT}")
 	return options + "\n\n" + rest
 }
 
-// elsewhere is the site under its other name.
+// elsewhere returns the URL of the site under its other name.
 func (n *node) elsewhere() string {
 	return strings.Replace(n.URL, "127.0.0.1", "localhost", 1)
 }
@@ -42,18 +42,18 @@ func TestSnippets_with_arguments_limit_each_route_on_its_own(t *testing.T) {
 					status 420
 				}
 				import `+path+` /file 2
-			`+tell+"\n}\n"))
+			`+showDecision+"\n}\n"))
 			for route, want := range map[string]struct{ limit, status int }{
 				"/search": {3, 429}, "/login": {1, 420}, "/file": {2, 429}, "/none": {},
 			} {
 				for i := range want.limit {
 					a := n.get(t, route)
 					checkAdmitted(t, a, source)
-					checkShare(t, a, int64(want.limit), int64(want.limit-i-1))
+					checkQuota(t, a, int64(want.limit), int64(want.limit-i-1))
 				}
 				a := n.get(t, route)
 				if want.limit == 0 {
-					if a.status != http.StatusOK || hasShare(a) {
+					if a.status != http.StatusOK || hasQuota(a) {
 						t.Errorf("%s: got %v; want it left alone", route, a)
 					}
 					continue
@@ -64,18 +64,18 @@ func TestSnippets_with_arguments_limit_each_route_on_its_own(t *testing.T) {
 	}
 }
 
-// sharing are two sites, the second with a limit and an option of its own.
+// sharing is a Caddyfile of two sites. The second has a limit and an option of its own.
 func sharing(global, limit, option string) string {
 	return whole(global, `http://127.0.0.1:{$PORT} {
 		redis_ratelimit same 10 24h {
 			name shared
-		}`+tell+`
+		}`+showDecision+`
 	}
 	http://localhost:{$PORT} {
 		redis_ratelimit same `+limit+` 24h {
 			name shared
 			`+option+`
-		}`+tell+`
+		}`+showDecision+`
 	}
 	`)
 }
@@ -90,7 +90,7 @@ func TestSites_share_a_policy_by_its_name(t *testing.T) {
 			}{{n.URL, 9}, {n.elsewhere(), 6}, {n.elsewhere(), 3}, {n.URL, 2}} {
 				a := n.send(t, http.MethodGet, test.url, "")
 				checkAdmitted(t, a, source)
-				checkShare(t, a, 10, test.left)
+				checkQuota(t, a, 10, test.left)
 			}
 			checkRefusal(t, n.send(t, http.MethodGet, n.elsewhere(), ""), http.StatusTooManyRequests)
 			checkAdmitted(t, n.get(t, "/"), source) // whose weight is 1
@@ -106,21 +106,21 @@ func TestSites_share_a_policy_by_its_name(t *testing.T) {
 					}
 				}
 			}
-			checkShare(t, n.get(t, "/"), 10, 0)
+			checkQuota(t, n.get(t, "/"), 10, 0)
 		})
 	}
 }
 
-// portsOf writes a node's ports into a text.
+// portsOf replaces the ports in a text by a node's.
 func portsOf(n *node, text string) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(n.URL, "http://"), ":")
 	return strings.NewReplacer("{$PORT}", port, "{$ADMIN}", strings.TrimPrefix(n.Admin, "http://")).Replace(text)
 }
 
-// everything is a body that has each placeholder.
+// everything is a body with each placeholder.
 const everything = `"{http.redis_ratelimit.decision}|{http.redis_ratelimit.policy}|{http.redis_ratelimit.limit}|{http.redis_ratelimit.remaining}|{http.redis_ratelimit.retry_after}|{http.redis_ratelimit.reset_after}|{http.redis_ratelimit.source}|{http.redis_ratelimit.dry_run}"`
 
-// twoPolicies are one that pretends and one that is real, of which a client has 2 a day.
+// twoPolicies are a policy in dry run and an enforced one with 2 requests a day.
 const twoPolicies = `redis_ratelimit {
 	policy pretend {
 		key {path}
@@ -138,7 +138,7 @@ const twoPolicies = `redis_ratelimit {
 }
 `
 
-// checkEverything checks the body that [everything] gives for the second or a later request.
+// checkEverything checks the body of [everything] for the second or a later request.
 func checkEverything(t *testing.T, a answer, decision, source string) {
 	t.Helper()
 	got := strings.Split(a.body, "|")
@@ -160,15 +160,14 @@ func checkEverything(t *testing.T, a answer, decision, source string) {
 	if reset, err := strconv.ParseFloat(got[5], 64); err != nil || reset < 86000 || reset > 86400 {
 		t.Errorf("reset_after is %s", got[5])
 	}
-	checkShare(t, a, 2, 0)
+	checkQuota(t, a, 2, 0)
 	if decision == "denied" {
 		checkRefusal(t, a, http.StatusTooManyRequests)
 	}
 }
 
-// TestPlaceholders_are_known_to_whoever_answers looks from the next handler, from handle_errors and
-// from intercept.
-func TestPlaceholders_are_known_to_whoever_answers(t *testing.T) {
+// TestPlaceholders_handlers reads the placeholders in the next handler, in handle_errors and in intercept.
+func TestPlaceholders_handlers(t *testing.T) {
 	sites := map[string]string{
 		"handle_errors": twoPolicies + "respond " + everything + "\nhandle_errors {\nrespond " + everything + "\n}",
 		"intercept inside": `handle_errors {

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// logIn is a site whose path is the status that the log-in answers with.
+// logIn is a site whose path is the status of the log-in.
 func logIn(algorithm, more string) string {
 	return `redis_ratelimit {query.k} 5 24h {
 		algorithm ` + algorithm + `
@@ -30,9 +30,9 @@ func logIn(algorithm, more string) string {
 	respond 404`
 }
 
-// givenBack waits until a share has so many units again: on Redis a give-back is waited for by no request,
-// and the next one may overtake it.
-func (n *node) givenBack(t testing.TB, policy, key string, remaining int64) {
+// waitForRefund waits until the quota has so many units again. On Redis no request waits for a refund, and
+// the next request may overtake it.
+func (n *node) waitForRefund(t testing.TB, policy, key string, remaining int64) {
 	t.Helper()
 	redistest.WaitFor(t, "the unit is given back", func() error {
 		a := n.ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)
@@ -43,7 +43,7 @@ func (n *node) givenBack(t testing.TB, policy, key string, remaining int64) {
 	})
 }
 
-func TestCount_if_counts_only_what_matches(t *testing.T) {
+func TestCountIf_statuses(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			n := start(t, config(option, logIn(algorithm, "")))
@@ -54,13 +54,13 @@ func TestCount_if_counts_only_what_matches(t *testing.T) {
 				if got := remaining("/200"); got != "5" {
 					t.Errorf("%s: %s remain after a log-in that went well", algorithm, got)
 				}
-				n.givenBack(t, "default", algorithm, 5)
+				n.waitForRefund(t, "default", algorithm, 5)
 			}
 			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
 				if got, want := remaining(path), []string{"4", "3", "3", "2", "1"}[i]; got != want {
 					t.Errorf("%s, %s: %s remain, want %s", algorithm, path, got, want)
 				}
-				n.givenBack(t, "default", algorithm, []int64{4, 3, 3, 2, 1}[i])
+				n.waitForRefund(t, "default", algorithm, []int64{4, 3, 3, 2, 1}[i])
 			}
 			n.get(t, "/401?k="+algorithm)
 			if a := n.get(t, "/200?k="+algorithm); a.status != http.StatusTooManyRequests {
@@ -70,8 +70,8 @@ func TestCount_if_counts_only_what_matches(t *testing.T) {
 	})
 }
 
-// TestCount_if_lets_no_crowd_slip_through tries many passwords at once.
-func TestCount_if_lets_no_crowd_slip_through(t *testing.T) {
+// TestCountIf_concurrent tries many passwords at once.
+func TestCountIf_concurrent(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		n := start(t, config(option, logIn("sliding_window_log", "")))
 		var tried atomic.Int64
@@ -92,16 +92,15 @@ func TestCount_if_lets_no_crowd_slip_through(t *testing.T) {
 	})
 }
 
-// TestCount_if_counts_who_leaves_and_what_breaks has an upstream that never answers in time, one
-// that is gone, and one that streams.
-func TestCount_if_counts_who_leaves_and_what_breaks(t *testing.T) {
+// TestCountIf_aborted has an upstream that never responds in time, one that is down, and one that streams.
+func TestCountIf_aborted(t *testing.T) {
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	slow := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stream" {
 			for range 3 {
 				fmt.Fprint(w, "part ")
-				_ = http.NewResponseController(w).Flush() // it can
+				_ = http.NewResponseController(w).Flush() // it is supported
 			}
 			return
 		}
@@ -140,8 +139,8 @@ func TestCount_if_counts_who_leaves_and_what_breaks(t *testing.T) {
 	})
 }
 
-// TestCount_if_works_with_websockets upgrades a connection.
-func TestCount_if_works_with_websockets(t *testing.T) {
+// TestCountIf_websocket upgrades a connection.
+func TestCountIf_websocket(t *testing.T) {
 	upgrading := serveFunc(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
@@ -170,7 +169,7 @@ func TestCount_if_works_with_websockets(t *testing.T) {
 	}
 }
 
-// serveFunc is the address of a server.
+// serveFunc starts a server and returns its address.
 func serveFunc(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -178,9 +177,9 @@ func serveFunc(t *testing.T, handler http.HandlerFunc) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies: the response is not one that it
-// counts, whoever makes it.
-func TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies(t *testing.T) {
+// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match
+// the denial.
+func TestCountIf_dryRun(t *testing.T) {
 	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {
 		n := start(t, config("", `redis_ratelimit {
 			policy tight {
@@ -205,9 +204,8 @@ func TestCount_if_of_a_dry_run_gives_back_where_another_policy_denies(t *testing
 	}
 }
 
-// TestCount_if_judges_by_the_response_that_its_handler_sees has handlers further out make another one
-// of it.
-func TestCount_if_judges_by_the_response_that_its_handler_sees(t *testing.T) {
+// TestCountIf_outerHandlers has outer handlers that replace the response after count_if has matched.
+func TestCountIf_outerHandlers(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		n := start(t, config(option, `route {
 			redis_ratelimit same 1000 24h {
@@ -229,12 +227,12 @@ func TestCount_if_judges_by_the_response_that_its_handler_sees(t *testing.T) {
 			reverse_proxy `+statusUpstream(t)+`
 		}`))
 		for i := range int64(5) {
-			checkShare(t, n.get(t, "/200"), 500, 499-i) // what binds where the log-ins are given back
-			n.givenBack(t, "logins", "same", 3)
+			checkQuota(t, n.get(t, "/200"), 500, 499-i) // the binding policy where the log-ins are refunded
+			n.waitForRefund(t, "logins", "same", 3)
 		}
 		for left := int64(2); left >= 0; left-- {
 			a := n.get(t, "/401")
-			checkShare(t, a, 3, left)
+			checkQuota(t, a, 3, left)
 			if a.status != http.StatusOK {
 				t.Errorf("got %v; want the status that is answered instead", a)
 			}
@@ -243,11 +241,11 @@ func TestCount_if_judges_by_the_response_that_its_handler_sees(t *testing.T) {
 	})
 }
 
-// statusUpstream is a server whose paths are the statuses that it answers with.
+// statusUpstream starts a server whose paths are the statuses of its responses.
 func statusUpstream(t *testing.T) string {
 	return serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusNotFound
-		_, _ = fmt.Sscan(strings.TrimPrefix(r.URL.Path, "/"), &status) // others are not found
+		_, _ = fmt.Sscan(strings.TrimPrefix(r.URL.Path, "/"), &status) // other paths get 404
 		w.WriteHeader(status)
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestDenial_reaches_whoever_handles_errors has error routes at the server, in a subroute, in one that
-// invokes the limit as a named route, and nowhere.
-func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
+// TestDenial_errorRoutes has error routes at the server, in a subroute, in one that invokes the limit as a
+// named route, and none.
+func TestDenial_errorRoutes(t *testing.T) {
 	const (
 		limit   = `{"handler": "redis_ratelimit", "policies": [{"name": "%s", "limit": 1, "window": "24h"}]}`
 		respond = `{"handler": "static_response", "body": "{http.error.status_code} %s"}`
@@ -45,12 +45,12 @@ func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
 				t.Fatalf("got %v", a)
 			}
 			n.client.CloseIdleConnections()
-			checkShare(t, n.get(t, "/"), 1, 0)
+			checkQuota(t, n.get(t, "/"), 1, 0)
 			a = n.get(t, "/")
 			if a.status != http.StatusTooManyRequests || a.body != test.want {
 				t.Errorf("got %v; want %q", a, test.want)
 			}
-			checkShare(t, a, 1, 0)
+			checkQuota(t, a, 1, 0)
 			if a.header.Get("Retry-After") == "" || a.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("got %v", a)
 			}
@@ -58,8 +58,8 @@ func TestDenial_reaches_whoever_handles_errors(t *testing.T) {
 	}
 }
 
-// TestRefusals_by_error_routes_are_answered has routes for errors that have limits of their own.
-func TestRefusals_by_error_routes_are_answered(t *testing.T) {
+// TestDenial_limitInErrorRoutes has error routes with limits of their own.
+func TestDenial_limitInErrorRoutes(t *testing.T) {
 	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `handle_errors 404 {
 		redis_ratelimit /limited same 2 24h {
 			name e404
@@ -77,14 +77,14 @@ func TestRefusals_by_error_routes_are_answered(t *testing.T) {
 	error 404`))
 	for left := int64(1); left >= 0; left-- {
 		a := n.get(t, "/limited")
-		checkShare(t, a, 2, left)
+		checkQuota(t, a, 2, left)
 		if a.status != http.StatusNotFound || a.body != "not here" {
 			t.Errorf("got %v; want the error route's answer", a)
 		}
 	}
 	a := n.get(t, "/limited")
 	checkRefusal(t, a, http.StatusTooManyRequests)
-	checkShare(t, a, 2, 0)
+	checkQuota(t, a, 2, 0)
 	checkRefusal(t, n.get(t, "/closed"), http.StatusServiceUnavailable)
 	if a := n.get(t, "/empty"); a.status != http.StatusBadRequest {
 		t.Errorf("got %v; want 400", a)
@@ -94,9 +94,9 @@ func TestRefusals_by_error_routes_are_answered(t *testing.T) {
 	}
 }
 
-// TestDenial_repeated_without_asking_shows_what_is_known has one of two policies deny. Nobody asks about
-// the other one then, of which there is nothing to show but its quota.
-func TestDenial_repeated_without_asking_shows_what_is_known(t *testing.T) {
+// TestDenial_cachedHeaders has one of two policies deny from the deny cache. The other one is not decided
+// then, and only its limit is shown.
+func TestDenial_cachedHeaders(t *testing.T) {
 	server := redistest.Start(t)
 	n := start(t, config(patient(server), `redis_ratelimit {
 		policy small {
@@ -108,20 +108,20 @@ func TestDenial_repeated_without_asking_shows_what_is_known(t *testing.T) {
 			window 24h
 		}
 		headers x_ratelimit ietf
-	}`+tell))
+	}`+showDecision))
 	for range 2 {
 		n.get(t, "/")
 	}
-	for _, want := range []struct{ body, shares string }{
+	for _, want := range []struct{ body, fields string }{
 		{"denied redis", `"small";r=0;t=T, "large";r=98;t=T`},
 		{"denied deny_cache", `"small";r=0;t=T`},
 	} {
 		a := n.get(t, "/")
-		shares := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.header.Get("RateLimit"), "t=T")
-		if a.body != want.body || shares != want.shares {
-			t.Errorf("got %v; want %s and %s", a, want.body, want.shares)
+		fields := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.header.Get("RateLimit"), "t=T")
+		if a.body != want.body || fields != want.fields {
+			t.Errorf("got %v; want %s and %s", a, want.body, want.fields)
 		}
-		checkShare(t, a, 2, 0)
+		checkQuota(t, a, 2, 0)
 		if quotas := a.header.Get("RateLimit-Policy"); quotas != `"small";q=2;w=86400, "large";q=100;w=86400` {
 			t.Errorf("RateLimit-Policy: %s", quotas)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestCaddyfile_example_is_formatted_and_valid(t *testing.T) {
+func TestCaddyfileExample(t *testing.T) {
 	text, err := os.ReadFile("../Caddyfile.example")
 	if err != nil {
 		t.Fatal(err)
@@ -21,8 +21,8 @@ func TestCaddyfile_example_is_formatted_and_valid(t *testing.T) {
 	checkCaddyfile(t, string(text), nil)
 }
 
-// TestCaddyfile_example_with_Redis_is_valid follows the file's advice.
-func TestCaddyfile_example_with_Redis_is_valid(t *testing.T) {
+// TestCaddyfileExample_redis follows the file's advice.
+func TestCaddyfileExample_redis(t *testing.T) {
 	text, err := os.ReadFile("../Caddyfile.example")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
 	}
 }
 
-// variables gives a value to each environment variable that a Caddyfile uses.
+// variables returns a value for each environment variable of a Caddyfile.
 func variables(text string) []string {
 	var env []string
 	for _, match := range usedVariable.FindAllStringSubmatch(text, -1) {
@@ -106,7 +106,7 @@ func variables(text string) []string {
 	return env
 }
 
-// standIns are files in place of those that a Caddyfile of the documentation names.
+// standIns are files in place of those that a documented Caddyfile names.
 type standIns struct{ ca, cert, key, secret string }
 
 func stand(t *testing.T) standIns {
@@ -120,7 +120,7 @@ func stand(t *testing.T) standIns {
 	return files
 }
 
-// replace chooses the stand-in for a path, which may follow "{file.".
+// replace returns the stand-in for a path, which may follow "{file.".
 func (s standIns) replace(path string) string {
 	name := filepath.Base(path)
 	switch {
@@ -136,7 +136,7 @@ func (s standIns) replace(path string) string {
 	return s.cert
 }
 
-// checkCaddyfile checks that Caddy's own commands have nothing to say against a Caddyfile.
+// checkCaddyfile checks a Caddyfile with caddy fmt and caddy validate.
 func checkCaddyfile(t *testing.T, text string, env []string) {
 	t.Helper()
 	path := writeCaddyfile(t, text)
@@ -153,8 +153,8 @@ func checkCaddyfile(t *testing.T, text string, env []string) {
 
 var granted = regexp.MustCompile(`[\s\x60]([+&][\w|+-]+)`)
 
-// TestDocuments_ACL_grants_what_a_user_needs compares what docs/redis.md grants with what is tested.
-func TestDocuments_ACL_grants_what_a_user_needs(t *testing.T) {
+// TestDocuments_ACL compares what docs/redis.md grants with what is tested.
+func TestDocuments_ACL(t *testing.T) {
 	_, section, _ := strings.Cut(readDocument(t, "docs/redis.md"), "\n## ACL\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	got, want := map[string]bool{}, map[string]bool{}

@@ -9,10 +9,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// tellDryRun answers with the dry-run policies that would have denied.
-const tellDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}\"\n"
+// showDryRun ends a site: the body names the dry-run policies that would have denied.
+const showDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}\"\n"
 
-// refusingDryRuns are handlers whose policy p refuses every request without a decision, if it were
+// refusingDryRuns are handlers whose policy p would refuse every request without a decision, if it were
 // enforced.
 var refusingDryRuns = map[string]string{
 	"empty key":         "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\n}",
@@ -22,17 +22,17 @@ var refusingDryRuns = map[string]string{
 	"with count and so": "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\ncount_if status 401\ncharge response_bytes\n}\n}",
 }
 
-func TestDry_run_refuses_nothing(t *testing.T) {
+func TestDryRun_handlers(t *testing.T) {
 	n := start(t, config("", "respond old"))
 	for name, limit := range refusingDryRuns {
 		t.Run(name, func(t *testing.T) {
 			policy := "p_" + strings.ReplaceAll(name, " ", "_")
 			limit = strings.NewReplacer("policy p ", "policy "+policy+" ", "name p\n", "name "+policy+"\n").Replace(limit)
-			n.reload(t, portsOf(n, config("", limit+tellDryRun)))
+			n.reload(t, portsOf(n, config("", limit+showDryRun)))
 			said := len(n.log.lines(func(l logLine) bool { return l.Message == "request would be denied" }))
 			for _, client := range []string{"one", "two"} {
 				a := n.get(t, "/?n="+client)
-				if a.status != http.StatusOK || a.body != "ok allowed "+policy || hasShare(a) {
+				if a.status != http.StatusOK || a.body != "ok allowed "+policy || hasQuota(a) {
 					t.Errorf("got %v", a)
 				}
 			}
@@ -50,8 +50,8 @@ func TestDry_run_refuses_nothing(t *testing.T) {
 	}
 }
 
-// TestDry_run_leaves_the_others_alone has an enforced policy beside one that only pretends to refuse.
-func TestDry_run_leaves_the_others_alone(t *testing.T) {
+// TestDryRun_besideEnforced has an enforced policy beside one in dry run.
+func TestDryRun_besideEnforced(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, source string) {
 		n := start(t, config(option, `redis_ratelimit {
 			on_empty_key reject
@@ -66,22 +66,22 @@ func TestDry_run_leaves_the_others_alone(t *testing.T) {
 				limit 2
 				window 24h
 			}
-		}`+tell))
+		}`+showDecision))
 		for left := int64(1); left >= 0; left-- {
 			a := n.get(t, "/")
 			checkAdmitted(t, a, source)
-			checkShare(t, a, 2, left)
+			checkQuota(t, a, 2, left)
 		}
 		a := n.get(t, "/")
 		checkRefusal(t, a, http.StatusTooManyRequests)
-		checkShare(t, a, 2, 0)
+		checkQuota(t, a, 2, 0)
 		n.checkMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 3)
 	})
 }
 
-// TestDry_run_without_Redis_refuses_nothing has policies that all only pretend, and a Redis that is away. The
-// second request would be held for a day.
-func TestDry_run_without_Redis_refuses_nothing(t *testing.T) {
+// TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a
+// day.
+func TestDryRun_redisDown(t *testing.T) {
 	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}", `redis_ratelimit {
 		policy plain {
 			key same
@@ -98,16 +98,16 @@ func TestDry_run_without_Redis_refuses_nothing(t *testing.T) {
 			max_delay 30h
 			dry_run
 		}
-	}`+tellDryRun))
+	}`+showDryRun))
 	for i, want := range []string{"ok allowed ", "ok allowed plain", "ok allowed plain,queue"} {
-		if a := n.get(t, "/"); a.status != http.StatusOK || a.body != want || hasShare(a) {
+		if a := n.get(t, "/"); a.status != http.StatusOK || a.body != want || hasQuota(a) {
 			t.Errorf("request %d: got %v, want %s", i, a, want)
 		}
 	}
 }
 
-// TestDry_run_settles_by_the_refusal has a request refused beside a dry run that counts by the response.
-func TestDry_run_settles_by_the_refusal(t *testing.T) {
+// TestDryRun_countIf has a refused request beside a dry run with count_if.
+func TestDryRun_countIf(t *testing.T) {
 	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\n}"
 	for name, test := range map[string]struct{ global, more string }{
 		"denied": {"", ""}, "closed": {away, "fail_mode closed"}, "closed, written": {away, "fail_mode closed\nproblem_details"},

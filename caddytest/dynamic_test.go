@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLimit_by_plan has Caddy's own map give each API key its plan.
-func TestLimit_by_plan(t *testing.T) {
+// TestLimit_byPlan maps each API key to a plan by Caddy's map.
+func TestLimit_byPlan(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, source string) {
 		n := start(t, config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} {
 			gold 4 6
@@ -27,12 +27,12 @@ func TestLimit_by_plan(t *testing.T) {
 			algorithm token_bucket
 			burst {plan_burst} 1
 			weight {header.X-Cost} 1
-		}`+tell))
+		}`+showDecision))
 		for key, want := range map[string]int64{"gold": 6, "silver": 3, "nobody": 1, "broken": 1} {
 			for i := range want {
 				a := n.get(t, "/", "X-Api-Key: "+key)
 				checkAdmitted(t, a, source)
-				checkShare(t, a, want, want-1-i)
+				checkQuota(t, a, want, want-1-i)
 			}
 			checkRefusal(t, n.get(t, "/", "X-Api-Key: "+key), http.StatusTooManyRequests)
 		}
@@ -46,17 +46,17 @@ func TestLimit_by_plan(t *testing.T) {
 	})
 }
 
-// TestWeight_of_a_client_is_no_free_pass has clients name their own weight.
-func TestWeight_of_a_client_is_no_free_pass(t *testing.T) {
+// TestWeight_fromClient has clients that set their own weight.
+func TestWeight_fromClient(t *testing.T) {
 	n := start(t, config("", `redis_ratelimit {
 		key {query.k}
 		limit 10
 		window 24h
 		weight {header.X-Cost} 2
-	}`+tell))
+	}`+showDecision))
 	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
 		a := n.get(t, "/?k=cost"+cost, "X-Cost: "+cost)
-		checkShare(t, a, 10, want)
+		checkQuota(t, a, 10, want)
 	}
 	a := n.get(t, "/?k=much", "X-Cost: 11")
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "" {
@@ -64,8 +64,8 @@ func TestWeight_of_a_client_is_no_free_pass(t *testing.T) {
 	}
 }
 
-// TestLimit_and_burst_fall_back_each_by_itself has bad values of one leave the other as it is.
-func TestLimit_and_burst_fall_back_each_by_itself(t *testing.T) {
+// TestLimit_burstFallback has an invalid value of one option, which does not affect the other.
+func TestLimit_burstFallback(t *testing.T) {
 	n := start(t, config("", `redis_ratelimit {
 		key {query.k}
 		limit {header.L} 60
@@ -73,7 +73,7 @@ func TestLimit_and_burst_fall_back_each_by_itself(t *testing.T) {
 		algorithm token_bucket
 		burst {header.B} 10
 		headers ietf
-	}`+tell))
+	}`+showDecision))
 	for _, c := range []struct{ limit, burst, want string }{
 		{"", "", `"default";q=10;w=10`},
 		{"30", "20", `"default";q=20;w=40`},
@@ -91,21 +91,20 @@ func TestLimit_and_burst_fall_back_each_by_itself(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"-5", "9223372036854775807"} {
-		if told := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.text, value) }); len(told) > 0 {
-			t.Errorf("the log shows the value: %v", told)
+		if lines := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.text, value) }); len(lines) > 0 {
+			t.Errorf("the log shows the value: %v", lines)
 		}
 	}
 }
 
-// TestLimit_may_be_far_from_its_fallback has limits of a day that by themselves count in different
-// units of time.
-func TestLimit_may_be_far_from_its_fallback(t *testing.T) {
+// TestLimit_farFromFallback has limits of a day that alone would count in different units of time.
+func TestLimit_farFromFallback(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, source string) {
 		n := start(t, config(option, `redis_ratelimit {
 			key {query.k}
 			limit {header.L} 1000
 			window 24h
-		}`+tell))
+		}`+showDecision))
 		for i, limit := range []int64{100, 52_124, 60_000, 10_000_000, 2} {
 			a := n.get(t, "/?k=same", "L: "+strconv.FormatInt(limit, 10))
 			if limit == 2 {
@@ -113,7 +112,7 @@ func TestLimit_may_be_far_from_its_fallback(t *testing.T) {
 				continue
 			}
 			checkAdmitted(t, a, source)
-			checkShare(t, a, limit, limit-1-int64(i))
+			checkQuota(t, a, limit, limit-1-int64(i))
 		}
 	})
 }

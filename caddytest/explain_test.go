@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// winding is a site whose limits are reached in every way that Caddy has.
+// winding is a site whose limits are reached through every kind of route.
 const winding = `
 	@gold header X-Plan gold
 	map {header.X-Key} {plan.limit} {plan.weight} {
@@ -60,7 +60,7 @@ const winding = `
 		respond "rest"
 	}`
 
-// explained is what the tests read of an explanation.
+// explained holds the tested fields of an explanation.
 type explained struct {
 	Decision string
 	Policies []explainedPolicy
@@ -73,9 +73,8 @@ type explainedPolicy struct {
 	Weight                   int64
 }
 
-// TestExplain_foretells_what_becomes_of_a_request asks before each request, and holds the answer to
-// what the request then shows.
-func TestExplain_foretells_what_becomes_of_a_request(t *testing.T) {
+// TestExplain_request explains each request before it is sent, and compares both results.
+func TestExplain_request(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		text := config(option, winding)
 		n := start(t, "{\n"+text[2:len(text)-len("}\n")]+"}\n\n&(counted) {\n\tredis_ratelimit {path} 7 24h {\n\t\tname named\n\t}\n\trespond named\n}\n")
@@ -90,7 +89,7 @@ func TestExplain_foretells_what_becomes_of_a_request(t *testing.T) {
 			for i := range 6 {
 				t.Run(fmt.Sprint(test.path, test.headers, "/", i), func(t *testing.T) {
 					foretold := n.explain(t, test.path, test.headers)
-					var headers map[string]any // a text, or a list of them
+					var headers map[string]any // a string, or a list of strings
 					if test.headers != "" {
 						if err := json.Unmarshal([]byte(test.headers), &headers); err != nil {
 							t.Fatal(err)
@@ -123,7 +122,7 @@ func (n *node) explainFor(t *testing.T, path, headers, client string) explained 
 	return asked[explained](t, n.ask(t, "POST", "explain", `{"url":"`+n.URL+path+`","client_ip":"`+client+`","headers":`+headers+`}`))
 }
 
-// holds compares what was foretold with what became of the request.
+// holds compares the explanation with the response.
 func (e *explained) holds(t *testing.T, a answer) {
 	t.Helper()
 	want := map[string]int{"allowed": 200, "denied": 429, "rejected": 400, "none": 302, "exempt": 200}[e.Decision]

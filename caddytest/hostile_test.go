@@ -11,10 +11,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// canary is in every hostile key, so that a log line with a key in it is found.
+// canary is part of every hostile key, to find log lines with a key.
 const canary = "canary"
 
-// hostileKeys are keys of different clients, made to be taken for one another or for something else.
+// hostileKeys are keys of different clients, built to collide with one another or with other Redis keys.
 func hostileKeys() []string {
 	keys := []string{
 		"", "{", "}", "{}", "}{", "{a}", "a{b}c", "}:default:c1d", "\x00", "\x00\x00", "\n", "\r\n", "\r\nSELECT 1\r\n",
@@ -31,11 +31,11 @@ func hostileKeys() []string {
 	return append(keys, "%~"+canary, "%ip:127.0.0.1"+canary, "{"+canary+"}", "\x00"+canary)
 }
 
-func TestHostile_keys_meet_nobody(t *testing.T) {
+func TestHostile_keys(t *testing.T) {
 	server := redistest.Start(t)
 	for source, global := range map[string]string{"memory": "", "redis": patient(server)} {
 		t.Run(source, func(t *testing.T) {
-			n := start(t, config(global, "redis_ratelimit {query.k} 1 24h"+tell))
+			n := start(t, config(global, "redis_ratelimit {query.k} 1 24h"+showDecision))
 			keys := hostileKeys()
 			for _, want := range []string{"allowed ", "denied "} {
 				for _, key := range keys {
@@ -52,7 +52,7 @@ func TestHostile_keys_meet_nobody(t *testing.T) {
 	}
 }
 
-// checkNoKeyIsLogged checks this module's lines; Caddy's own quote the request.
+// checkNoKeyIsLogged checks the lines of this module. Caddy's own lines quote the request.
 func checkNoKeyIsLogged(t *testing.T, n *node) {
 	t.Helper()
 	lines := n.log.lines(ours)
@@ -66,7 +66,7 @@ func checkNoKeyIsLogged(t *testing.T, n *node) {
 	}
 }
 
-// checkNamesAreWhole checks that each client has one key in Redis, with one pair of braces.
+// checkNamesAreWhole checks that each client has one Redis key, with one pair of braces.
 func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 	t.Helper()
 	names, err := server.Client(t).Keys(t.Context(), "*").Result()
@@ -81,9 +81,9 @@ func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 	}
 }
 
-func TestHostile_parts_of_a_composite_key_meet_nobody(t *testing.T) {
+func TestHostile_compositeKeys(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
-		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+tell))
+		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+showDecision))
 	pairs := [][2]string{
 		{"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"a", "b%7Cc"}, {"a|", "c"}, {"a", "|c"}, {"a||c", "x"}, {"a", "|c|x"},
 		{"ab", "c"}, {"a", "bc"}, {"a%", "7Cc"}, {"a%7", "Cc"}, {"%", "%"}, {"%%", "%25"},
@@ -100,8 +100,8 @@ func TestHostile_parts_of_a_composite_key_meet_nobody(t *testing.T) {
 	}
 }
 
-func TestHostile_long_headers_are_told_apart(t *testing.T) {
-	n := start(t, config("servers {\nmax_header_size 2MB\n}", "redis_ratelimit {header.X-Key} 1 24h"+tell))
+func TestHostile_longHeaders(t *testing.T) {
+	n := start(t, config("servers {\nmax_header_size 2MB\n}", "redis_ratelimit {header.X-Key} 1 24h"+showDecision))
 	long := strings.Repeat("x", 900_000)
 	for _, want := range []string{"allowed memory", "denied memory"} {
 		for _, end := range []string{"a", "b"} {
@@ -112,10 +112,10 @@ func TestHostile_long_headers_are_told_apart(t *testing.T) {
 	}
 }
 
-func TestForwarded_address_counts_only_from_trusted_proxies(t *testing.T) {
+func TestForwardedAddress_trustedProxies(t *testing.T) {
 	for trusted, want := range map[string]int{"": http.StatusTooManyRequests, "servers {\ntrusted_proxies static 127.0.0.0/8\n}": http.StatusOK} {
 		t.Run(fmt.Sprintf("trusted=%t", trusted != ""), func(t *testing.T) {
-			n := start(t, config(trusted, "redis_ratelimit {client_ip} 1 24h"+tell))
+			n := start(t, config(trusted, "redis_ratelimit {client_ip} 1 24h"+showDecision))
 			checkAdmitted(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.1"), "memory")
 			for _, spoofed := range []string{"192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8:0:1::1"} {
 				if a := n.get(t, "/", "X-Forwarded-For: "+spoofed); a.status != want {
@@ -129,10 +129,9 @@ func TestForwarded_address_counts_only_from_trusted_proxies(t *testing.T) {
 	}
 }
 
-// TestEmpty_key_is_a_share_that_no_header_can_name has one client send no key, and others send
-// what its share might be called.
-func TestEmpty_key_is_a_share_that_no_header_can_name(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h"+tell))
+// TestEmptyKey_collision has a client without a key, and others whose header imitates its stored key.
+func TestEmptyKey_collision(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit {header.X-Key} 1 24h"+showDecision))
 	for _, header := range []string{"X-Key: 127.0.0.1", "X-Key: %ip:127.0.0.1", "X-Key: %25ip:127.0.0.1", "X-Key: %ip%3A127.0.0.1", "X-Other: none"} {
 		checkAdmitted(t, n.get(t, "/", header), "memory")
 	}
@@ -143,7 +142,7 @@ func TestEmpty_key_is_a_share_that_no_header_can_name(t *testing.T) {
 	}
 }
 
-func TestEmpty_key_can_be_skipped_or_rejected(t *testing.T) {
+func TestEmptyKey_skipAndReject(t *testing.T) {
 	n := start(t, config("", `
 	redis_ratelimit /skip {header.X-Key} 1 24h {
 		on_empty_key skip
@@ -153,10 +152,10 @@ func TestEmpty_key_can_be_skipped_or_rejected(t *testing.T) {
 	}
 	respond ok`))
 	for range 3 {
-		if a := n.get(t, "/skip"); a.status != http.StatusOK || hasShare(a) {
-			t.Errorf("skip: got %v; want it passed without a share", a)
+		if a := n.get(t, "/skip"); a.status != http.StatusOK || hasQuota(a) {
+			t.Errorf("skip: got %v; want it passed without rate limit headers", a)
 		}
-		if a := n.get(t, "/reject"); a.status != http.StatusBadRequest || hasShare(a) {
+		if a := n.get(t, "/reject"); a.status != http.StatusBadRequest || hasQuota(a) {
 			t.Errorf("reject: got %v; want status 400", a)
 		}
 	}
@@ -168,11 +167,12 @@ func TestEmpty_key_can_be_skipped_or_rejected(t *testing.T) {
 	}
 }
 
-// TestForeign_value_under_a_key_harms_nobody_else writes what the scripts cannot read.
-func TestForeign_value_under_a_key_harms_nobody_else(t *testing.T) {
+// TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not
+// affected.
+func TestForeignValue_otherClients(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	n := start(t, config(patient(server), "redis_ratelimit {query.k} 1000 24h"+tell))
+	n := start(t, config(patient(server), "redis_ratelimit {query.k} 1000 24h"+showDecision))
 	for key, write := range map[string][]any{
 		canary + "list":  {"rpush", "rl:{canarylist}:default:c1d", "x"},
 		canary + "short": {"set", "rl:{canaryshort}:default:c1d", "x"},

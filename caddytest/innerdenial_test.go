@@ -9,8 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// errorRoutes are what may stand around a handler that denies: the server's error routes, and those of
-// the subroute that it is in.
+// errorRoutes may surround a handler that denies: error routes of the server, and of its subroute.
 var errorRoutes = map[string]struct{ server, subroute, options string }{
 	"none":            {},
 	"unrelated":       {server: unrelated},
@@ -26,7 +25,7 @@ const (
 	matching  = `, "errors": {"routes": [{"handle": [{"handler": "static_response", "body": "refused"}]}]}`
 )
 
-// nested is a site whose outer handler counts by the response of an inner one, which refuses.
+// nested returns a site whose outer handler counts by the response of an inner one, which refuses.
 type nested struct {
 	redis, name, countIf, options, refusing, subroute, server string
 }
@@ -38,7 +37,7 @@ func (s *nested) config(n *node) string {
 		strings.TrimPrefix(n.URL, "http://") + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
 }
 
-// used is how much of the outer policy three refused requests have used up.
+// used returns how many units of the outer policy three refused requests have used.
 func (s *nested) used(t *testing.T, n *node, status int) int64 {
 	t.Helper()
 	a := n.send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json")
@@ -55,9 +54,9 @@ func (s *nested) used(t *testing.T, n *node, status int) int64 {
 	return 9 - asked[struct{ Remaining int64 }](t, a).Remaining
 }
 
-// TestCount_if_sees_one_refusal_however_it_travels has each error route around each refusal, which this
-// module writes itself or returns as an error.
-func TestCount_if_sees_one_refusal_however_it_travels(t *testing.T) {
+// TestCountIf_innerRefusal has each error route around each refusal. This module writes the refusal itself
+// or returns an error.
+func TestCountIf_innerRefusal(t *testing.T) {
 	n := start(t, config("", "respond old"))
 	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
 	for refusal, test := range map[string]struct {
@@ -90,11 +89,10 @@ func TestCount_if_sees_one_refusal_however_it_travels(t *testing.T) {
 	}
 }
 
-// TestCount_if_sees_one_error_whatever_routes_there_are has a handler that is none of this module's end the
-// request with an error.
-func TestCount_if_sees_one_error_whatever_routes_there_are(t *testing.T) {
+// TestCountIf_innerError has another module's handler that ends the request with an error.
+func TestCountIf_innerError(t *testing.T) {
 	n := start(t, config("", "respond old"))
-	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // errors of the server count
+	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // 5xx count
 		for _, routes := range []string{"none", "unrelated", "matching"} {
 			name := fmt.Sprintf("e-%d-%s", status, routes)
 			t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ type composeService struct {
 	Healthcheck  struct{ Test []string }
 }
 
-func TestInstall_compose_file_fits_its_Caddyfile(t *testing.T) {
+func TestInstall_compose(t *testing.T) {
 	page := readInstallPage(t)
 	for _, problem := range composeProblems(page) {
 		t.Error(problem)
@@ -44,8 +44,8 @@ func TestInstall_compose_file_fits_its_Caddyfile(t *testing.T) {
 	}
 }
 
-// TestInstall_compose_problems_are_found shows that the test above can fail.
-func TestInstall_compose_problems_are_found(t *testing.T) {
+// TestInstall_composeProblems shows that the test above can fail.
+func TestInstall_composeProblems(t *testing.T) {
 	for name, change := range map[string]func(*installPage){
 		"another host": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], "@redis:", "@valkey:", 1) },
 		"another port": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], ":8080", ":8000", 1) },
@@ -71,7 +71,7 @@ func TestInstall_compose_problems_are_found(t *testing.T) {
 	}
 }
 
-// composeProblems lists where the compose file, its Caddyfile and the commands of the page disagree.
+// composeProblems returns where the compose file, its Caddyfile and the commands of the page disagree.
 func composeProblems(page installPage) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	place := redisPlace.FindStringSubmatch(page.caddyfiles[0])
@@ -103,7 +103,7 @@ func composeProblems(page installPage) (problems []string) {
 	slices.Sort(published)
 	for _, match := range installPorts.FindAllStringSubmatch(page.text, -1) {
 		if asked := strings.Fields(match[1]); !slices.Equal(slices.Compact(slices.Sorted(slices.Values(asked))), published) {
-			add("the page asks ports %v, %v are published", asked, published)
+			add("the page uses ports %v, %v are published", asked, published)
 		}
 	}
 	return append(problems, commandProblems(page)...)
@@ -136,8 +136,9 @@ func commandProblems(page installPage) (problems []string) {
 	return problems
 }
 
-// TestInstall_nodes_of_the_compose_file_share_a_limit runs its Redis and its nodes without containers.
-func TestInstall_nodes_of_the_compose_file_share_a_limit(t *testing.T) {
+// TestInstall_composeNodes runs the Redis and the nodes of the compose file without containers. Both nodes
+// use one quota.
+func TestInstall_composeNodes(t *testing.T) {
 	page := readInstallPage(t)
 	const password = "dRw7Xq2Lm9"
 	options := slices.Clone(page.compose.Services["redis"].Command[1:])

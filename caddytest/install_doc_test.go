@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file compares what docs/install.md names in one place with what it names in another.
+// This file compares the names of docs/install.md with one another.
 
 var (
 	installCompose   = regexp.MustCompile("\n```yaml\n((?s:.*?)\n)```\n")
@@ -24,7 +24,7 @@ var (
 // installPage is docs/install.md.
 type installPage struct {
 	text       string
-	caddyfiles []string // the one of the compose file, then the one of systemd
+	caddyfiles []string // of the compose file, then of systemd
 	compose    compose
 }
 
@@ -44,7 +44,7 @@ func readInstallPage(t *testing.T) installPage {
 	return page
 }
 
-func TestInstall_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+func TestInstall_caddyfiles(t *testing.T) {
 	files := stand(t)
 	for i, body := range readInstallPage(t).caddyfiles {
 		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestInstall_Caddyfiles_are_formatted_and_valid(t *testing.T) {
 	}
 }
 
-// TestInstall_versions_are_those_of_go_mod keeps the page's Caddy, Go and module path up to date.
-func TestInstall_versions_are_those_of_go_mod(t *testing.T) {
+// TestInstall_versions compares the page's Caddy, Go and module path with go.mod.
+func TestInstall_versions(t *testing.T) {
 	text, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestInstall_versions_are_those_of_go_mod(t *testing.T) {
 	}
 }
 
-func TestInstall_lists_the_modules_of_the_build(t *testing.T) {
+func TestInstall_modules(t *testing.T) {
 	output, err := command(t, nil, "list-modules")
 	if err != nil {
 		t.Fatal(err)

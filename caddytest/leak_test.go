@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// goroutines counts those of the process.
+// goroutines returns the number of goroutines of the process.
 func (n *node) goroutines(t testing.TB) int {
 	t.Helper()
 	n.client.CloseIdleConnections()
@@ -25,7 +25,7 @@ func (n *node) goroutines(t testing.TB) int {
 	return count
 }
 
-// connections are the ids of a server's client connections, this test's own left out.
+// connections returns the ids of a server's client connections, without the test's own.
 func connections(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	client := server.Client(t)
@@ -46,16 +46,16 @@ func connections(t testing.TB, server *redistest.Server) []string {
 	return ids
 }
 
-func TestReload_with_equal_settings_shares_the_client(t *testing.T) {
+func TestReload_equalSettings(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+tell))
+	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+showDecision))
 	checkAdmitted(t, n.get(t, "/"), "redis")
 	before := connections(t, server)
 	for i := range 5 {
-		n.reload(t, config(patient(server), fmt.Sprintf("redis_ratelimit same %d 24h%s", 1001+i, tell)))
+		n.reload(t, config(patient(server), fmt.Sprintf("redis_ratelimit same %d 24h%s", 1001+i, showDecision)))
 		checkAdmitted(t, n.get(t, "/"), "redis")
 	}
-	// The ping of each reload may have found the first connection busy, so there may be others.
+	// The ping of a reload opens another connection where the first one is busy.
 	for _, id := range before {
 		if after := connections(t, server); !slices.Contains(after, id) {
 			t.Errorf("connection %s is gone; there were %v, now %v", id, before, after)
@@ -63,13 +63,13 @@ func TestReload_with_equal_settings_shares_the_client(t *testing.T) {
 	}
 }
 
-func TestReload_with_other_settings_closes_the_old_client(t *testing.T) {
+func TestReload_otherSettings(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+tell))
+	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+showDecision))
 	checkAdmitted(t, n.get(t, "/"), "redis")
 	before := connections(t, server)
-	n.reload(t, config(strings.Replace(patient(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+tell))
-	checkShare(t, n.get(t, "/"), 1000, 998)
+	n.reload(t, config(strings.Replace(patient(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+showDecision))
+	checkQuota(t, n.get(t, "/"), 1000, 998)
 	redistest.WaitFor(t, "the old connections are closed", func() error {
 		after := connections(t, server)
 		for _, id := range before {
@@ -79,7 +79,7 @@ func TestReload_with_other_settings_closes_the_old_client(t *testing.T) {
 		}
 		return nil
 	})
-	n.reload(t, config("", "redis_ratelimit same 1000 24h"+tell))
+	n.reload(t, config("", "redis_ratelimit same 1000 24h"+showDecision))
 	checkAdmitted(t, n.get(t, "/"), "memory")
 	redistest.WaitFor(t, "all connections are closed", func() error {
 		if left := connections(t, server); len(left) > 0 {
@@ -89,13 +89,13 @@ func TestReload_with_other_settings_closes_the_old_client(t *testing.T) {
 	})
 }
 
-// TestTwenty_reloads_leak_nothing alternates between two clients, so that each reload makes one and
-// closes one, with failed reloads between.
-func TestTwenty_reloads_leak_nothing(t *testing.T) {
+// TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed
+// reloads between.
+func TestReload_leaks(t *testing.T) {
 	server := redistest.Start(t)
 	text := func(i int) string {
 		timeout := fmt.Sprintf("%ds", 10+i%2)
-		return config(strings.Replace(patient(server), "10s", timeout, 1), "redis_ratelimit same 1000 24h"+tell)
+		return config(strings.Replace(patient(server), "10s", timeout, 1), "redis_ratelimit same 1000 24h"+showDecision)
 	}
 	n := start(t, text(0))
 	turn := func(i int) {
@@ -113,7 +113,7 @@ func TestTwenty_reloads_leak_nothing(t *testing.T) {
 	for i := range 20 {
 		turn(i)
 	}
-	// One connection serves requests, a second one is of the ping at the start.
+	// One connection serves requests, a second one the ping at the start.
 	redistest.WaitFor(t, "no more goroutines and connections than before", func() error {
 		now, open := n.goroutines(t), connections(t, server)
 		if now > goroutines+2 || len(open) > 2 {
@@ -121,5 +121,5 @@ func TestTwenty_reloads_leak_nothing(t *testing.T) {
 		}
 		return nil
 	})
-	checkShare(t, n.get(t, "/"), 1000, 1000-24)
+	checkQuota(t, n.get(t, "/"), 1000, 1000-24)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// logBuffer keeps what a Caddy process writes: its log, one JSON object a line.
+// logBuffer stores the log of a Caddy process, one JSON object a line.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -20,7 +20,7 @@ func (b *logBuffer) Write(data []byte) (int, error) {
 	return b.text.Write(data)
 }
 
-// String is all that was written so far.
+// String returns the log so far.
 func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +36,7 @@ type logLine struct {
 	text string
 }
 
-// lines are the log's entries that match.
+// lines returns the entries that match.
 func (b *logBuffer) lines(match func(logLine) bool) []logLine {
 	var found []logLine
 	for text := range strings.Lines(b.String()) {
@@ -48,12 +48,12 @@ func (b *logBuffer) lines(match func(logLine) bool) []logLine {
 	return found
 }
 
-// ours tells whether a line comes from this module.
+// ours reports whether a line comes from this module.
 func ours(l logLine) bool {
 	return strings.HasPrefix(l.Logger, "redis_ratelimit") || strings.HasPrefix(l.Logger, "http.handlers.redis_ratelimit")
 }
 
-// outages and recoveries are the lines that tell of Redis failing and deciding again.
+// outages and recoveries return the lines of Redis failing and deciding again.
 func (b *logBuffer) outages() []logLine {
 	return b.lines(func(l logLine) bool {
 		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "redis cannot decide;")

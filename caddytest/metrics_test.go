@@ -10,8 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// metric is the value of a series in Caddy's metrics, 0 where there is none. Labels are written in
-// their alphabetical order, as Prometheus does.
+// metric returns the value of a series in Caddy's metrics, 0 where it is missing. Labels are in
+// alphabetical order, as in Prometheus's format.
 func (n *node) metric(t testing.TB, series string) float64 {
 	t.Helper()
 	text := n.send(t, "GET", n.Admin+"/metrics", "").body
@@ -26,7 +26,7 @@ func (n *node) metric(t testing.TB, series string) float64 {
 	return value
 }
 
-// checkMetric waits for a value, because some are counted after the answer has gone out.
+// checkMetric waits for a value, because some are counted after the response was sent.
 func (n *node) checkMetric(t testing.TB, series string, want float64) {
 	t.Helper()
 	redistest.WaitFor(t, series+" is as it should be", func() error {
@@ -37,9 +37,9 @@ func (n *node) checkMetric(t testing.TB, series string, want float64) {
 	})
 }
 
-func TestMetrics_count_over_reloads_and_outages(t *testing.T) {
+func TestMetrics_reloadsAndOutages(t *testing.T) {
 	server := redistest.Start(t)
-	text := config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit /a {query.k} 2 24h {\nname tight\n}\nredis_ratelimit /b same 1000 24h {\nfail_mode closed\nname wide\n}"+tell)
+	text := config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit /a {query.k} 2 24h {\nname tight\n}\nredis_ratelimit /b same 1000 24h {\nfail_mode closed\nname wide\n}"+showDecision)
 	n := start(t, text)
 	waitForRedis(t, n, "/b")
 	wide := n.metric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`)
@@ -56,7 +56,7 @@ func TestMetrics_count_over_reloads_and_outages(t *testing.T) {
 	n.checkMetric(t, `decisions_total{decision="denied",policy="tight",source="deny_cache"}`, 2)
 	n.checkMetric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`, wide+1)
 	n.checkMetric(t, "breaker_open", 0)
-	n.checkMetric(t, "memory_keys", 1) // wide decides nothing here, so that nothing of it is remembered
+	n.checkMetric(t, "memory_keys", 1) // wide is closed in outages, so that no state of it is stored
 	if batches := n.metric(t, "batch_size_count"); batches < 4 || n.metric(t, `store_duration_seconds_count{store="redis"}`) != batches {
 		t.Errorf("%v batches, %v of them timed", batches, n.metric(t, `store_duration_seconds_count{store="redis"}`))
 	}
@@ -77,8 +77,8 @@ func TestMetrics_count_over_reloads_and_outages(t *testing.T) {
 	n.checkMetric(t, "breaker_open", 0)
 }
 
-func TestMemory_that_is_full_warns_once_and_counts(t *testing.T) {
-	n := start(t, config("redis_ratelimit {\nmemory {\nmax_keys 100\n}\n}", "redis_ratelimit {query.k} 5 24h"+tell))
+func TestMemory_full(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nmemory {\nmax_keys 100\n}\n}", "redis_ratelimit {query.k} 5 24h"+showDecision))
 	for i := range 300 {
 		checkAdmitted(t, n.get(t, fmt.Sprint("/?k=", i)), "memory")
 	}
@@ -91,9 +91,9 @@ func TestMemory_that_is_full_warns_once_and_counts(t *testing.T) {
 	}
 }
 
-// TestLocal_share_is_what_a_node_admits_alone spends nothing on Redis first.
-func TestLocal_share_is_what_a_node_admits_alone(t *testing.T) {
-	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 0.25\n}", "redis_ratelimit {query.k} 8 24h"+tell))
+// TestLocalShare has no Redis from the beginning.
+func TestLocalShare(t *testing.T) {
+	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 0.25\n}", "redis_ratelimit {query.k} 8 24h"+showDecision))
 	for range 2 {
 		checkAdmitted(t, n.get(t, "/?k=x"), "fallback")
 	}

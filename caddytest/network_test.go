@@ -12,17 +12,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestDistant_redis_with_TLS_and_password_decides_everything has a round trip of 40ms under the
-// default timeout of 100ms. Connecting takes several of them, so that the first requests of a crowd
-// may go elsewhere, and so may some whenever a busy machine loses 60ms.
-func TestDistant_redis_with_TLS_and_password_decides_everything(t *testing.T) {
+// TestNetwork_distantRedis has a round trip of 40ms under the default timeout of 100ms, with TLS and a
+// password. Connecting takes several round trips, so that the first requests of a crowd may be decided
+// elsewhere, and some whenever a busy machine loses 60ms.
+func TestNetwork_distantRedis(t *testing.T) {
 	authority := redistest.NewAuthority(t)
 	address, args := authority.ServeTLS(t)
 	redistest.Start(t, append(args, "--requirepass", "secret")...)
 	proxy := redistest.NewProxy(t, address)
 	proxy.Delay(40 * time.Millisecond)
 	n := start(t, config("redis_ratelimit {\nredis {\naddress "+proxy.Addr+"\npassword {env.REDIS_PASSWORD}\ntls {\nca "+authority.CA+"\n}\n}\n}",
-		"redis_ratelimit same 1000000 24h"+tell), "REDIS_PASSWORD=secret")
+		"redis_ratelimit same 1000000 24h"+showDecision), "REDIS_PASSWORD=secret")
 	redistest.WaitFor(t, "Redis decides all of 320 requests in a row", func() error {
 		if elsewhere := decidedElsewhere(t, n, 16, 20); elsewhere > 0 {
 			return fmt.Errorf("%d were decided elsewhere\n%v", elsewhere, n.log.lines(ours))
@@ -31,7 +31,7 @@ func TestDistant_redis_with_TLS_and_password_decides_everything(t *testing.T) {
 	})
 }
 
-// decidedElsewhere has clients ask at once and counts the requests that Redis did not decide.
+// decidedElsewhere sends requests of many clients at once and counts those that Redis did not decide.
 func decidedElsewhere(t *testing.T, n *node, clients, each int) int64 {
 	t.Helper()
 	var elsewhere atomic.Int64
@@ -53,12 +53,12 @@ func decidedElsewhere(t *testing.T, n *node, clients, each int) int64 {
 	return elsewhere.Load()
 }
 
-// TestLost_reply_counts_at_most_once cuts the connection after Redis has decided and before its
-// reply is through.
-func TestLost_reply_counts_at_most_once(t *testing.T) {
+// TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts
+// at most once.
+func TestNetwork_lostReply(t *testing.T) {
 	const limit, cuts = 1000, 5
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	n := start(t, config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+showDecision))
 	admitted, lost := 0, 0
 	for i := range 10 * cuts {
 		if i%10 == 5 {

@@ -26,17 +26,17 @@ type node struct {
 	exited  chan struct{}
 }
 
-// config makes a whole Caddyfile of global options and one site, on the ports that [start] gives.
+// config returns a Caddyfile of global options and one site, on the ports that [start] sets.
 func config(global, site string) string {
 	return "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n\tlog {\n\t\tlevel DEBUG\n\t}\n" +
 		global + "\n}\n\n:{$PORT} {\n" + site + "\n}\n"
 }
 
-// quietly makes a configuration of [config] log no denials, which a flood of them would wait for.
+// quietly turns off the log of denials in a Caddyfile of [config], which would slow a flood.
 func quietly(text string) string { return strings.Replace(text, "level DEBUG", "level INFO", 1) }
 
-// tell ends a site: every answer's body is the decision and its source.
-const tell = `
+// showDecision ends a site: every body is the decision and its source.
+const showDecision = `
 	respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source}"
 	handle_errors {
 		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source}"
@@ -57,7 +57,7 @@ func start(t testing.TB, text string, env ...string) *node {
 	return nil
 }
 
-// run starts the process and waits until it serves. It is false where somebody took its ports.
+// run starts the process and waits until it serves. It returns false where its ports are taken.
 func (n *node) run(t testing.TB, path string, env []string) bool {
 	t.Helper()
 	site, admin := redistest.FreeAddr(t), redistest.FreeAddr(t)
@@ -73,7 +73,7 @@ func (n *node) run(t testing.TB, path string, env []string) bool {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = n.command.Wait() // ended by stop: no news
+		_ = n.command.Wait() // an error here is how stop ends it
 		close(n.exited)
 	}()
 	taken := false
@@ -95,11 +95,11 @@ func (n *node) run(t testing.TB, path string, env []string) bool {
 	return !taken
 }
 
-// stop asks Caddy to stop and waits until it is gone. Where it does not go it is killed.
+// stop sends SIGTERM and waits until Caddy has exited. After a while it kills the process.
 func (n *node) stop(t testing.TB) {
 	t.Helper()
 	n.client.CloseIdleConnections()
-	_ = n.command.Process.Signal(syscall.SIGTERM) // gone already: fine
+	_ = n.command.Process.Signal(syscall.SIGTERM) // it may have exited already
 	select {
 	case <-n.exited:
 	case <-time.After(15 * time.Second):
@@ -107,9 +107,9 @@ func (n *node) stop(t testing.TB) {
 		_ = n.command.Process.Kill()
 		<-n.exited
 	}
-	for _, word := range []string{"panic", "DATA RACE"} { // the second where CADDY_BINARY looks for races
+	for _, word := range []string{"panic", "DATA RACE"} { // the second where CADDY_BINARY has the race detector
 		if strings.Contains(n.log.String(), word) {
-			t.Errorf("Caddy's log tells of a %s:\n%s", word, n.log)
+			t.Errorf("Caddy's log has a %s:\n%s", word, n.log)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func newClient() *http.Client {
 	}
 }
 
-// answer is a response that was read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -130,24 +130,24 @@ type answer struct {
 	took   time.Duration
 }
 
-// String shows an answer in a test's complaint.
+// String formats an answer for a test's error.
 func (a answer) String() string {
 	return fmt.Sprintf("status %d, body %q, headers %v, after %v", a.status, a.body, a.header, a.took)
 }
 
-// deniedByRedis tells whether Redis denied the request, now or when it was last asked.
+// deniedByRedis reports whether Redis denied the request, or the deny cache repeated a denial.
 func (a answer) deniedByRedis() bool {
 	return a.body == "denied redis" || a.body == "denied deny_cache"
 }
 
-// get asks for a path of the site. Headers are written as in HTTP: "Name: value".
+// get requests a path of the site. Headers are written as in HTTP: "Name: value".
 func (n *node) get(t testing.TB, path string, headers ...string) answer {
 	t.Helper()
 	return n.send(t, http.MethodGet, n.URL+path, "", headers...)
 }
 
-// send sends a request, which must be answered. It tries again where a reload just closed the
-// socket in whose queue the connection stood, so that nobody read the request.
+// send sends a request and fails without a response. It retries where a reload has closed the socket with
+// the connection in its queue, because Caddy has not read the request then.
 func (n *node) send(t testing.TB, method, url, body string, headers ...string) (a answer) {
 	t.Helper()
 	redistest.WaitFor(t, "Caddy takes connections", func() (err error) {
@@ -160,7 +160,7 @@ func (n *node) send(t testing.TB, method, url, body string, headers ...string) (
 	return a
 }
 
-// try sends a request. Unlike the others it may be called by any goroutine.
+// try sends a request. Unlike get and send it may be called by any goroutine.
 func (n *node) try(method, url, body string, headers ...string) (answer, error) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -170,7 +170,7 @@ func (n *node) try(method, url, body string, headers ...string) (answer, error) 
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)
 	}
-	r.Close = strings.HasPrefix(url, n.Admin) // whose server is another one after each reload
+	r.Close = strings.HasPrefix(url, n.Admin) // each reload starts another admin server
 	begin := time.Now()
 	response, err := n.client.Do(r)
 	if err != nil {
@@ -181,17 +181,17 @@ func (n *node) try(method, url, body string, headers ...string) (answer, error) 
 	return answer{response.StatusCode, response.Header, string(text), time.Since(begin)}, err
 }
 
-// load asks Caddy to go on with another Caddyfile.
+// load loads another Caddyfile.
 func (n *node) load(t testing.TB, text string) answer {
 	t.Helper()
 	return n.send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: text/caddyfile")
 }
 
-// reload goes on with another Caddyfile, which must be right.
+// reload loads another Caddyfile and fails where Caddy refuses it.
 func (n *node) reload(t testing.TB, text string) {
 	t.Helper()
 	if a := n.load(t, text); a.status != http.StatusOK {
 		t.Fatalf("the reload failed: %v", a)
 	}
-	n.client.CloseIdleConnections() // a connection from before may still be served by the old configuration
+	n.client.CloseIdleConnections() // the old configuration may still serve an earlier connection
 }

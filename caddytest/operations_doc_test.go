@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// This file holds docs/operations.md to what its Caddyfiles, commands and questions really do.
+// This file runs the Caddyfiles, commands and requests of docs/operations.md.
 
 const (
 	operationsSite  = "http://localhost:8080"
@@ -35,7 +35,7 @@ func operationsText(t *testing.T) string {
 	return readDocument(t, "docs/operations.md")
 }
 
-// matches are what a pattern's group finds in the document, which must be something.
+// matches returns the last group of all matches in the document. It fails without a match.
 func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
 	t.Helper()
 	var found []string
@@ -48,7 +48,7 @@ func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
 	return found
 }
 
-// shellWords splits a line as a shell does that knows only quotes.
+// shellWords splits a line as a shell does, with quotes only.
 func shellWords(line string) []string {
 	words := shellWord.FindAllString(line, -1)
 	for i := range words {
@@ -57,7 +57,7 @@ func shellWords(line string) []string {
 	return words
 }
 
-func TestOperations_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+func TestOperations_caddyfiles(t *testing.T) {
 	for i, body := range matches(t, wholeCaddyfile, operationsText(t)) {
 		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
 			checkCaddyfile(t, body, variables(body))
@@ -65,7 +65,7 @@ func TestOperations_Caddyfiles_are_formatted_and_valid(t *testing.T) {
 	}
 }
 
-// startOperations runs the document's first Caddyfile on a Redis of its own.
+// startOperations starts the document's first Caddyfile on a Redis of its own.
 func startOperations(t *testing.T, text string) *node {
 	t.Helper()
 	file := matches(t, wholeCaddyfile, text)[0]
@@ -89,7 +89,7 @@ func startOperations(t *testing.T, text string) *node {
 	return n
 }
 
-// flood has the document's clients use up their shares.
+// flood uses up the quotas of the document's clients.
 func (n *node) flood(t *testing.T) {
 	t.Helper()
 	for _, client := range []string{"203.0.113.7", "2001:db8:1:2::42"} {
@@ -99,7 +99,7 @@ func (n *node) flood(t *testing.T) {
 	}
 }
 
-func TestOperations_commands_and_their_tables_are_real(t *testing.T) {
+func TestOperations_commands(t *testing.T) {
 	text := operationsText(t)
 	n := startOperations(t, text)
 	config := writeCaddyfile(t, "{\n\tredis_ratelimit {\n\t\tredis redis://"+redistest.Start(t).Addr+"\n\t}\n}\n")
@@ -131,7 +131,7 @@ func TestOperations_commands_and_their_tables_are_real(t *testing.T) {
 
 var titleLine = regexp.MustCompile(`(?m)^ *±?[A-Z]{3}[A-Z ±]+$`)
 
-// titlesAfter are the lines of titles in the output that the document first shows of a command.
+// titlesAfter returns the table headings in the first documented output of a command.
 func titlesAfter(text, line string) []string {
 	_, output, _ := strings.Cut(text, "\n$ caddy redis-ratelimit "+line+"\n")
 	output, _, _ = strings.Cut(output, "\n```")
@@ -143,7 +143,7 @@ func titlesAfter(text, line string) []string {
 	return titles
 }
 
-func TestOperations_questions_by_HTTP_are_answered(t *testing.T) {
+func TestOperations_adminAPI(t *testing.T) {
 	text := operationsText(t)
 	n := startOperations(t, text)
 	asked := map[string]bool{}
@@ -167,12 +167,12 @@ func TestOperations_questions_by_HTTP_are_answered(t *testing.T) {
 	}
 	for _, path := range operationsPath.FindAllString(text, -1) {
 		if !asked[path] {
-			t.Errorf("no example asks %s", path)
+			t.Errorf("no example requests %s", path)
 		}
 	}
 }
 
-func TestOperations_denials_are_found_in_the_access_log(t *testing.T) {
+func TestOperations_accessLog(t *testing.T) {
 	text := operationsText(t)
 	n := startOperations(t, text)
 	n.flood(t)
@@ -185,15 +185,15 @@ func TestOperations_denials_are_found_in_the_access_log(t *testing.T) {
 			look.Dir = n.command.Dir
 			output, err := look.CombinedOutput()
 			if err == nil && !strings.Contains(string(output), "203.0.113.7") {
-				err = fmt.Errorf("it does not find the denied client:\n%s", output)
+				err = fmt.Errorf("the denied client is missing in:\n%s", output)
 			}
 			return err
 		})
 	}
 }
 
-// TestOperations_grants_what_the_commands_need tries the documented rights, and each of them left out.
-func TestOperations_grants_what_the_commands_need(t *testing.T) {
+// TestOperations_rights tries the documented rights, and each of them left out.
+func TestOperations_rights(t *testing.T) {
 	var needed []string
 	for _, right := range granted.FindAllStringSubmatch(operationsRights.FindString(operationsText(t)), -1) {
 		needed = append(needed, strings.TrimPrefix(right[1], "+"))

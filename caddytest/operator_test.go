@@ -23,7 +23,7 @@ func (n *node) operate(t *testing.T, args ...string) (output string, code int) {
 	return string(text), command.ProcessState.ExitCode()
 }
 
-// operation is a command and what is expected of it.
+// operation is a command with its expected output.
 type operation struct {
 	question string
 	command  []string
@@ -44,7 +44,7 @@ func (n *node) check(t *testing.T, o operation) {
 	}
 }
 
-// operated is a site with limits that are hard to meet and easy to.
+// operated is a site with a high and a low limit.
 const operated = `redis_ratelimit {
 		policy login {
 			key {header.X-User}
@@ -59,12 +59,12 @@ const operated = `redis_ratelimit {
 			limit 1000
 			window 24h
 		}
-	}` + tell
+	}` + showDecision
 
-// TestOperator_has_four_questions: is the limiter working, who is being limited, why was this client
-// refused, and how do I let it through now. Each takes one command: with Redis, without, and while it
-// is gone.
-func TestOperator_has_four_questions(t *testing.T) {
+// TestOperator_questions answers four questions by one command each: is the limiter working, who is being
+// limited, why was this client refused, and how do I let it through now. It does so with Redis, without
+// it, and while it is down.
+func TestOperator_questions(t *testing.T) {
 	for _, test := range []struct {
 		store, source    string
 		working          string
@@ -92,7 +92,7 @@ func TestOperator_has_four_questions(t *testing.T) {
 	}
 }
 
-// operatedNode is a node of that site, on a store.
+// operatedNode starts a node with that site, on a store.
 func operatedNode(t *testing.T, store string) *node {
 	t.Helper()
 	if store == "memory" {

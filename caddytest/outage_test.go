@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// outages are the ways in which Redis fails here, and how it comes back.
+// outages are the failures of Redis, with their ends.
 var outages = []struct {
 	name     string
 	fail     func(t testing.TB, s *redistest.Server)
@@ -25,15 +25,15 @@ const (
 	// timeout is the default of the option.
 	timeout = 100 * time.Millisecond
 
-	// slack is what a busy machine of two cores may add, besides its stalls; on an idle one it is
-	// below 20ms.
+	// slack bounds the delay of a busy machine of two cores, besides its stalls. On an idle one the
+	// delay is below 20ms.
 	slack = 150 * time.Millisecond
 
-	// outageLength lets two probes happen.
+	// outageLength is long enough for two probes.
 	outageLength = 2300 * time.Millisecond
 )
 
-func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
+func TestOutage_failModes(t *testing.T) {
 	checks := map[string]func(testing.TB, answer){
 		"local": func(t testing.TB, a answer) {
 			switch a.body {
@@ -47,18 +47,18 @@ func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
 		},
 		"open": func(t testing.TB, a answer) {
 			if a.status == http.StatusOK && a.body == "allowed redis" {
-				return // it came before the outage was known
+				return // it was decided before the breaker opened
 			}
-			if a.status != http.StatusOK || a.body != "failed_open redis" || hasShare(a) || a.header.Get("Retry-After") != "" {
+			if a.status != http.StatusOK || a.body != "failed_open redis" || hasQuota(a) || a.header.Get("Retry-After") != "" {
 				t.Errorf("got %v; want it let through, without X-RateLimit headers", a)
 			}
 		},
 		"closed": func(t testing.TB, a answer) {
 			if a.status == http.StatusOK && a.body == "allowed redis" {
-				return // it came before the outage was known
+				return // it was decided before the breaker opened
 			}
 			checkRefusal(t, a, http.StatusServiceUnavailable)
-			if a.body != "failed_closed redis" || hasShare(a) {
+			if a.body != "failed_closed redis" || hasQuota(a) {
 				t.Errorf("got %v; want failed_closed without X-RateLimit headers", a)
 			}
 		},
@@ -68,7 +68,7 @@ func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
 			t.Run(mode+" while "+outage.name, func(t *testing.T) {
 				server := redistest.Start(t)
 				n := start(t, quietly(config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode "+mode+"\n}",
-					"redis_ratelimit {query.k} 1000000 24h"+tell)))
+					"redis_ratelimit {query.k} 1000000 24h"+showDecision)))
 				waitForRedis(t, n, "/?k=before")
 				stalled := redistest.WatchStalls(t)
 				outage.fail(t, server)
@@ -81,7 +81,7 @@ func TestOutage_does_what_the_fail_mode_says(t *testing.T) {
 	}
 }
 
-// checkNoneWaits checks the slowest of many answers, while the machine may have kept all waiting.
+// checkNoneWaits checks the slowest of many responses. Stalls of the machine are added to the bound.
 func checkNoneWaits(t testing.TB, slowest, stalled time.Duration) {
 	t.Helper()
 	if slowest >= timeout+slack+stalled {
@@ -90,8 +90,8 @@ func checkNoneWaits(t testing.TB, slowest, stalled time.Duration) {
 	t.Logf("the slowest answer took %v; the machine stalled for %v", slowest, stalled)
 }
 
-// hasShare tells whether an answer shows a share.
-func hasShare(a answer) bool {
+// hasQuota reports whether an answer has rate limit headers.
+func hasQuota(a answer) bool {
 	for name := range a.header {
 		if strings.HasPrefix(name, "X-Ratelimit-") {
 			return true
@@ -100,7 +100,7 @@ func hasShare(a answer) bool {
 	return false
 }
 
-// waitForRedis asks until Redis decides.
+// waitForRedis sends requests until Redis decides.
 func waitForRedis(t testing.TB, n *node, path string) {
 	t.Helper()
 	redistest.WaitFor(t, "Redis decides", func() error {
@@ -111,8 +111,8 @@ func waitForRedis(t testing.TB, n *node, path string) {
 	})
 }
 
-// requestsDuring has 8 clients ask one request after the other for that long, at the pace of a storm,
-// checks the answers and returns the longest time that one took.
+// requestsDuring has 8 clients send one request after the other for that long, at the pace of a storm. It
+// checks the answers and returns the time of the slowest.
 func requestsDuring(t *testing.T, n *node, length time.Duration, check func(testing.TB, answer)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -140,10 +140,10 @@ func requestsDuring(t *testing.T, n *node, length time.Duration, check func(test
 	return slowest
 }
 
-// checkOutageLog checks that the outage was told once when it began and once when it ended.
+// checkOutageLog checks for one line at the beginning of the outage and one at its end.
 func checkOutageLog(t testing.TB, n *node) {
 	t.Helper()
-	redistest.WaitFor(t, "the log tells of the recovery", func() error {
+	redistest.WaitFor(t, "the log has the recovery", func() error {
 		if len(n.log.recoveries()) == 0 {
 			return fmt.Errorf("%v", n.log.lines(ours))
 		}
@@ -151,21 +151,21 @@ func checkOutageLog(t testing.TB, n *node) {
 	})
 	if begun, ended := n.log.outages(), n.log.recoveries(); len(begun) != 1 || len(ended) != 1 ||
 		!strings.HasPrefix(begun[0].Message, "redis cannot decide") {
-		t.Errorf("the log tells of outages %v and recoveries %v; want one each", begun, ended)
+		t.Errorf("the log has the outages %v and recoveries %v; want one each", begun, ended)
 	}
 }
 
-// TestOutage_enforces_the_same_limits_locally spends a part of a share on Redis, then what this node
-// has seen to be left of it, then finds the first one as it was.
-func TestOutage_enforces_the_same_limits_locally(t *testing.T) {
+// TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
+// then finds the state of Redis unchanged.
+func TestOutage_localState(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit same 3 24h"+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit same 3 24h"+showDecision))
 	waitForRedis(t, n, "/")
 	server.Pause(t)
 	for i := range int64(2) {
 		a := n.get(t, "/")
 		checkAdmitted(t, a, "fallback")
-		checkShare(t, a, 3, 1-i)
+		checkQuota(t, a, 3, 1-i)
 	}
 	a := n.get(t, "/")
 	checkRefusal(t, a, http.StatusTooManyRequests)
@@ -182,15 +182,15 @@ func TestOutage_enforces_the_same_limits_locally(t *testing.T) {
 	checkOutageLog(t, n)
 }
 
-// TestOutage_is_waited_for_once_a_request has a request meet three handlers and a dry run.
-func TestOutage_is_waited_for_once_a_request(t *testing.T) {
+// TestOutage_oneTimeoutPerRequest has a request pass three handlers and a dry run.
+func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 	const patience = 2 * time.Second
 	server := redistest.Start(t)
 	site := "route {\n"
 	for _, option := range []string{"", "", "dry_run", ""} {
 		site += "redis_ratelimit same 1000000 24h {\n" + option + "\n}\n"
 	}
-	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", site+"}"+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", site+"}"+showDecision))
 	waitForRedis(t, n, "/")
 	stalled := redistest.WatchStalls(t)
 	server.Pause(t)
@@ -201,14 +201,14 @@ func TestOutage_is_waited_for_once_a_request(t *testing.T) {
 	}
 }
 
-// TestOutage_of_one_mode_per_handler has handlers override the global option.
-func TestOutage_of_one_mode_per_handler(t *testing.T) {
+// TestOutage_failModePerHandler has handlers that override the global option.
+func TestOutage_failModePerHandler(t *testing.T) {
 	server := redistest.Start(t)
 	site := ""
 	for _, mode := range []string{"local", "open", "closed"} {
 		site += "redis_ratelimit /" + mode + " same 1000000 24h {\nfail_mode " + mode + "\n}\n"
 	}
-	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode closed\n}", site+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode closed\n}", site+showDecision))
 	waitForRedis(t, n, "/local")
 	server.Kill()
 	for path, want := range map[string]string{"/local": "allowed fallback", "/open": "failed_open redis", "/closed": "failed_closed redis"} {

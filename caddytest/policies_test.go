@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// onBothStores runs a test in process and on Redis; option is the global option for it.
+// onBothStores runs a test in process and on Redis, with the global option for each.
 func onBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) { test(t, "", "memory") })
@@ -21,7 +21,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, option, source string)) 
 	})
 }
 
-func TestMatch_limits_only_what_it_matches(t *testing.T) {
+func TestMatch_requests(t *testing.T) {
 	n := start(t, config("", `@api path /api/*
 	redis_ratelimit {
 		policy named {
@@ -39,12 +39,12 @@ func TestMatch_limits_only_what_it_matches(t *testing.T) {
 				method POST
 			}
 		}
-	}`+tell))
+	}`+showDecision))
 	for range 3 {
-		if a := n.get(t, "/elsewhere"); a.status != http.StatusOK || hasShare(a) {
+		if a := n.get(t, "/elsewhere"); a.status != http.StatusOK || hasQuota(a) {
 			t.Errorf("got %v; want it to meet no policy", a)
 		}
-		if a := n.get(t, "/form"); a.status != http.StatusOK || hasShare(a) {
+		if a := n.get(t, "/form"); a.status != http.StatusOK || hasQuota(a) {
 			t.Errorf("got %v; want a GET to meet no policy", a)
 		}
 	}
@@ -54,13 +54,13 @@ func TestMatch_limits_only_what_it_matches(t *testing.T) {
 	checkRefusal(t, n.send(t, http.MethodPost, n.URL+"/form", ""), http.StatusTooManyRequests)
 }
 
-func TestExempt_clients_are_neither_limited_nor_counted(t *testing.T) {
+func TestExempt_clients(t *testing.T) {
 	n := start(t, config("servers {\ntrusted_proxies static 127.0.0.1/32\n}", `redis_ratelimit same 1 24h {
 		exempt 192.0.2.7 2001:db8::/32
-	}`+tell))
+	}`+showDecision))
 	for _, exempt := range []string{"192.0.2.7", "2001:db8::5", "::ffff:192.0.2.7"} {
 		for range 3 {
-			if a := n.get(t, "/", "X-Forwarded-For: "+exempt); a.status != http.StatusOK || a.body != "exempt " || hasShare(a) {
+			if a := n.get(t, "/", "X-Forwarded-For: "+exempt); a.status != http.StatusOK || a.body != "exempt " || hasQuota(a) {
 				t.Errorf("%s: got %v; want it exempt", exempt, a)
 			}
 		}
@@ -69,7 +69,7 @@ func TestExempt_clients_are_neither_limited_nor_counted(t *testing.T) {
 	checkRefusal(t, n.get(t, "/", "X-Forwarded-For: 192.0.2.8"), http.StatusTooManyRequests)
 }
 
-func TestDry_run_counts_but_never_denies(t *testing.T) {
+func TestDryRun_counts(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, source string) {
 		n := start(t, config(option, `redis_ratelimit {
 			policy pretend {
@@ -97,7 +97,7 @@ func TestDry_run_counts_but_never_denies(t *testing.T) {
 			if a.status != http.StatusOK || a.body != "allowed "+source+" "+want {
 				t.Errorf("request %d: got %v; want it allowed, dry run %q", i, a, want)
 			}
-			checkShare(t, a, 5, int64(4-i))
+			checkQuota(t, a, 5, int64(4-i))
 		}
 		n.get(t, "/all")
 		if a := n.get(t, "/all"); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "pretend") {
@@ -110,14 +110,14 @@ func TestDry_run_counts_but_never_denies(t *testing.T) {
 	})
 }
 
-// TestMax_delay_lets_requests_leave_evenly sends a crowd at once, to two nodes on Redis.
-func TestMax_delay_lets_requests_leave_evenly(t *testing.T) {
+// TestMaxDelay_pacing sends a crowd at once, to two nodes on Redis.
+func TestMaxDelay_pacing(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		const interval, crowd, fit = 100 * time.Millisecond, 10, 6
 		text := config(option, `redis_ratelimit same 10 1s {
 			algorithm leaky_bucket
 			max_delay 500ms
-		}`+tell)
+		}`+showDecision)
 		nodes := []*node{start(t, text)}
 		if option != "" {
 			nodes = append(nodes, start(t, text))
@@ -155,7 +155,7 @@ func TestMax_delay_lets_requests_leave_evenly(t *testing.T) {
 	})
 }
 
-func TestLog_keys_shows_keys_only_where_it_is_set(t *testing.T) {
+func TestLogKeys(t *testing.T) {
 	for option, want := range map[string]bool{"": false, "log_keys": true} {
 		n := start(t, config("", fmt.Sprintf("redis_ratelimit {query.k} 1 24h {\n%s\n}\nrespond ok", option)))
 		n.get(t, "/?k=a-client")
@@ -173,9 +173,8 @@ func TestLog_keys_shows_keys_only_where_it_is_set(t *testing.T) {
 	}
 }
 
-// TestWeights_that_clients_name_add_up_to_a_denial has two blocks of one policy, of which one weighs
-// what the client says.
-func TestWeights_that_clients_name_add_up_to_a_denial(t *testing.T) {
+// TestWeight_sum has two blocks of one policy. The weight of one is set by the client.
+func TestWeight_sum(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, source string) {
 		n := start(t, config(option, `redis_ratelimit {
 			policy stat {
@@ -189,16 +188,16 @@ func TestWeights_that_clients_name_add_up_to_a_denial(t *testing.T) {
 				window 24h
 				weight {header.X-Batch-Size} 1
 			}
-		}`+tell))
+		}`+showDecision))
 		for _, weight := range []string{"9223372036854775807", "9223372036854775806", "9223372036854775808", "5"} {
 			a := n.get(t, "/", "X-Batch-Size: "+weight)
-			if weight == "9223372036854775808" { // is no number here, so that the fallback counts
+			if weight == "9223372036854775808" { // beyond int64, so that the fallback is used
 				checkAdmitted(t, a, source)
-				checkShare(t, a, 5, 3)
+				checkQuota(t, a, 5, 3)
 			} else if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "" {
 				t.Errorf("weight %s: got %v; want it denied for good", weight, a)
 			}
 		}
-		checkShare(t, n.get(t, "/"), 5, 1)
+		checkQuota(t, n.get(t, "/"), 5, 1)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// speakers are clients that speak one version of HTTP each. They take any certificate.
+// speakers are clients for one version of HTTP each. They accept any certificate.
 func speakers(t *testing.T) map[string]http.RoundTripper {
 	t.Helper()
 	versions := map[string]func(*http.Protocols){
@@ -35,7 +35,7 @@ func speakers(t *testing.T) map[string]http.RoundTripper {
 	return speakers
 }
 
-// newHTTP3 is the client of quic-go that Caddy's reverse proxy uses.
+// newHTTP3 returns the client of quic-go that Caddy's reverse proxy uses.
 func newHTTP3(t *testing.T) http.RoundTripper {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
@@ -55,8 +55,8 @@ func newHTTP3(t *testing.T) http.RoundTripper {
 	return transport
 }
 
-// TestEvery_version_of_HTTP_has_headers_and_denials asks each version for its own share of two.
-func TestEvery_version_of_HTTP_has_headers_and_denials(t *testing.T) {
+// TestProtocols_versions sends requests by each version, with a quota of two for each.
+func TestProtocols_versions(t *testing.T) {
 	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
 	const site = "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}\n}\n"
 	for source, global := range stores(t) {
@@ -73,7 +73,7 @@ func TestEvery_version_of_HTTP_has_headers_and_denials(t *testing.T) {
 					}
 					for left := int64(1); left >= -1; left-- {
 						a := ask(t, speaker, url+"/?k="+strings.ReplaceAll(name, " ", ""))
-						checkShare(t, a, 2, max(left, 0))
+						checkQuota(t, a, 2, max(left, 0))
 						if left < 0 {
 							checkRefusal(t, a, http.StatusTooManyRequests)
 						} else if a.status != http.StatusOK || a.body != version {
@@ -86,7 +86,7 @@ func TestEvery_version_of_HTTP_has_headers_and_denials(t *testing.T) {
 	}
 }
 
-// ask sends a request, again and again until the certificate has been made.
+// ask sends a request until the certificate has been issued.
 func ask(t *testing.T, speaker http.RoundTripper, url string) (a answer) {
 	t.Helper()
 	redistest.WaitFor(t, "the site answers", func() error {
@@ -106,19 +106,19 @@ func ask(t *testing.T, speaker http.RoundTripper, url string) (a answer) {
 	return a
 }
 
-// TestWebsocket_is_upgraded_with_the_headers_and_echoes sends frames through a proxied connection.
-func TestWebsocket_is_upgraded_with_the_headers_and_echoes(t *testing.T) {
+// TestProtocols_websocket sends frames through a proxied connection.
+func TestProtocols_websocket(t *testing.T) {
 	echo := serveFunc(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer conn.Close() //nolint:errcheck // the test has ended with it
+		defer conn.Close() //nolint:errcheck // the test ends with it
 		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.Copy(conn, buffered) // until the client leaves
+		_, _ = io.Copy(conn, buffered) // until the client closes
 	})
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {
@@ -135,14 +135,14 @@ func TestWebsocket_is_upgraded_with_the_headers_and_echoes(t *testing.T) {
 						t.Errorf("the echo of %q is %q, error %v", frame, got, err)
 					}
 				}
-				_ = conversation.Close() // all is said
+				_ = conversation.Close() // no frames follow
 			}
 			upgrade(t, n, http.StatusTooManyRequests, 0)
 		})
 	}
 }
 
-// upgrade asks for a WebSocket and checks the answer. The conversation ends after half a minute.
+// upgrade requests a WebSocket and checks the response. The connection ends after half a minute.
 func upgrade(t *testing.T, n *node, status int, left int64) io.ReadWriteCloser {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -154,12 +154,12 @@ func upgrade(t *testing.T, n *node, status int, left int64) io.ReadWriteCloser {
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		request.Header.Set(name, value)
 	}
-	response, err := n.client.Transport.RoundTrip(request) // a body with a deadline cannot be written to
+	response, err := n.client.Transport.RoundTrip(request) // the client's timeout would wrap the body, which could not be written then
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := answer{status: response.StatusCode, header: response.Header}
-	checkShare(t, a, 2, left)
+	checkQuota(t, a, 2, left)
 	if status == http.StatusTooManyRequests {
 		checkRefusal(t, a, status)
 		_ = response.Body.Close()
@@ -169,18 +169,18 @@ func upgrade(t *testing.T, n *node, status int, left int64) io.ReadWriteCloser {
 	if !ok || a.status != status {
 		t.Fatalf("got %v; want the connection upgraded", a)
 	}
-	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // a second time: fine
+	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // it may be closed already
 	return conversation
 }
 
-// TestEvents_are_flushed_at_once has an upstream that sends its second event only when the client
-// has read the first.
-func TestEvents_are_flushed_at_once(t *testing.T) {
+// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has
+// read the first.
+func TestProtocols_serverSentEvents(t *testing.T) {
 	read := make(chan struct{})
 	events := serveFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: first\n\n")
-		_ = http.NewResponseController(w).Flush() // it can
+		_ = http.NewResponseController(w).Flush() // it is supported
 		select {
 		case <-read:
 			fmt.Fprint(w, "data: second\n\n")
@@ -199,7 +199,7 @@ func TestEvents_are_flushed_at_once(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer response.Body.Close()
-			checkShare(t, answer{header: response.Header}, 1, 0)
+			checkQuota(t, answer{header: response.Header}, 1, 0)
 			lines := bufio.NewReader(response.Body)
 			checkEvent(t, lines, "first")
 			read <- struct{}{}

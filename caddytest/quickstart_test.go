@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// example is Caddyfile.example on the ports that [start] gives.
+// example returns Caddyfile.example on the ports that [start] sets.
 func example(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../Caddyfile.example")
@@ -25,17 +25,17 @@ func example(t *testing.T) string {
 	return strings.NewReplacer("admin localhost:2019", "admin {$ADMIN}", "\n:8080 {", "\n:{$PORT} {").Replace(string(text))
 }
 
-func TestQuick_start_limits_searches_as_a_bucket(t *testing.T) {
+func TestQuickStart_searches(t *testing.T) {
 	n := start(t, example(t))
 	for i := range 3 {
 		a := n.get(t, "/search")
-		checkShare(t, a, 3, int64(2-i))
+		checkQuota(t, a, 3, int64(2-i))
 		if want := "Hello. " + strconv.Itoa(2-i) + " of 3 left.\n"; a.status != http.StatusOK || a.body != want {
 			t.Errorf("search %d: %v; want 200 and %q", i+1, a, want)
 		}
 	}
 	a := n.get(t, "/search")
-	checkShare(t, a, 3, 0)
+	checkQuota(t, a, 3, 0)
 	checkRefusal(t, a, http.StatusTooManyRequests)
 	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 6 {
 		t.Errorf("Retry-After: %q; a search comes back within 6 seconds", a.header.Get("Retry-After"))
@@ -46,7 +46,7 @@ func TestQuick_start_limits_searches_as_a_bucket(t *testing.T) {
 	}
 }
 
-func TestQuick_start_limits_everything_to_100_a_minute(t *testing.T) {
+func TestQuickStart_all(t *testing.T) {
 	n := start(t, example(t))
 	begin := time.Now()
 	admitted := 0
@@ -55,7 +55,7 @@ func TestQuick_start_limits_everything_to_100_a_minute(t *testing.T) {
 		case http.StatusOK:
 			admitted++
 		case http.StatusTooManyRequests:
-			checkShare(t, a, 100, 0)
+			checkQuota(t, a, 100, 0)
 			checkRefusal(t, a, http.StatusTooManyRequests)
 			if !strings.Contains(a.body, "policy default, retry in") {
 				t.Errorf("the error page says %q", a.body)
@@ -69,8 +69,8 @@ func TestQuick_start_limits_everything_to_100_a_minute(t *testing.T) {
 	}
 }
 
-// checkShare checks the headers that show a share.
-func checkShare(t testing.TB, a answer, limit, remaining int64) {
+// checkQuota checks the rate limit headers.
+func checkQuota(t testing.TB, a answer, limit, remaining int64) {
 	t.Helper()
 	for name, want := range map[string]string{
 		"X-Ratelimit-Limit":     strconv.FormatInt(limit, 10),
@@ -86,7 +86,7 @@ func checkShare(t testing.TB, a answer, limit, remaining int64) {
 	}
 }
 
-// checkRefusal checks the headers that every refusal has.
+// checkRefusal checks the headers of every refusal.
 func checkRefusal(t testing.TB, a answer, status int) {
 	t.Helper()
 	if a.status != status || a.header.Get("Cache-Control") != "no-store" {
@@ -97,7 +97,7 @@ func checkRefusal(t testing.TB, a answer, status int) {
 	}
 }
 
-// checkAdmitted checks that a request passed and who decided it.
+// checkAdmitted checks that a request passed, and the source of the decision.
 func checkAdmitted(t testing.TB, a answer, source string) {
 	t.Helper()
 	if a.status != http.StatusOK || a.body != "allowed "+source {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestReadme_two_nodes_count_together plays the chapter on two nodes: its Caddyfile, on the ports that
+// TestReadme_twoNodes plays the chapter on two nodes: its Caddyfile, on the ports that
 // [start] gives, and its loops of curl, of which the second one is after Redis was stopped.
-func TestReadme_two_nodes_count_together(t *testing.T) {
+func TestReadme_twoNodes(t *testing.T) {
 	_, chapter, _ := strings.Cut(readDocument(t, "README.md"), "\n## Two nodes, one Redis\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	caddyfile := wholeCaddyfile.FindStringSubmatch(chapter)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestJSON_alone_is_a_configuration_too loads the example of docs/json.md, with each of the stores.
-func TestJSON_alone_is_a_configuration_too(t *testing.T) {
+// TestJSON_example loads the example of docs/json.md, with each of the stores.
+func TestJSON_example(t *testing.T) {
 	_, example, _ := strings.Cut(readDocument(t, "docs/json.md"), "```json\n")
 	example, _, _ = strings.Cut(example, "```")
 	for source, global := range stores(t) {
@@ -29,10 +29,10 @@ func TestJSON_alone_is_a_configuration_too(t *testing.T) {
 				if a := n.get(t, "/"); a.status != http.StatusOK || a.body != "Hello." {
 					t.Errorf("got %v", a)
 				} else {
-					checkShare(t, a, 100, left)
+					checkQuota(t, a, 100, left)
 				}
 			}
-			kitchen{node: n}.checkSource(t, source)
+			recipeEnv{node: n}.checkSource(t, source)
 		})
 	}
 }

@@ -11,44 +11,44 @@ import (
 // recipe is a section of docs/recipes.md.
 type recipe struct {
 	heading    string
-	caddyfiles []string // its blocks that are whole Caddyfiles: one
+	caddyfiles []string // its blocks that are whole Caddyfiles; exactly one
 }
 
-// plays show that a recipe does what it says, by the recipe's heading.
-var plays = map[string]func(*testing.T, kitchen){
-	"Log-in protection":                    playLogIn,
-	"API tiers by key":                     playTiers,
-	"One route and the whole site":         playRouteAndSite,
-	"Burst and sustained rate":             playBurst,
-	"Bots by User-Agent":                   playBots,
-	"LLM token budgets":                    playTokens,
-	"Smoothing in front of a weak backend": playSmoothing,
-	"Dry run before enforcing":             playDryRun,
-	"Behind a CDN":                         playCDN,
-	"Moving from mholt/caddy-ratelimit":    playMove,
-	"The words of other limiters":          playWords,
+// recipeTests are the tests of the recipes, by heading.
+var recipeTests = map[string]func(*testing.T, recipeEnv){
+	"Log-in protection":                    recipeLogIn,
+	"API tiers by key":                     recipeTiers,
+	"One route and the whole site":         recipeRouteAndSite,
+	"Burst and sustained rate":             recipeBurst,
+	"Bots by User-Agent":                   recipeBots,
+	"LLM token budgets":                    recipeTokens,
+	"Smoothing in front of a weak backend": recipeSmoothing,
+	"Dry run before enforcing":             recipeDryRun,
+	"Behind a CDN":                         recipeCDN,
+	"Moving from mholt/caddy-ratelimit":    recipeMove,
+	"The words of other limiters":          recipeWords,
 }
 
-func TestRecipes_do_what_they_say(t *testing.T) {
+func TestRecipes(t *testing.T) {
 	for _, r := range readRecipes(t) {
 		t.Run(r.heading, func(t *testing.T) {
-			play := plays[r.heading]
-			if play == nil || len(r.caddyfiles) != 1 {
-				t.Fatal("it has no test, or not one Caddyfile")
+			run := recipeTests[r.heading]
+			if run == nil || len(r.caddyfiles) != 1 {
+				t.Fatal("the recipe has no test, or not one Caddyfile")
 			}
 			checkCaddyfile(t, r.caddyfiles[0], nil)
 			for source, option := range stores(t) {
 				t.Run(source, func(t *testing.T) {
-					k := cook(t, r.caddyfiles[0], option)
-					play(t, k)
-					k.checkSource(t, source)
+					e := runRecipe(t, r.caddyfiles[0], option)
+					run(t, e)
+					e.checkSource(t, source)
 				})
 			}
 		})
 	}
 }
 
-func TestRecipes_all_have_a_test(t *testing.T) {
+func TestRecipes_complete(t *testing.T) {
 	text, recipes := readRecipesText(t), readRecipes(t)
 	if len(recipes) == 0 {
 		t.Fatal("docs/recipes.md has no recipe")
@@ -58,8 +58,8 @@ func TestRecipes_all_have_a_test(t *testing.T) {
 	}
 }
 
-// TestRecipe_without_a_test_is_noticed shows that the test above can fail.
-func TestRecipe_without_a_test_is_noticed(t *testing.T) {
+// TestRecipes_incomplete shows that the test above can fail.
+func TestRecipes_incomplete(t *testing.T) {
 	const whole = "\n\n```caddyfile\n:8080 {\n}\n```\n"
 	text := readRecipesText(t)
 	for name, test := range map[string]struct{ text, want string }{
@@ -75,12 +75,12 @@ func TestRecipe_without_a_test_is_noticed(t *testing.T) {
 	}
 }
 
-// gaps tells which recipes have no test, no Caddyfile or no link, and which tests have no recipe.
+// gaps returns the recipes without a test, a Caddyfile or a link, and the tests without a recipe.
 func gaps(text string, recipes []recipe) (problems []string) {
 	documented := map[string]bool{}
 	for _, r := range recipes {
 		documented[r.heading] = true
-		if plays[r.heading] == nil {
+		if recipeTests[r.heading] == nil {
 			problems = append(problems, r.heading+": no test")
 		}
 		if count := len(r.caddyfiles); count != 1 {
@@ -90,7 +90,7 @@ func gaps(text string, recipes []recipe) (problems []string) {
 			problems = append(problems, r.heading+": not in the contents")
 		}
 	}
-	for heading := range plays {
+	for heading := range recipeTests {
 		if !documented[heading] {
 			problems = append(problems, heading+": no recipe")
 		}
@@ -108,7 +108,7 @@ func readRecipes(t *testing.T) []recipe {
 	return parseRecipes(readRecipesText(t))
 }
 
-// parseRecipes takes every section of the second level for a recipe.
+// parseRecipes returns every section of the second level as a recipe.
 func parseRecipes(text string) (recipes []recipe) {
 	for _, section := range strings.Split(text, "\n## ")[1:] {
 		heading, _, _ := strings.Cut(section, "\n")
@@ -121,26 +121,26 @@ func parseRecipes(text string) (recipes []recipe) {
 	return recipes
 }
 
-func playLogIn(t *testing.T, k kitchen) {
+func recipeLogIn(t *testing.T, e recipeEnv) {
 	logIn := func(password string) answer {
-		return k.send(t, http.MethodPost, k.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
+		return e.send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
 	}
 	for left := int64(4); left >= 0; left-- {
 		if a := logIn("right"); a.status != http.StatusOK {
-			t.Errorf("got %v; want the right password to do", a)
+			t.Errorf("got %v; want the right password accepted", a)
 		} else {
-			checkShare(t, a, 5, left+1)
+			checkQuota(t, a, 5, left+1)
 		}
-		k.givenBack(t, "failed-logins", "127.0.0.1", left+1)
+		e.waitForRefund(t, "failed-logins", "127.0.0.1", left+1)
 		if a := logIn("guess"); a.status != http.StatusUnauthorized {
 			t.Errorf("got %v; want a wrong password refused by the backend", a)
 		} else {
-			checkShare(t, a, 5, left)
+			checkQuota(t, a, 5, left)
 		}
 	}
 	checkRefusal(t, logIn("guess"), http.StatusTooManyRequests)
 	checkRefusal(t, logIn("right"), http.StatusTooManyRequests)
-	if a := k.get(t, "/login"); a.status != http.StatusOK || hasShare(a) {
-		t.Errorf("got %v; want the form to be free", a)
+	if a := e.get(t, "/login"); a.status != http.StatusOK || hasQuota(a) {
+		t.Errorf("got %v; want the form without a limit", a)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func playTokens(t *testing.T, k kitchen) {
+func recipeTokens(t *testing.T, e recipeEnv) {
 	const acme, bolt = "Authorization: Bearer acme", "Authorization: Bearer bolt"
 	for _, left := range []int{6000, 2000} {
-		if a := k.get(t, "/v1/chat", acme); a.status != http.StatusOK {
+		if a := e.get(t, "/v1/chat", acme); a.status != http.StatusOK {
 			t.Fatalf("got %v; want it answered", a)
 		}
-		k.waitForTokens(t, acme, left)
+		e.waitForTokens(t, acme, left)
 	}
-	if a := k.get(t, "/v1/chat", acme); a.status != http.StatusOK {
-		t.Fatalf("got %v; want an answer that goes into debt", a)
+	if a := e.get(t, "/v1/chat", acme); a.status != http.StatusOK {
+		t.Fatalf("got %v; want it answered, into debt", a)
 	}
 	redistest.WaitFor(t, "the debt counts", func() error {
-		a := k.get(t, "/v1/free", acme)
+		a := e.get(t, "/v1/free", acme)
 		if a.status == http.StatusOK {
 			return errors.New("more is answered")
 		}
@@ -29,27 +29,27 @@ func playTokens(t *testing.T, k kitchen) {
 		}
 		return nil
 	})
-	checkShare(t, k.get(t, "/v1/silent", bolt), 10000, 9999)
-	k.waitForTokens(t, bolt, 9500) // by the fallback
-	if a := k.get(t, "/v1/chat"); a.status != http.StatusBadRequest {
-		t.Errorf("got %v; want nobody without a name", a)
+	checkQuota(t, e.get(t, "/v1/silent", bolt), 10000, 9999)
+	e.waitForTokens(t, bolt, 9500) // the fallback of charge
+	if a := e.get(t, "/v1/chat"); a.status != http.StatusBadRequest {
+		t.Errorf("got %v; want requests without a customer refused", a)
 	}
 }
 
-// waitForTokens waits until a customer has no more than so many tokens left, not counting the
-// requests that look, which cost one each.
-func (k kitchen) waitForTokens(t *testing.T, customer string, most int) {
+// waitForTokens waits until a customer has at most so many tokens left. The requests of the wait, which
+// cost one each, are added back.
+func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int) {
 	t.Helper()
 	looks := 0
 	redistest.WaitFor(t, "the tokens are charged", func() error {
-		a := k.get(t, "/v1/free", customer)
+		a := e.get(t, "/v1/free", customer)
 		looks++
 		left := remaining(t, a, 10000) + looks
 		if left < most-10 {
 			t.Fatalf("got %v; want about %d left", a, most)
 		}
-		if left > most+10 { // some come back meanwhile, three a second
-			return errors.New("they are not yet")
+		if left > most+10 { // three a second are refilled
+			return errors.New("the tokens are not charged yet")
 		}
 		return nil
 	})

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestRecipes_long_windows_begin_where_the_page_says compares the ends of windows with docs/recipes.md: a
+// TestRecipes_longWindows compares the ends of windows with docs/recipes.md: a
 // week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
-func TestRecipes_long_windows_begin_where_the_page_says(t *testing.T) {
+func TestRecipes_longWindows(t *testing.T) {
 	n := start(t, `{
 	admin {$ADMIN}
 	auto_https off
@@ -42,7 +42,7 @@ func TestRecipes_long_windows_begin_where_the_page_says(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: got %v; want X-RateLimit-Reset", path, a)
 		}
-		// The header is rounded up to whole seconds, from a time that has passed since the decision.
+		// The header is rounded up to whole seconds, and time has passed since the decision.
 		end := time.Unix(ends, 0).UTC().Truncate(time.Minute)
 		if past := end.Unix() % (days * 86400); past != 0 || (days == 7 && end.Weekday() != time.Thursday) {
 			t.Errorf("%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)

@@ -8,8 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// nowhere are global options of Redis servers that are not there: nothing listens, or nothing
-// answers.
+// nowhere are global options of Redis servers that are down: nothing listens, or nothing replies.
 func nowhere(t *testing.T) map[string]string {
 	t.Helper()
 	paused := redistest.Start(t)
@@ -24,8 +23,8 @@ func nowhere(t *testing.T) map[string]string {
 	}
 }
 
-func TestRedis_may_be_down_at_adapt_validate_start_and_reload(t *testing.T) {
-	const site = "redis_ratelimit same 2 24h" + tell
+func TestRedisDown_commands(t *testing.T) {
+	const site = "redis_ratelimit same 2 24h" + showDecision
 	for name, global := range nowhere(t) {
 		t.Run(name, func(t *testing.T) {
 			path := writeCaddyfile(t, config(global, site))
@@ -49,11 +48,11 @@ func TestRedis_may_be_down_at_adapt_validate_start_and_reload(t *testing.T) {
 	}
 }
 
-// TestRedis_that_comes_up_later_is_used starts Caddy first.
-func TestRedis_that_comes_up_later_is_used(t *testing.T) {
+// TestRedisDown_startsLater starts Caddy before Redis.
+func TestRedisDown_startsLater(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
-	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 1000000 24h"+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 1000000 24h"+showDecision))
 	checkAdmitted(t, n.get(t, "/?k=before"), "fallback")
 	server.Run(t)
 	waitForRedis(t, n, "/?k=after")

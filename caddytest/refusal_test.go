@@ -12,8 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestHeaders_ietf_are_structured_fields reads them with a parser of such fields.
-func TestHeaders_ietf_are_structured_fields(t *testing.T) {
+// TestHeaders_ietf reads the headers with a parser of structured fields.
+func TestHeaders_ietf(t *testing.T) {
 	n := start(t, config("", `redis_ratelimit {
 		policy burst {
 			key same
@@ -45,7 +45,7 @@ func TestHeaders_ietf_are_structured_fields(t *testing.T) {
 	if seconds, ok := value.(int64); !ok || seconds < 1 || seconds > 60 {
 		t.Errorf("got %v", a)
 	}
-	checkShare(t, a, 2, 1)
+	checkQuota(t, a, 2, 1)
 	n.get(t, "/")
 	for range 5 {
 		if a = n.get(t, "/"); a.status == http.StatusTooManyRequests {
@@ -53,7 +53,7 @@ func TestHeaders_ietf_are_structured_fields(t *testing.T) {
 		}
 	}
 	checkNames(t, a, "RateLimit", "burst", "sustained")
-	checkShare(t, a, 2, 0)
+	checkQuota(t, a, 2, 0)
 }
 
 func checkItems(t *testing.T, a answer, header, want string) {
@@ -80,19 +80,19 @@ func checkNames(t *testing.T, a answer, header string, names ...string) (items [
 	return items
 }
 
-func TestHeaders_off_leaves_only_retry_after(t *testing.T) {
+func TestHeaders_off(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
-	if a := n.get(t, "/"); hasShare(a) {
+	if a := n.get(t, "/"); hasQuota(a) {
 		t.Errorf("got %v", a)
 	}
 	a := n.get(t, "/")
 	checkRefusal(t, a, http.StatusTooManyRequests)
-	if hasShare(a) || a.header.Get("RateLimit") != "" {
+	if hasQuota(a) || a.header.Get("RateLimit") != "" {
 		t.Errorf("got %v", a)
 	}
 }
 
-func TestHeaders_are_exposed_where_the_answer_is(t *testing.T) {
+func TestHeaders_exposed(t *testing.T) {
 	n := start(t, config("", `header /open Access-Control-Allow-Origin *
 	header /open Access-Control-Expose-Headers X-Other
 	redis_ratelimit {path} 1 24h
@@ -100,12 +100,12 @@ func TestHeaders_are_exposed_where_the_answer_is(t *testing.T) {
 	if a := n.get(t, "/closed"); a.header.Get("Access-Control-Expose-Headers") != "" {
 		t.Errorf("got %v", a)
 	}
-	const shares = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
-	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares)
-	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", shares+", Retry-After")
+	const fields = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
+	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", fields)
+	checkItems(t, n.get(t, "/open"), "Access-Control-Expose-Headers", fields+", Retry-After")
 }
 
-func TestHeaders_are_exposed_where_nobody_could_decide(t *testing.T) {
+func TestHeaders_exposed_redisDown(t *testing.T) {
 	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}",
 		"header Access-Control-Allow-Origin *\nredis_ratelimit same 1 24h\nrespond ok"))
 	a := n.get(t, "/")
@@ -113,7 +113,7 @@ func TestHeaders_are_exposed_where_nobody_could_decide(t *testing.T) {
 	checkItems(t, a, "Access-Control-Expose-Headers", "Retry-After")
 }
 
-func TestRetry_jitter_spreads_clients(t *testing.T) {
+func TestRetryJitter(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
 	n.get(t, "/")
 	seen := map[string]bool{}
@@ -126,11 +126,11 @@ func TestRetry_jitter_spreads_clients(t *testing.T) {
 		}
 	}
 	if len(seen) < 5 {
-		t.Errorf("10 clients are told %v", seen)
+		t.Errorf("10 clients get %v", seen)
 	}
 }
 
-func TestProblem_details_name_the_policies_that_deny(t *testing.T) {
+func TestProblemDetails(t *testing.T) {
 	n := start(t, config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `redis_ratelimit {
 		policy tight {
 			key same

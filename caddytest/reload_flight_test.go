@@ -9,10 +9,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestReload_keeps_the_store_for_requests_under_way loads other Redis settings while requests wait for
-// their upstream: what they do not count comes back, and what they cost is charged, over the store that
-// they were decided by.
-func TestReload_keeps_the_store_for_requests_under_way(t *testing.T) {
+// TestReload_requestsInFlight loads other Redis settings while requests wait for their upstream. Their
+// refunds and charges go to the store that decided them.
+func TestReload_requestsInFlight(t *testing.T) {
 	const requests = 20
 	var arrived sync.WaitGroup
 	arrived.Add(requests)
@@ -52,10 +51,10 @@ func TestReload_keeps_the_store_for_requests_under_way(t *testing.T) {
 		})
 	}
 	arrived.Wait()
-	n.givenBack(t, "attempts", "same", 100-requests)
+	n.waitForRefund(t, "attempts", "same", 100-requests)
 	n.reload(t, config(strings.Replace(patient(server), "timeout 10s", "timeout 9s", 1), site))
 	close(answer)
 	answered.Wait()
-	n.givenBack(t, "attempts", "same", 100)
-	n.givenBack(t, "budget", "same", 1000-requests-3*requests)
+	n.waitForRefund(t, "attempts", "same", 100)
+	n.waitForRefund(t, "budget", "same", 1000-requests-3*requests)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// stores are the two places where counts live: the global option for each, and its source.
+// stores returns the global option for each store, by the source of its decisions.
 func stores(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{"memory": "", "redis": patient(redistest.Start(t))}
 }
 
-func TestReload_keeps_every_count(t *testing.T) {
+func TestReload_counts(t *testing.T) {
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {
-			site := "redis_ratelimit same 5 24h" + tell
+			site := "redis_ratelimit same 5 24h" + showDecision
 			n := start(t, config(global, site))
 			for i := range int64(5) {
 				a := n.get(t, "/")
 				checkAdmitted(t, a, source)
-				checkShare(t, a, 5, 4-i)
+				checkQuota(t, a, 5, 4-i)
 				n.reload(t, config(global, site+"\nheader X-Round "+strings.Repeat("x", int(i+1))))
 			}
 			checkRefusal(t, n.get(t, "/"), http.StatusTooManyRequests)
@@ -32,36 +32,36 @@ func TestReload_keeps_every_count(t *testing.T) {
 	}
 }
 
-func TestReload_with_another_limit_applies_it_to_live_counts(t *testing.T) {
+func TestReload_otherLimit(t *testing.T) {
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {
-			n := start(t, config(global, "redis_ratelimit same 5 24h"+tell))
+			n := start(t, config(global, "redis_ratelimit same 5 24h"+showDecision))
 			for range 4 {
 				checkAdmitted(t, n.get(t, "/"), source)
 			}
-			n.reload(t, config(global, "redis_ratelimit same 10 24h"+tell))
-			checkShare(t, n.get(t, "/"), 10, 5)
-			n.reload(t, config(global, "redis_ratelimit same 3 24h"+tell))
+			n.reload(t, config(global, "redis_ratelimit same 10 24h"+showDecision))
+			checkQuota(t, n.get(t, "/"), 10, 5)
+			n.reload(t, config(global, "redis_ratelimit same 3 24h"+showDecision))
 			checkRefusal(t, n.get(t, "/"), http.StatusTooManyRequests)
-			n.reload(t, config(global, "redis_ratelimit same 20 24h"+tell))
-			checkShare(t, n.get(t, "/"), 20, 14)
+			n.reload(t, config(global, "redis_ratelimit same 20 24h"+showDecision))
+			checkQuota(t, n.get(t, "/"), 20, 14)
 		})
 	}
 }
 
-func TestReload_with_another_window_counts_anew(t *testing.T) {
+func TestReload_otherWindow(t *testing.T) {
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {
-			n := start(t, config(global, "redis_ratelimit same 1 24h"+tell))
+			n := start(t, config(global, "redis_ratelimit same 1 24h"+showDecision))
 			checkAdmitted(t, n.get(t, "/"), source)
-			n.reload(t, config(global, "redis_ratelimit same 1 48h"+tell))
+			n.reload(t, config(global, "redis_ratelimit same 1 48h"+showDecision))
 			checkAdmitted(t, n.get(t, "/"), source)
 		})
 	}
 }
 
-func TestFailed_reload_keeps_serving_and_keeps_every_count(t *testing.T) {
-	const site = "redis_ratelimit same 5 24h" + tell
+func TestReload_failed(t *testing.T) {
+	const site = "redis_ratelimit same 5 24h" + showDecision
 	for source, global := range stores(t) {
 		mistakes := map[string]struct{ text, complaint string }{
 			"a syntax error":             {config(global, site) + ":1 {\n", "expecting '}'"},
@@ -80,22 +80,22 @@ func TestFailed_reload_keeps_serving_and_keeps_every_count(t *testing.T) {
 					t.Errorf("reload with %s: %v; want status 400 and %q", name, a, mistake.complaint)
 				}
 			}
-			checkShare(t, n.get(t, "/"), 5, 3)
+			checkQuota(t, n.get(t, "/"), 5, 3)
 			n.reload(t, config(global, site+"\nheader X-Round 2"))
-			checkShare(t, n.get(t, "/"), 5, 2)
+			checkQuota(t, n.get(t, "/"), 5, 2)
 		})
 	}
 }
 
-// TestFailed_start_leaves_the_running_configuration_alone loads configurations whose server cannot
-// listen. Caddy starts apps in any order, so that it takes a few for one whose limits start before that.
-func TestFailed_start_leaves_the_running_configuration_alone(t *testing.T) {
+// TestReload_failedStart loads configurations whose server cannot listen. Caddy starts apps in any order,
+// so that only some of them start the limits first.
+func TestReload_failedStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = taken.Close() }) // nobody connected
-	const site = "redis_ratelimit {query.k} 5 24h" + tell
+	t.Cleanup(func() { _ = taken.Close() }) // it has no connections
+	const site = "redis_ratelimit {query.k} 5 24h" + showDecision
 	failing := config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
 	for source, global := range stores(t) {
 		t.Run(source, func(t *testing.T) {
@@ -125,9 +125,9 @@ func TestFailed_start_leaves_the_running_configuration_alone(t *testing.T) {
 	}
 }
 
-// TestConflict_through_JSON_is_refused_too loads a configuration that no Caddyfile was made into.
-func TestConflict_through_JSON_is_refused_too(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 5 24h"+tell))
+// TestConflict_JSON loads a configuration that no Caddyfile yields.
+func TestConflict_JSON(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 5 24h"+showDecision))
 	handler := func(limit string) string {
 		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
 	}
@@ -138,5 +138,5 @@ func TestConflict_through_JSON_is_refused_too(t *testing.T) {
 			t.Errorf("got %v; want status 400 and %s", a, part)
 		}
 	}
-	checkShare(t, n.get(t, "/"), 5, 4)
+	checkQuota(t, n.get(t, "/"), 5, 4)
 }

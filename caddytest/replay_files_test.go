@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// contents are the files of a folder.
+// contents returns the files of a folder.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -30,7 +30,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-func TestReplay_writes_over_no_file_that_it_reads(t *testing.T) {
+func TestReplay_outputIsInput(t *testing.T) {
 	log := logLines("192.0.2.1")
 	for name, args := range map[string][]string{
 		"the log":                    {"--decisions", "access.log", "access.log"},
@@ -59,10 +59,10 @@ func TestReplay_writes_over_no_file_that_it_reads(t *testing.T) {
 	}
 }
 
-func TestReplay_keeps_older_files_until_it_has_new_ones(t *testing.T) {
+func TestReplay_olderFiles(t *testing.T) {
 	folder := replayFolder(t, perClient, logLines("192.0.2.1"))
 	report := filepath.Join(folder, "report.html")
-	if err := os.WriteFile(report, []byte("older"), 0o640); err != nil { //nolint:gosec // the mode that is to stay
+	if err := os.WriteFile(report, []byte("older"), 0o640); err != nil { //nolint:gosec // the mode must stay
 		t.Fatal(err)
 	}
 	args := []string{"--report", "report.html", "--decisions", "decisions.csv", "-"}
@@ -87,15 +87,15 @@ func TestReplay_keeps_older_files_until_it_has_new_ones(t *testing.T) {
 	}
 }
 
-// TestReplay_writes_to_what_is_no_file has decisions go to a pipe.
-func TestReplay_writes_to_what_is_no_file(t *testing.T) {
+// TestReplay_pipe writes decisions to a pipe.
+func TestReplay_pipe(t *testing.T) {
 	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
 	if code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request ") {
 		t.Errorf("exit code %d: %s%s", code, output, complaints)
 	}
 }
 
-func TestReplay_tells_by_its_exit_code_that_nobody_got_its_output(t *testing.T) {
+func TestReplay_fullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -111,7 +111,7 @@ func TestReplay_tells_by_its_exit_code_that_nobody_got_its_output(t *testing.T) 
 	}
 }
 
-func TestReplay_lists_as_many_keys_as_asked_for(t *testing.T) {
+func TestReplay_keys(t *testing.T) {
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
 		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
@@ -121,9 +121,8 @@ func TestReplay_lists_as_many_keys_as_asked_for(t *testing.T) {
 	}
 }
 
-// TestReplay_takes_a_host_for_logs_that_tell_none plays a log in Common Log Format through sites that go by
-// the host.
-func TestReplay_takes_a_host_for_logs_that_tell_none(t *testing.T) {
+// TestReplay_host replays a log in Common Log Format, which has no host, through sites with host names.
+func TestReplay_host(t *testing.T) {
 	const sites = "http://one.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname one\n\t}\n}\nhttp://two.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname two\n\t}\n}\n"
 	one, _, _ := strings.Cut(sites, "http://two.test")
 	log := logLines("192.0.2.1", "192.0.2.1")

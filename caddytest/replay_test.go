@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// replays plays a log through a Caddyfile with the built Caddy, in a folder of its own.
+// replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
 func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output, complaints string, code int) {
 	t.Helper()
 	if len(args) == 0 || args[len(args)-1] != "-" {
@@ -23,7 +23,7 @@ func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output
 	return replaysIn(t, replayFolder(t, caddyfile, log), log, args...)
 }
 
-// replayFolder has a Caddyfile and an access.log.
+// replayFolder returns a folder with a Caddyfile and an access.log.
 func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -35,7 +35,7 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 	return folder
 }
 
-// replaysIn plays in a folder, with a log at the standard input too.
+// replaysIn replays in a folder, with a log at the standard input too.
 func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output, complaints string, code int) {
 	t.Helper()
 	command := exec.Command(binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
@@ -54,7 +54,7 @@ func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output,
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
-// played is what the tests read of a replay's JSON.
+// played holds the tested fields of a replay's JSON.
 type played struct {
 	Requests, Denied int64
 	Unlimited        int64
@@ -81,7 +81,7 @@ func playedJSON(t *testing.T, caddyfile string, log []byte) (result played) {
 	return result
 }
 
-// logLines is a log in Common Log Format, a second a line.
+// logLines returns a log in Common Log Format, a second a line.
 func logLines(clients ...string) []byte {
 	var log bytes.Buffer
 	for i, client := range clients {
@@ -93,7 +93,7 @@ func logLines(clients ...string) []byte {
 
 const perClient = ":80 {\n\tredis_ratelimit {client_ip} 2 1m\n\treverse_proxy 127.0.0.1:1\n}\n"
 
-func TestReplay_counts_whom_it_would_have_refused(t *testing.T) {
+func TestReplay_refusals(t *testing.T) {
 	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
 	result := playedJSON(t, perClient, log)
 	if result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2 {
@@ -110,8 +110,8 @@ func TestReplay_counts_whom_it_would_have_refused(t *testing.T) {
 	}
 }
 
-// TestReplay_runs_the_real_routes has matchers, a map, an exemption and several sites decide.
-func TestReplay_runs_the_real_routes(t *testing.T) {
+// TestReplay_routes has matchers, a map, an exemption and several sites.
+func TestReplay_routes(t *testing.T) {
 	const site = `{
 		redis_ratelimit {
 			redis redis://user:{env.NOT_THERE}@127.0.0.1:1
@@ -161,7 +161,7 @@ func TestReplay_runs_the_real_routes(t *testing.T) {
 	}
 }
 
-func TestReplay_survives_bad_logs(t *testing.T) {
+func TestReplay_badLogs(t *testing.T) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, _ = writer.Write(bytes.Repeat(logLines("192.0.2.1"), 5000))
@@ -198,7 +198,7 @@ func TestReplay_survives_bad_logs(t *testing.T) {
 	}
 }
 
-func TestReplay_warns_where_the_log_does_not_tell_the_key(t *testing.T) {
+func TestReplay_missingKey(t *testing.T) {
 	const site = ":80 {\n\tredis_ratelimit {header.X-Api-Key} 2 1m\n\trespond ok\n}\n"
 	result := playedJSON(t, site, logLines("192.0.2.1", "192.0.2.2", "192.0.2.3"))
 	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key") {
@@ -211,7 +211,7 @@ func TestReplay_warns_where_the_log_does_not_tell_the_key(t *testing.T) {
 	}
 }
 
-func TestReplay_says_what_is_wrong_with_the_question(t *testing.T) {
+func TestReplay_badFlags(t *testing.T) {
 	for _, test := range []struct {
 		name, caddyfile string
 		args            []string
@@ -239,9 +239,9 @@ func TestReplay_says_what_is_wrong_with_the_question(t *testing.T) {
 	}
 }
 
-// TestReplay_page_shows_what_a_replay_prints plays the log that docs/replay.md names, and wants every line
+// TestReplay_page plays the log that docs/replay.md names, and wants every line
 // of output that the page shows.
-func TestReplay_page_shows_what_a_replay_prints(t *testing.T) {
+func TestReplay_page(t *testing.T) {
 	_, shown, found := strings.Cut(readDocument(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
 	if !found || !ended {

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// upstream is a server that has a rate limiter of its own.
+// upstream starts a server with a rate limiter of its own.
 func upstream(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func upstream(t *testing.T) *httptest.Server {
 		case "/stream":
 			for range 3 {
 				fmt.Fprint(w, "part ")
-				_ = http.NewResponseController(w).Flush() // it can
+				_ = http.NewResponseController(w).Flush() // it is supported
 			}
 		case "/away":
 			w.WriteHeader(http.StatusGatewayTimeout)
@@ -39,27 +39,27 @@ func upstream(t *testing.T) *httptest.Server {
 	return server
 }
 
-func TestUpstreams_headers_are_replaced(t *testing.T) {
+func TestUpstream_headers(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String()))
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
 		a := n.get(t, path)
-		checkShare(t, a, 10, 9)
+		checkQuota(t, a, 10, 9)
 		if a.status != status || a.header.Get("X-Upstream") != "yes" {
 			t.Errorf("%s: got %v; want status %d of the upstream", path, a, status)
 		}
 	}
 }
 
-func TestUpstream_that_is_gone_shows_the_share_on_the_error(t *testing.T) {
+func TestUpstream_down(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}"))
 	a := n.get(t, "/")
-	checkShare(t, a, 10, 9)
+	checkQuota(t, a, 10, 9)
 	if a.status != http.StatusBadGateway || a.body != "sorry" {
 		t.Errorf("got %v; want 502 through the error route", a)
 	}
 }
 
-func TestFiles_and_compression_keep_the_share(t *testing.T) {
+func TestHeaders_filesAndCompression(t *testing.T) {
 	root := t.TempDir()
 	text := strings.Repeat("hello ", 1000)
 	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestFiles_and_compression_keep_the_share(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server"))
 	for _, encoding := range []string{"identity", "gzip"} {
 		a := n.get(t, "/a.txt", "Accept-Encoding: "+encoding)
-		checkShare(t, a, 10, 9)
+		checkQuota(t, a, 10, 9)
 		if (a.header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.body == text) == (encoding == "gzip") {
 			t.Errorf("with %s: got status %d, %d bytes, %v", encoding, a.status, len(a.body), a.header)
 		}
@@ -76,22 +76,22 @@ func TestFiles_and_compression_keep_the_share(t *testing.T) {
 	if a := n.get(t, "/missing.txt", "Accept-Encoding: identity"); a.status != http.StatusNotFound {
 		t.Errorf("got %v; want 404", a)
 	} else {
-		checkShare(t, a, 10, 8)
+		checkQuota(t, a, 10, 8)
 	}
 }
 
-func TestHead_requests_and_large_bodies_are_served(t *testing.T) {
+func TestHeaders_headAndLargeBodies(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit same 10 24h\nrespond {http.request.method}"))
-	checkShare(t, n.send(t, http.MethodHead, n.URL, ""), 10, 9)
+	checkQuota(t, n.send(t, http.MethodHead, n.URL, ""), 10, 9)
 	a := n.send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20))
-	checkShare(t, a, 10, 8)
+	checkQuota(t, a, 10, 8)
 	if a.body != http.MethodPost {
 		t.Errorf("got %v", a)
 	}
 }
 
-// TestAccess_log_has_the_decision looks for both fields of each kind of request.
-func TestAccess_log_has_the_decision(t *testing.T) {
+// TestAccessLog_decision checks both fields for each kind of request.
+func TestAccessLog_decision(t *testing.T) {
 	server := redistest.Start(t)
 	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond ok"))
 	waitForAccess := func(path, decision, policy string) {
@@ -122,11 +122,11 @@ func TestAccess_log_has_the_decision(t *testing.T) {
 	waitForAccess("/third?k=b", "failed_open", "")
 }
 
-func TestMemory_is_announced_once(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 10 24h"+tell))
-	n.reload(t, config("", "redis_ratelimit same 11 24h"+tell))
+func TestMemory_logLine(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 10 24h"+showDecision))
+	n.reload(t, config("", "redis_ratelimit same 11 24h"+showDecision))
 	lines := n.log.lines(func(l logLine) bool { return ours(l) && l.Level == "info" })
 	if len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared") {
-		t.Errorf("the log says %v; want once that limits are not shared", lines)
+		t.Errorf("the log has %v; want once that limits are not shared", lines)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// setRight gives the user "limiter" a right, or takes it.
+// setRight grants a right to the user "limiter", or revokes it.
 func setRight(t *testing.T, s *redistest.Server, rights ...string) {
 	t.Helper()
 	rule := []any{"acl", "setuser", "limiter"}
@@ -23,19 +23,19 @@ func setRight(t *testing.T, s *redistest.Server, rights ...string) {
 	}
 }
 
-// TestRights_that_are_lost_are_an_outage takes a right that only the script needs, in mid-traffic and before
-// any, and gives it back.
-func TestRights_that_are_lost_are_an_outage(t *testing.T) {
+// TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants
+// it again.
+func TestRights_revoked(t *testing.T) {
 	for mode, want := range map[string]string{"local": "allowed fallback", "open": "failed_open redis", "closed": "failed_closed redis"} {
 		for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log"} {
 			t.Run(mode+" without "+right, func(t *testing.T) {
 				server := redistest.Start(t)
 				restrict(t, []*redistest.Server{server}, strings.Fields(commands))
 				n := start(t, config("redis_ratelimit {\ntimeout 5s\nredis redis://limiter:secret@"+server.Addr+"\nfail_mode "+mode+"\n}",
-					"redis_ratelimit same 1000000 24h {\nalgorithm "+algorithm+"\n}"+tell))
+					"redis_ratelimit same 1000000 24h {\nalgorithm "+algorithm+"\n}"+showDecision))
 				waitForRedis(t, n, "/")
 				setRight(t, server, "-"+right)
-				checkTold(t, n, "closed", want) // by commands alone, before any request
+				checkReported(t, n, "closed", want) // by commands alone, before any request
 				for range 5 {
 					if a := n.get(t, "/"); a.body != want {
 						t.Errorf("got %v, want %s", a, want)
@@ -45,9 +45,9 @@ func TestRights_that_are_lost_are_an_outage(t *testing.T) {
 				if n.metric(t, `store_errors_total{kind="auth"}`) != 1 || n.metric(t, `store_errors_total{kind="breaker"}`) != 4 {
 					t.Error("the errors are not counted by kind")
 				}
-				checkTold(t, n, "open", want)
+				checkReported(t, n, "open", want)
 				setRight(t, server, "+"+right)
-				n.checkMetric(t, "breaker_open", 0) // nobody asks
+				n.checkMetric(t, "breaker_open", 0) // without requests
 				checkOutageLog(t, n)
 				if a := n.get(t, "/"); a.body != "allowed redis" {
 					t.Errorf("got %v", a)
@@ -58,8 +58,8 @@ func TestRights_that_are_lost_are_an_outage(t *testing.T) {
 	}
 }
 
-// checkTold checks that policies and explain report what requests get.
-func checkTold(t *testing.T, n *node, breaker, want string) {
+// checkReported checks that policies and explain report the decisions of requests.
+func checkReported(t *testing.T, n *node, breaker, want string) {
 	t.Helper()
 	n.ratelimit(t, "policies").want(t, 0, "does not decide (", "breaker "+breaker)
 	e := n.ratelimit(t, "explain", "--url", n.URL+"/", "--json")
@@ -70,12 +70,13 @@ func checkTold(t *testing.T, n *node, breaker, want string) {
 	}
 }
 
-// TestRights_of_a_renamed_command are nobody's: the log says so, and check what to do.
-func TestRights_of_a_renamed_command(t *testing.T) {
+// TestRights_renamedCommand has a command that no user can run. The log has the error, and check the
+// remedy.
+func TestRights_renamedCommand(t *testing.T) {
 	server := redistest.Start(t, "--rename-command", "SET", "")
 	option := "redis redis://" + server.Addr + "\nfail_mode open"
-	n := start(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+tell))
-	redistest.WaitFor(t, "the log tells of an outage", func() error {
+	n := start(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+showDecision))
+	redistest.WaitFor(t, "the log has an outage", func() error {
 		if a := n.get(t, "/"); a.body != "failed_open redis" {
 			t.Fatalf("got %v", a)
 		}
@@ -95,8 +96,8 @@ func TestRights_of_a_renamed_command(t *testing.T) {
 	wantFinding(t, findings, "script", "failed", "see the check of commands")
 }
 
-// TestRefunds_that_are_lost_are_counted_and_logged has Redis die before the response.
-func TestRefunds_that_are_lost_are_counted_and_logged(t *testing.T) {
+// TestRefund_lost kills Redis before the response.
+func TestRefund_lost(t *testing.T) {
 	server := redistest.Start(t)
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -107,7 +108,7 @@ func TestRefunds_that_are_lost_are_counted_and_logged(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
 		"route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+strings.TrimPrefix(upstream.URL, "http://")+
-			"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+tell))
+			"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+showDecision))
 	waitForRedis(t, n, "/")
 	const requests = 3
 	done := make(chan error)
@@ -141,19 +142,19 @@ func TestRefunds_that_are_lost_are_counted_and_logged(t *testing.T) {
 	})
 	lines := n.log.lines(func(l logLine) bool { return ours(l) && strings.Contains(l.Message, "refunds") })
 	if len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].text, "secretkey") {
-		t.Errorf("the log says %v", lines)
+		t.Errorf("the log has %v", lines)
 	}
 	server.Run(t)
 	n.checkMetric(t, "breaker_open", 0)
 	checkOutageLog(t, n)
 }
 
-// TestForeign_value_is_the_trouble_of_its_client_alone, and that of the log once a minute.
-func TestForeign_value_is_the_trouble_of_its_client_alone(t *testing.T) {
+// TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.
+func TestForeignValue_log(t *testing.T) {
 	server := redistest.Start(t)
-	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 100 24h"+tell))
+	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 100 24h"+showDecision))
 	waitForRedis(t, n, "/?k=good")
-	if err := server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "somebody else's", 0).Err(); err != nil {
+	if err := server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -168,6 +169,6 @@ func TestForeign_value_is_the_trouble_of_its_client_alone(t *testing.T) {
 	n.checkMetric(t, "breaker_open", 0)
 	lines := n.log.lines(func(l logLine) bool { return ours(l) && l.Level == "warn" })
 	if len(lines) != 1 || !strings.Contains(lines[0].text, `"kind":"value"`) || strings.Contains(lines[0].text, "secretkey") {
-		t.Errorf("the log says %v", lines)
+		t.Errorf("the log has %v", lines)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// forms are the ways in which a secret could show in a log, an answer or an error.
+// forms returns the forms of a secret in a log, a response or an error.
 func forms(secret string) []string {
 	quoted, err := json.Marshal(secret)
 	if err != nil {
@@ -24,7 +24,7 @@ func forms(secret string) []string {
 	return []string{secret, strings.Trim(string(quoted), `"`), url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("u", secret).String()[2:]}
 }
 
-// checkSecrets checks that no value of the environment shows in the log or in /config/.
+// checkSecrets checks that the log and /config/ have no value of the environment.
 func checkSecrets(t *testing.T, n *node, env []string) {
 	t.Helper()
 	shown := map[string]string{
@@ -41,7 +41,7 @@ func checkSecrets(t *testing.T, n *node, env []string) {
 	}
 }
 
-// checkHidden checks that a text shows a secret in none of the forms that it may take.
+// checkHidden checks that a text has no form of a secret.
 func checkHidden(t *testing.T, place, text, secret string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -54,9 +54,8 @@ func checkHidden(t *testing.T, place, text, secret string) {
 	}
 }
 
-// TestSecrets_show_nowhere_when_Redis_refuses_them has wrong passwords, which Redis and the client
-// complain about.
-func TestSecrets_show_nowhere_when_Redis_refuses_them(t *testing.T) {
+// TestSecrets_refusedByRedis has wrong passwords, with errors of Redis and of the client.
+func TestSecrets_refusedByRedis(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "the right one")
 	for name, option := range map[string]string{
 		"URL":           "redis redis://someone:{env.REDIS_PASSWORD}@" + server.Addr,
@@ -68,17 +67,17 @@ func TestSecrets_show_nowhere_when_Redis_refuses_them(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := []string{"REDIS_PASSWORD=" + password, "SECRET=pepper and salt"}
-			n := start(t, config("redis_ratelimit {\nhash_keys {env.SECRET}\n"+option+"\n}", "redis_ratelimit same 3 24h"+tell), env...)
+			n := start(t, config("redis_ratelimit {\nhash_keys {env.SECRET}\n"+option+"\n}", "redis_ratelimit same 3 24h"+showDecision), env...)
 			checkAdmitted(t, n.get(t, "/"), "fallback")
 			checkSecrets(t, n, env)
 		})
 	}
 }
 
-// TestSecrets_show_in_no_error loads what cannot be right, with passwords in it.
-func TestSecrets_show_in_no_error(t *testing.T) {
+// TestSecrets_errors loads invalid configurations with passwords.
+func TestSecrets_errors(t *testing.T) {
 	const secret = "hunter2%zz"
-	n := start(t, config("", "redis_ratelimit same 3 24h"+tell), "WRONG_URL=redis://user:"+secret+"@host:port", "SECRET="+secret)
+	n := start(t, config("", "redis_ratelimit same 3 24h"+showDecision), "WRONG_URL=redis://user:"+secret+"@host:port", "SECRET="+secret)
 	for name, option := range map[string]string{
 		"a URL that cannot be parsed":          "redis redis://user:" + secret + "@127.0.0.1:6379",
 		"a wrong scheme":                       "redis http://user:hunter2@127.0.0.1:6379",
@@ -101,9 +100,9 @@ func TestSecrets_show_in_no_error(t *testing.T) {
 	checkHidden(t, "the log", n.log.String(), "hunter2")
 }
 
-// TestPassword_rotates_on_reload changes the password in Redis and in the file that holds it. The
-// Caddyfile stays the same, so that the reload has to be forced.
-func TestPassword_rotates_on_reload(t *testing.T) {
+// TestPassword_rotation changes the password in Redis and in its file. The Caddyfile stays the same, so
+// that the reload must be forced.
+func TestPassword_rotation(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "first-secret")
 	password := filepath.Join(t.TempDir(), "password")
 	write := func(secret string) {
@@ -112,7 +111,7 @@ func TestPassword_rotates_on_reload(t *testing.T) {
 		}
 	}
 	write("first-secret")
-	text := config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\npassword {file."+password+"}\n}\n}", "redis_ratelimit same 1000 24h"+tell)
+	text := config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\npassword {file."+password+"}\n}\n}", "redis_ratelimit same 1000 24h"+showDecision)
 	n := start(t, text)
 	waitForRedis(t, n, "/")
 	ctx := context.Background()

@@ -12,14 +12,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// patient is a global option that waits for Redis longer than a busy machine can make it wait, so
-// that no decision falls back to a node's own memory.
+// patient returns a global option with a timeout above any delay of a busy machine, so that no decision
+// falls back to a node's memory.
 func patient(server *redistest.Server) string {
 	return "redis_ratelimit {\nredis redis://" + server.Addr + "\ntimeout 10s\n}"
 }
 
-// crowd has 64 clients ask at once, each a few times, in turn at each of the nodes, and counts the
-// answers that are 200. All others must be 429.
+// crowd sends requests of 64 clients at once, each a few times, in turn to each node. It returns the
+// number of responses with 200. All others must be 429.
 func crowd(t *testing.T, path string, each int, nodes ...*node) int {
 	t.Helper()
 	const clients = 64
@@ -52,10 +52,9 @@ func crowd(t *testing.T, path string, each int, nodes ...*node) int {
 	return admitted
 }
 
-// TestTwo_nodes_admit_exactly_the_limit_together uses a window of a day, in which a bucket drains
-// by one in a quarter of an hour, and one of a minute where the algorithm admits exactly the limit
-// in it.
-func TestTwo_nodes_admit_exactly_the_limit_together(t *testing.T) {
+// TestSharing_twoNodes uses a window of a day, in which a bucket drains one unit in a quarter of an hour,
+// and a window of a minute where the algorithm admits exactly the limit in it.
+func TestSharing_twoNodes(t *testing.T) {
 	site := ""
 	windows := map[string][]string{}
 	for _, algorithm := range limiter.Algorithms() {
@@ -70,7 +69,7 @@ func TestTwo_nodes_admit_exactly_the_limit_together(t *testing.T) {
 		}
 	}
 	global := patient(redistest.Start(t))
-	first, second := start(t, config(global, site+tell)), start(t, config(global, site+tell))
+	first, second := start(t, config(global, site+showDecision)), start(t, config(global, site+showDecision))
 	for _, algorithm := range limiter.Algorithms() {
 		for _, window := range windows[algorithm] {
 			t.Run(algorithm+" "+window, func(t *testing.T) {
@@ -89,8 +88,8 @@ func TestTwo_nodes_admit_exactly_the_limit_together(t *testing.T) {
 	}
 }
 
-// withinOneWindow has a count made, once more with another key if the fixed windows of that length
-// rolled meanwhile.
+// withinOneWindow makes a count. It repeats it with another key if a fixed window of that length ended
+// meanwhile.
 func withinOneWindow(t *testing.T, window time.Duration, count func(key string) int) int {
 	t.Helper()
 	for attempt := range 2 {
@@ -104,10 +103,10 @@ func withinOneWindow(t *testing.T, window time.Duration, count func(key string) 
 	return 0
 }
 
-func TestScript_flush_amid_traffic_is_invisible(t *testing.T) {
+func TestSharing_scriptFlush(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+tell))
+	n := start(t, config(patient(server), "redis_ratelimit same 1000 24h"+showDecision))
 	done := make(chan struct{})
 	var group sync.WaitGroup
 	flushes := 0
@@ -130,6 +129,6 @@ func TestScript_flush_amid_traffic_is_invisible(t *testing.T) {
 		t.Errorf("%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
 	}
 	if lines := n.log.outages(); len(lines) > 0 {
-		t.Errorf("the log tells of an outage: %v", lines)
+		t.Errorf("the log has an outage: %v", lines)
 	}
 }

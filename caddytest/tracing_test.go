@@ -11,34 +11,33 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// collector takes the spans that a Caddy exports, as they come.
+// collector stores the spans that a Caddy exports.
 type collector struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what is cut off has no span
+	body, _ := io.ReadAll(r.Body) // a truncated body has no span
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.text.Write(body)
 	w.WriteHeader(http.StatusOK)
 }
 
-// has tells whether a text was among the spans.
+// has reports whether the spans contain a text.
 func (c *collector) has(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Contains(c.text.String(), text)
 }
 
-// TestTracing_exports_a_span_for_each_question_to_Redis has Caddy's own tracing send its spans to a
-// collector.
-func TestTracing_exports_a_span_for_each_question_to_Redis(t *testing.T) {
+// TestTracing_spans exports the spans of Caddy's tracing to a collector.
+func TestTracing_spans(t *testing.T) {
 	server := redistest.Start(t)
 	spans := new(collector)
 	address := serveFunc(t, spans.ServeHTTP)
-	n := start(t, config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", "tracing {\n\tspan outer-span\n}\nredis_ratelimit same 1000 24h"+tell),
+	n := start(t, config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", "tracing {\n\tspan outer-span\n}\nredis_ratelimit same 1000 24h"+showDecision),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
 		"OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
 	waitForRedis(t, n, "/")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// behindSocket starts a site that is reached by a unix socket alone.
+// behindSocket starts a site that listens on a unix socket alone.
 func behindSocket(t *testing.T, servers, limit string) *node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s") // a socket's path is short
@@ -19,7 +19,7 @@ func behindSocket(t *testing.T, servers, limit string) *node {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	n := start(t, whole("servers unix/{$SOCKET} {\n"+servers+"\n}", "http:// {\nbind unix/{$SOCKET}\n"+limit+tell+"\n}\n"), "SOCKET="+socket)
+	n := start(t, whole("servers unix/{$SOCKET} {\n"+servers+"\n}", "http:// {\nbind unix/{$SOCKET}\n"+limit+showDecision+"\n}\n"), "SOCKET="+socket)
 	n.client.Transport = &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if strings.HasSuffix(n.Admin, address) {
 			return new(net.Dialer).DialContext(ctx, network, address)
@@ -29,15 +29,14 @@ func behindSocket(t *testing.T, servers, limit string) *node {
 	return n
 }
 
-// TestUnix_socket_tells_of_missing_addresses has two clients behind a proxy that speaks to Caddy by a unix
-// socket.
-func TestUnix_socket_tells_of_missing_addresses(t *testing.T) {
+// TestUnixSocket_addresses has two clients behind a proxy that connects to Caddy by a unix socket.
+func TestUnixSocket_addresses(t *testing.T) {
 	const trusted = "trusted_proxies_unix"
 	for name, test := range map[string]struct {
 		servers, limit string
 		header         string
-		left           []int64 // of one client, another one, and the first again
-		remedy         string  // in the warning; empty: there is none
+		left           []int64 // of a client, another one, and the first again
+		remedy         string  // in the warning; empty: no warning
 	}{
 		"untrusted":      {"", "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, trusted},
 		"trusted":        {trusted, "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 8, 7}, ""},
@@ -49,7 +48,7 @@ func TestUnix_socket_tells_of_missing_addresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := behindSocket(t, test.servers, test.limit)
 			for i, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
-				checkShare(t, n.get(t, "/", test.header+": "+client), 9, test.left[i])
+				checkQuota(t, n.get(t, "/", test.header+": "+client), 9, test.left[i])
 			}
 			warnings := n.log.lines(func(l logLine) bool {
 				return l.Level == "warn" && ours(l) && strings.Contains(l.Message, "unix socket")
@@ -64,11 +63,11 @@ func TestUnix_socket_tells_of_missing_addresses(t *testing.T) {
 	}
 }
 
-// TestUnix_socket_with_skip_is_told_of: nobody is limited then.
-func TestUnix_socket_with_skip_is_told_of(t *testing.T) {
+// TestUnixSocket_skip has on_empty_key skip, with which no client is limited.
+func TestUnixSocket_skip(t *testing.T) {
 	n := behindSocket(t, "", "redis_ratelimit {client_ip} 1 24h {\non_empty_key skip\n}")
 	for range 3 {
-		if a := n.get(t, "/"); a.status != http.StatusOK || hasShare(a) {
+		if a := n.get(t, "/"); a.status != http.StatusOK || hasQuota(a) {
 			t.Errorf("got %v", a)
 		}
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// password has every character that means something in a URL, a Caddyfile or a placeholder.
+// password has every special character of URLs, Caddyfiles and placeholders.
 const password = `p@ss:w/o?r#d%41{env.HOME}&=+ "\'`
 
-// variant is a way to reach Redis.
+// variant is a way to connect to Redis.
 type variant struct {
 	options string        // of the global option
 	env     []string      // of Caddy's process
-	client  *redis.Client // sees the database that the counts are in
-	keys    string        // matches the names of all keys; empty: the usual ones
+	client  *redis.Client // for the database with the counts
+	keys    string        // matches the names of all keys; empty: usualKeys
 }
 
-// usualKeys are the names of the keys of policy "default" and client "jane".
+// usualKeys matches the Redis keys of policy "default" and client "jane".
 const usualKeys = `^rl:\{jane\}:default:c1d$`
 
 func variants(t *testing.T) map[string]func(t *testing.T) variant {
@@ -110,7 +110,7 @@ func withPassword(t *testing.T, s *redistest.Server) *redis.Client {
 	return client
 }
 
-func TestRedis_is_reached_in_every_way(t *testing.T) {
+func TestRedis_variants(t *testing.T) {
 	for name, prepare := range variants(t) {
 		t.Run(name, func(t *testing.T) {
 			v := prepare(t)
@@ -118,11 +118,11 @@ func TestRedis_is_reached_in_every_way(t *testing.T) {
 			if err := v.client.FlushDB(ctx).Err(); err != nil {
 				t.Fatal(err)
 			}
-			n := start(t, config("redis_ratelimit {\ntimeout 10s\n"+v.options+"\n}", "redis_ratelimit {header.User} 3 24h"+tell), v.env...)
+			n := start(t, config("redis_ratelimit {\ntimeout 10s\n"+v.options+"\n}", "redis_ratelimit {header.User} 3 24h"+showDecision), v.env...)
 			for i := range int64(3) {
 				a := n.get(t, "/", "User: jane")
 				checkAdmitted(t, a, "redis")
-				checkShare(t, a, 3, 2-i)
+				checkQuota(t, a, 3, 2-i)
 			}
 			if a := n.get(t, "/", "User: jane"); !a.deniedByRedis() {
 				t.Errorf("got %v; want it denied by redis", a)
@@ -133,7 +133,7 @@ func TestRedis_is_reached_in_every_way(t *testing.T) {
 	}
 }
 
-// checkKeys checks the names of all keys, and that each has a TTL.
+// checkKeys checks the names of all Redis keys, and that each has a TTL.
 func checkKeys(t *testing.T, v variant) {
 	t.Helper()
 	names, err := v.client.Keys(context.Background(), "*").Result()
@@ -152,16 +152,16 @@ func checkKeys(t *testing.T, v variant) {
 	}
 }
 
-// TestCluster_decides_over_three_masters spreads many clients over the slots, each with two
-// policies whose keys lie in different ones.
-func TestCluster_decides_over_three_masters(t *testing.T) {
+// TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in
+// different ones.
+func TestRedis_cluster(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	addresses := make([]string, len(masters))
 	for i, m := range masters {
 		addresses[i] = m.Addr
 	}
 	site := "redis_ratelimit {\npolicy user {\nkey {header.User}\nlimit 2\nwindow 24h\n}\npolicy everybody {\nkey all\nlimit 1000\nwindow 24h\n}\n}"
-	n := start(t, config("redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress "+strings.Join(addresses[:2], " ")+"\n}\n}", site+tell))
+	n := start(t, config("redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress "+strings.Join(addresses[:2], " ")+"\n}\n}", site+showDecision))
 	for i := range 50 {
 		user := "User: user-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		for range 2 {
@@ -172,7 +172,7 @@ func TestCluster_decides_over_three_masters(t *testing.T) {
 		}
 	}
 	a := n.get(t, "/", "User: last")
-	checkShare(t, a, 2, 1) // it binds more than 1000-101 of 1000
+	checkQuota(t, a, 2, 1) // the tighter policy, compared with 1000-101 of 1000
 	used := 0
 	for _, m := range masters {
 		if size, err := m.Client(t).DBSize(t.Context()).Result(); err == nil && size > 5 {
@@ -184,13 +184,13 @@ func TestCluster_decides_over_three_masters(t *testing.T) {
 	}
 }
 
-// TestSentinel_without_answer_falls_back names a sentinel that watches no such master.
-func TestSentinel_without_answer_falls_back(t *testing.T) {
+// TestRedis_sentinelUnknownMaster has a sentinel without the named master.
+func TestRedis_sentinelUnknownMaster(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
 	_, port, err := net.SplitHostPort(sentinel.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := start(t, config("redis_ratelimit {\nredis {\nmode sentinel\nmaster other\naddress 127.0.0.1:"+port+"\n}\n}", "redis_ratelimit same 3 24h"+tell))
+	n := start(t, config("redis_ratelimit {\nredis {\nmode sentinel\nmaster other\naddress 127.0.0.1:"+port+"\n}\n}", "redis_ratelimit same 3 24h"+showDecision))
 	checkAdmitted(t, n.get(t, "/"), "fallback")
 }

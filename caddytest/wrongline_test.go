@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestSecrets_URLInWrongLine writes a URL with a password, as it is and as a placeholder's value, behind
-// every option that takes none, and for an option.
+// TestSecrets_URLInWrongLine writes a URL with a password behind every option that takes none, and in
+// place of an option. The URL stands there itself and as the value of a placeholder.
 func TestSecrets_URLInWrongLine(t *testing.T) {
 	const url, placeholder = "redis://user:hunter2@127.0.0.1:1", "{env.WRONG_URL}"
-	n := start(t, config("", "redis_ratelimit same 3 24h"+tell), "WRONG_URL="+url)
+	n := start(t, config("", "redis_ratelimit same 3 24h"+showDecision), "WRONG_URL="+url)
 	redis := func(lines string) string { return "redis {\naddress 127.0.0.1:1\n" + lines + "\n}" }
 	sentinel := func(lines string) string { return redis("mode sentinel\n" + lines) }
 	tls := func(lines string) string { return redis("tls {\n" + lines + "\n}") }

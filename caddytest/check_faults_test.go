@@ -11,14 +11,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestCheck_cannot_ask_a_Redis_that_is_busy(t *testing.T) {
+func TestCheck_busyRedis(t *testing.T) {
 	server := redistest.Start(t, "--lua-time-limit", "1")
 	restrict(t, []*redistest.Server{server}, only(strings.Fields(commands), func(c string) bool { return c != "time" }))
 	admin := server.Client(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // it is killed
+		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // SCRIPT KILL ends it
 	}()
 	t.Cleanup(func() {
 		redistest.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
@@ -36,12 +36,12 @@ func TestCheck_cannot_ask_a_Redis_that_is_busy(t *testing.T) {
 	if code != 3 {
 		t.Errorf("got exit code %d; want 3", code)
 	}
-	// Redis looks at rights before it says that it is busy.
+	// Redis checks rights before it replies BUSY.
 	findings, _ = check(t, "redis redis://limiter:secret@"+server.Addr, limited)
 	wantFinding(t, findings, "permissions", "failed", "missing: +time")
 }
 
-func TestCheck_tells_of_a_Redis_with_too_many_clients(t *testing.T) {
+func TestCheck_maxclients(t *testing.T) {
 	server := redistest.Start(t)
 	held := server.Client(t).Conn()
 	defer held.Close() //nolint:errcheck // the test is over
@@ -54,7 +54,7 @@ func TestCheck_tells_of_a_Redis_with_too_many_clients(t *testing.T) {
 	}
 }
 
-func TestCheck_tells_a_master_that_hangs_from_the_others(t *testing.T) {
+func TestCheck_masterHangs(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	for _, master := range masters {
 		if err := master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {

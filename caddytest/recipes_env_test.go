@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// kitchen is a Caddy that runs a recipe, with the backend that the recipe asks for.
-type kitchen struct {
+// recipeEnv is a Caddy that runs a recipe, with the backend of the recipe.
+type recipeEnv struct {
 	*node
 	backend *backend
 }
@@ -21,8 +21,8 @@ const (
 	recipeRedis   = "\tredis_ratelimit {\n\t\tredis redis://127.0.0.1:6379\n\t}\n"
 )
 
-// cook runs a recipe as it stands, but for its addresses and the global options of the test.
-func cook(t *testing.T, caddyfile, option string) kitchen {
+// runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
+func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Helper()
 	b := new(backend)
 	server := httptest.NewServer(b)
@@ -36,33 +36,33 @@ func cook(t *testing.T, caddyfile, option string) kitchen {
 	text = strings.Replace(text, recipeRedis, "", 1)
 	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
 	if own, found := strings.CutPrefix(text, "\n{\n"); found {
-		return kitchen{start(t, "{\n"+options+own), b}
+		return recipeEnv{start(t, "{\n"+options+own), b}
 	}
-	return kitchen{start(t, "{\n"+options+"}\n"+text), b}
+	return recipeEnv{start(t, "{\n"+options+"}\n"+text), b}
 }
 
-// checkSource checks who decided: a test of Redis must not have gone by memory.
-func (k kitchen) checkSource(t *testing.T, source string) {
+// checkSource checks the source of all decisions: a test on Redis must not be decided by memory.
+func (e recipeEnv) checkSource(t *testing.T, source string) {
 	t.Helper()
 	others := map[string][]string{"memory": {"redis", "deny_cache", "fallback"}, "redis": {"memory", "fallback"}}[source]
-	text := k.send(t, http.MethodGet, k.Admin+"/metrics", "").body
+	text := e.send(t, http.MethodGet, e.Admin+"/metrics", "").body
 	if !strings.Contains(text, `source="`+source+`"`) {
 		t.Errorf("nothing was decided by %s", source)
 	}
 	for _, other := range others {
 		if strings.Contains(text, `source="`+other+`"`) {
-			t.Errorf("%s has decided something", other)
+			t.Errorf("%s has decided a request", other)
 		}
 	}
 }
 
-// spend asks until it is refused with 429, and returns how many requests passed and the refusal.
-// As many as limit must pass, and no more than come back meanwhile, perSecond of them.
-func (k kitchen) spend(t *testing.T, limit int, perSecond float64, path string, headers ...string) (passed int, refusal answer) {
+// spend sends requests until one is refused with 429. It returns how many passed, and the refusal. At
+// least limit must pass, and at most those that are refilled meanwhile, perSecond.
+func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string, headers ...string) (passed int, refusal answer) {
 	t.Helper()
 	begin := time.Now()
 	for {
-		a := k.get(t, path, headers...)
+		a := e.get(t, path, headers...)
 		most := limit + int(perSecond*time.Since(begin).Seconds())
 		if a.status == http.StatusOK {
 			passed++
@@ -77,14 +77,14 @@ func (k kitchen) spend(t *testing.T, limit int, perSecond float64, path string, 
 	}
 }
 
-// crowd sends so many requests at once, and returns the answers.
-func (k kitchen) crowd(t *testing.T, path string, size int) []answer {
+// crowd sends so many requests at once and returns the answers.
+func (e recipeEnv) crowd(t *testing.T, path string, size int) []answer {
 	t.Helper()
 	answers := make([]answer, size)
 	var group sync.WaitGroup
 	for i := range answers {
 		group.Go(func() {
-			a, err := k.try(http.MethodGet, k.URL+path, "")
+			a, err := e.try(http.MethodGet, e.URL+path, "")
 			if err != nil {
 				t.Error(err)
 			}
@@ -95,13 +95,13 @@ func (k kitchen) crowd(t *testing.T, path string, size int) []answer {
 	return answers
 }
 
-// backend serves what the recipes protect.
+// backend is the server that the recipes protect.
 type backend struct {
 	mu       sync.Mutex
 	arrivals []time.Time
 }
 
-// ServeHTTP checks passwords at /login and says how many tokens it has used at /v1/.
+// ServeHTTP checks passwords at /login and reports used tokens at /v1/.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.arrivals = append(b.arrivals, time.Now())
@@ -114,10 +114,10 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tokensOf is what the backend says that a path has used.
+// tokensOf maps paths to the tokens that the backend reports.
 var tokensOf = map[string]string{"/v1/chat": "4000", "/v1/free": "0"}
 
-// seen are the times at which requests came.
+// seen returns the times of the requests.
 func (b *backend) seen() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

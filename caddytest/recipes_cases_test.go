@@ -11,32 +11,32 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-const minutely = 1.0 / 60 // of a limit, comes back each second
+const minutely = 1.0 / 60 // of a limit, refilled each second
 
-func playTiers(t *testing.T, k kitchen) {
+func recipeTiers(t *testing.T, e recipeEnv) {
 	for key, limit := range map[string]int64{"key-of-acme": 600, "key-of-bolt": 120} {
-		checkShare(t, k.get(t, "/", "X-Api-Key: "+key), limit, limit-1)
+		checkQuota(t, e.get(t, "/", "X-Api-Key: "+key), limit, limit-1)
 	}
 	for range 5 {
-		k.get(t, "/")
+		e.get(t, "/")
 	}
-	k.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
-	checkShare(t, k.get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
+	e.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
+	checkQuota(t, e.get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
 }
 
-func playRouteAndSite(t *testing.T, k kitchen) {
-	passed, refusal := k.spend(t, 10, 10*minutely, "/search")
-	checkShare(t, refusal, 10, 0)
-	k.get(t, "/search")
-	a := k.get(t, "/")
-	if left := remaining(t, a, 100); left != 99-passed && left != 100-passed { // what is long ago drains
+func recipeRouteAndSite(t *testing.T, e recipeEnv) {
+	passed, refusal := e.spend(t, 10, 10*minutely, "/search")
+	checkQuota(t, refusal, 10, 0)
+	e.get(t, "/search")
+	a := e.get(t, "/")
+	if left := remaining(t, a, 100); left != 99-passed && left != 100-passed { // units drain with time
 		t.Errorf("got %v; want the %d searches and this counted, and no denial", a, passed)
 	}
 }
 
-func playBurst(t *testing.T, k kitchen) {
-	passed, refusal := k.spend(t, 20, 0.5, "/messages")
-	checkShare(t, refusal, 20, 0)
+func recipeBurst(t *testing.T, e recipeEnv) {
+	passed, refusal := e.spend(t, 20, 0.5, "/messages")
+	checkQuota(t, refusal, 20, 0)
 	items := checkNames(t, refusal, "RateLimit", "burst", "day")
 	r, _ := items[1].Params.Get("r")
 	if left, ok := r.(int64); !ok || left < int64(1000-passed) {
@@ -47,27 +47,27 @@ func playBurst(t *testing.T, k kitchen) {
 	}
 }
 
-func playBots(t *testing.T, k kitchen) {
+func recipeBots(t *testing.T, e recipeEnv) {
 	for range 5 {
-		k.get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
+		e.get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
 	}
-	k.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
+	e.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
 	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
-		checkShare(t, k.get(t, "/", "User-Agent: "+agent), 30, 29)
+		checkQuota(t, e.get(t, "/", "User-Agent: "+agent), 30, 29)
 	}
 	for range 40 {
-		if a := k.get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.status != http.StatusOK || hasShare(a) {
+		if a := e.get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.status != http.StatusOK || hasQuota(a) {
 			t.Fatalf("got %v; want a browser left alone", a)
 		}
 	}
-	if a := k.get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.status != http.StatusOK || hasShare(a) {
+	if a := e.get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.status != http.StatusOK || hasQuota(a) {
 		t.Errorf("got %v; want robots.txt to be free", a)
 	}
 }
 
-func playSmoothing(t *testing.T, k kitchen) {
-	passed := k.queue(t, "/")
-	arrivals := k.backend.seen()
+func recipeSmoothing(t *testing.T, e recipeEnv) {
+	passed := e.queue(t, "/")
+	arrivals := e.backend.seen()
 	if len(arrivals) != passed {
 		t.Fatalf("%d requests reached the backend, %d passed", len(arrivals), passed)
 	}
@@ -78,12 +78,12 @@ func playSmoothing(t *testing.T, k kitchen) {
 	}
 }
 
-// queue has a crowd of 30 come to a queue of 20 that lets through ten a second, and returns how
-// many passed: one at once, those in the queue, and those who came late enough.
-func (k kitchen) queue(t *testing.T, path string) (passed int) {
+// queue sends 30 requests at once to a queue of 20 that passes ten a second. It returns how many passed:
+// one at once, those in the queue, and those that came late enough.
+func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 	t.Helper()
 	begin, slowest := time.Now(), time.Duration(0)
-	for _, a := range k.crowd(t, path, 30) {
+	for _, a := range e.crowd(t, path, 30) {
 		if a.status == http.StatusOK {
 			passed++
 			slowest = max(slowest, a.took)
@@ -100,27 +100,27 @@ func (k kitchen) queue(t *testing.T, path string) (passed int) {
 	return passed
 }
 
-func playDryRun(t *testing.T, k kitchen) {
+func recipeDryRun(t *testing.T, e recipeEnv) {
 	for range 70 {
-		if a := k.get(t, "/"); a.status != http.StatusOK || hasShare(a) {
-			t.Fatalf("got %v; want nobody to notice", a)
+		if a := e.get(t, "/"); a.status != http.StatusOK || hasQuota(a) {
+			t.Fatalf("got %v; want no effect on the response", a)
 		}
 	}
-	text := k.send(t, http.MethodGet, k.Admin+"/metrics", "").body
+	text := e.send(t, http.MethodGet, e.Admin+"/metrics", "").body
 	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
 		if !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`) {
 			t.Errorf("the metrics have no %s", decision)
 		}
 	}
 	redistest.WaitFor(t, "the access log names the policy", func() error {
-		if len(k.log.lines(func(l logLine) bool { return strings.Contains(l.text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
-			return errors.New("it does not yet")
+		if len(e.log.lines(func(l logLine) bool { return strings.Contains(l.text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
+			return errors.New("the log does not name it")
 		}
 		return nil
 	})
 }
 
-func playCDN(t *testing.T, k kitchen) {
+func recipeCDN(t *testing.T, e recipeEnv) {
 	for i, test := range []struct {
 		forwarded, client string
 		left              int64
@@ -132,43 +132,43 @@ func playCDN(t *testing.T, k kitchen) {
 		{"2001:db8::2", "2001:db8::2", 98},
 		{"2001:db8:0:1::1", "2001:db8:0:1::1", 99},
 	} {
-		a := k.get(t, "/", "X-Forwarded-For: "+test.forwarded)
-		if checkShare(t, a, 100, test.left); a.body != "Hello, "+test.client+"." {
+		a := e.get(t, "/", "X-Forwarded-For: "+test.forwarded)
+		if checkQuota(t, a, 100, test.left); a.body != "Hello, "+test.client+"." {
 			t.Errorf("request %d: got %v; want it to be of %s", i, a, test.client)
 		}
 	}
-	if a := k.get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.status != http.StatusOK || hasShare(a) {
+	if a := e.get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.status != http.StatusOK || hasQuota(a) {
 		t.Errorf("got %v; want it exempt", a)
 	}
 }
 
-func playMove(t *testing.T, k kitchen) {
-	_, refusal := k.spend(t, 10, 0, "/api/")
+func recipeMove(t *testing.T, e recipeEnv) {
+	_, refusal := e.spend(t, 10, 0, "/api/")
 	waits := map[int]bool{}
 	for range 20 {
-		waits[retryAfter(t, k.get(t, "/api/"))] = true
+		waits[retryAfter(t, e.get(t, "/api/"))] = true
 	}
 	if wait := retryAfter(t, refusal); refusal.body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3 {
-		t.Errorf("got %v and waits of %v; want to be told of the zone, and to wait for a minute and up to 10s more", refusal, waits)
+		t.Errorf("got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
 	}
-	if a := k.get(t, "/"); a.status != http.StatusOK {
+	if a := e.get(t, "/"); a.status != http.StatusOK {
 		t.Errorf("got %v; want other paths open", a)
 	} else if left := remaining(t, a, 1000); left < 980 {
-		t.Errorf("got %v; want the zone of all", a)
+		t.Errorf("got %v; want the policy of the whole site", a)
 	}
 }
 
-func playWords(t *testing.T, k kitchen) {
-	k.spend(t, 21, 10, "/api/")
-	k.queue(t, "/pages/")
+func recipeWords(t *testing.T, e recipeEnv) {
+	e.spend(t, 21, 10, "/api/")
+	e.queue(t, "/pages/")
 }
 
-// remaining reads what is left, of a share with that capacity.
+// remaining returns the remaining units of a quota with that limit.
 func remaining(t *testing.T, a answer, capacity int) int {
 	t.Helper()
 	left, err := strconv.Atoi(a.header.Get("X-Ratelimit-Remaining"))
 	if err != nil || a.header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity) {
-		t.Fatalf("got %v; want a share of %d", a, capacity)
+		t.Fatalf("got %v; want a limit of %d", a, capacity)
 	}
 	return left
 }

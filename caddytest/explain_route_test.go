@@ -10,9 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestExplain_follows_a_request_no_further_than_it_goes has handlers in the way that answer themselves,
-// and others that may.
-func TestExplain_follows_a_request_no_further_than_it_goes(t *testing.T) {
+// TestExplain_answeringHandlers has handlers that always respond, and others that may.
+func TestExplain_answeringHandlers(t *testing.T) {
 	const after = "\nredis_ratelimit same 5 24h {\nname after\n}\nrespond after\n}\n"
 	n := start(t, config("", "encode\ntracing\n"+
 		"route /proxy {\nreverse_proxy 127.0.0.1:1"+after+
@@ -49,9 +48,9 @@ func TestExplain_follows_a_request_no_further_than_it_goes(t *testing.T) {
 	}
 }
 
-// TestExplain_carries_over_what_handlers_before_would_charge asks before each request. Its two handlers
-// take from one share, and the first of them may only pretend to limit.
-func TestExplain_carries_over_what_handlers_before_would_charge(t *testing.T) {
+// TestExplain_sameKeyTwice explains each request before it is sent. Its two handlers use one quota, and
+// the first of them may be in dry run.
+func TestExplain_sameKeyTwice(t *testing.T) {
 	onBothStores(t, func(t *testing.T, option, _ string) {
 		limits := func(path, more string) string {
 			return "route " + path + " {\nredis_ratelimit {path} 5 24h {\nname twice\n" + more + "\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight 2\n}\nrespond ok\n}\n"
@@ -70,8 +69,8 @@ func TestExplain_carries_over_what_handlers_before_would_charge(t *testing.T) {
 	})
 }
 
-// TestExplain_finds_the_server_by_its_address where several listen at one port.
-func TestExplain_finds_the_server_by_its_address(t *testing.T) {
+// TestExplain_serverByAddress has several servers on one port.
+func TestExplain_serverByAddress(t *testing.T) {
 	site := func(address, name string) string {
 		return ":{$PORT} {\nbind " + address + "\nredis_ratelimit {http.request.local.host} 5 24h {\nname " + name + "\n}\nrespond ok\n}\n"
 	}
@@ -89,8 +88,9 @@ func TestExplain_finds_the_server_by_its_address(t *testing.T) {
 	}
 }
 
-// TestExplain_shows_the_address_of_the_site to keys, not that of the admin endpoint.
-func TestExplain_shows_the_address_of_the_site(t *testing.T) {
+// TestExplain_localAddress has a key with the local address: the one of the site, not of the admin
+// endpoint.
+func TestExplain_localAddress(t *testing.T) {
 	n := start(t, config("", "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok"))
 	address := strings.TrimPrefix(n.URL, "http://")
 	want := `"key":"` + address + "|" + address[strings.LastIndex(address, ":")+1:] + `"`
@@ -101,8 +101,8 @@ func TestExplain_shows_the_address_of_the_site(t *testing.T) {
 	}
 }
 
-// TestExplain_names_the_host_of_the_only_site where the URL is a mere path.
-func TestExplain_names_the_host_of_the_only_site(t *testing.T) {
+// TestExplain_onlySite has a URL that is a path alone. Its host is that of the only site.
+func TestExplain_onlySite(t *testing.T) {
 	limited := func(host string) string {
 		return "http://" + host + ":{$PORT} {\nredis_ratelimit {host} 5 24h\nrespond ok\n}\n"
 	}
@@ -122,15 +122,15 @@ func TestExplain_names_the_host_of_the_only_site(t *testing.T) {
 	}
 }
 
-// TestExplain_while_Redis_hangs waits for it once, and knows that policies that pretend fail locally.
-func TestExplain_while_Redis_hangs(t *testing.T) {
+// TestExplain_redisHangs checks that explain waits once, and that policies in dry run fail locally.
+func TestExplain_redisHangs(t *testing.T) {
 	server := redistest.Start(t)
 	var limits strings.Builder
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		limits.WriteString("policy " + name + " {\nkey same\nlimit 5\nwindow 24h\n}\n")
 	}
 	n := start(t, config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}",
-		"redis_ratelimit {\nfail_mode closed\n"+limits.String()+"policy g {\nkey same\nlimit 5\nwindow 24h\ndry_run\n}\n}"+tell))
+		"redis_ratelimit {\nfail_mode closed\n"+limits.String()+"policy g {\nkey same\nlimit 5\nwindow 24h\ndry_run\n}\n}"+showDecision))
 	n.get(t, "/")
 	server.Pause(t)
 	defer server.Resume(t)
