@@ -1,7 +1,7 @@
 MODULE        = github.com/redis-ratelimit/caddy-redis-ratelimit
 CADDY_VERSION = $(shell go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
 
-# Empty where there is no C compiler, which the race detector needs.
+# Empty without a C compiler, which the race detector needs.
 RACE    ?= $(if $(shell command -v $${CC:-gcc} 2>/dev/null),-race)
 TIMEOUT ?= 10m
 
@@ -10,10 +10,10 @@ XCADDY        = .build/xcaddy
 GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
-# Modules of their own, so that their dependencies stay out of the root one.
+# Separate modules, to keep their dependencies out of the root module.
 MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod tools/chart/go.mod))
 
-# Pure Go throughout; only the race detector asks for a C compiler.
+# All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
@@ -23,7 +23,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' \
 		$(MAKEFILE_LIST)
 
-# The flags of xcaddy, so that all of these share the build cache with it.
+# The flags of xcaddy, so that these targets use its build cache.
 build vet lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
@@ -41,10 +41,10 @@ test: ## run all tests, with the race detector if there is gcc
 	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
 	go -C deploy test -timeout $(TIMEOUT) ./...
 
-# Each target for so long; what is found goes to testdata/fuzz, to be kept as a test.
+# The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
 FUZZTIME ?= 30s
 
-# Where targets are looked for. Those of the root have all of Caddy compiled anew.
+# The folder of the targets. Those of the root compile all of Caddy anew.
 FUZZIN ?= .
 
 .PHONY: fuzz
@@ -85,17 +85,17 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 fmt: $(GOLANGCI_LINT) ## format the Go code
 	$(GOLANGCI_LINT) fmt ./...
 
-# The version is made up: with one, Go takes the working tree at once instead
-# of asking for the releases first.
+# The version is arbitrary. With one, Go uses the working tree at once instead
+# of looking up the releases first.
 .PHONY: xcaddy
 xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree with xcaddy
 	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output caddy-xcaddy
 
 .PHONY: clean
-clean: ## remove what the other targets have built
+clean: ## remove the files that the other targets have built
 	rm -rf .build caddy caddy-xcaddy coverage*
 
-# $(call tool,PACKAGE) builds a tool in the version that tools/go.mod names.
+# $(call tool,PACKAGE) builds a tool in the version of tools/go.mod.
 tool = go -C tools build -o ../$@ $(1)
 
 $(GOLANGCI_LINT): tools/go.mod tools/go.sum
