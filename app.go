@@ -21,8 +21,6 @@ func init() {
 	caddy.RegisterModule(App{})
 }
 
-const appName = "redis_ratelimit"
-
 // App holds what all redis_ratelimit handlers of a configuration share. Without it, or without
 // `redis` in it, the limits live in this process.
 type App struct {

@@ -1,7 +1,6 @@
 package redisratelimit
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,20 +107,53 @@ func (d *decision) placeholder(name string) (any, bool) {
 	case "remaining":
 		return binding.Result.Remaining, true
 	case "retry_after":
-		return seconds(binding.Result.RetryAfter), true
+		return quotaheader.Seconds(binding.Result.RetryAfter), true
 	case "reset_after":
-		return seconds(binding.Result.ResetAfter), true
+		return quotaheader.Seconds(binding.Result.ResetAfter), true
 	}
 	return nil, false
 }
 
-// seconds writes a duration in seconds, with as many decimals as it has; -1 is never.
-func seconds(d time.Duration) string {
-	if d == limiter.Never {
-		return "-1"
+// decide has the store decide the checks that are enforced.
+func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
+	start := time.Now()
+	source, err := h.decideOrFallback(r, checks, h.FailMode, d.timedOut)
+	switch {
+	case source == limiter.SourceMemory:
+		memorySeconds.Observe(time.Since(start).Seconds())
+	case err != nil || source == limiter.SourceFallback:
+		d.timedOut = d.timedOut || h.timedOutSince(start)
 	}
-	text := fmt.Sprintf("%d.%06d", d/time.Second, d%time.Second/time.Microsecond)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	return source, err
+}
+
+// decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
+// so that the waits of several handlers do not add up.
+func (h *Handler) decideOrFallback(r *http.Request, checks []limiter.Check, mode limiter.FailMode, timedOut bool) (limiter.Source, error) {
+	if timedOut {
+		return h.app.store.Fallback(r.Context(), checks, mode, limiter.ErrAlreadyTimedOut)
+	}
+	return h.app.store.Decide(r.Context(), checks, mode)
+}
+
+// timedOutSince reports whether a request without an answer since an instant has waited for one, and was
+// not refused at once.
+func (h *Handler) timedOutSince(start time.Time) bool {
+	return time.Since(start) >= time.Duration(h.app.Timeout)/2
+}
+
+// count counts what was decided: for a denial only the policies that denied, for anything else all.
+func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
+	for i := range checks {
+		if o == rule.Denied && checks[i].Result.Passes() {
+			continue
+		}
+		counters := h.counters[h.rules.RuleOf(&checks[i]).Index]
+		counters.Count(o, s)
+		if o == rule.Denied {
+			counters.Top.Add(checks[i].Key)
+		}
+	}
 }
 
 // dryRun decides the checks of dry-run policies: each by itself, so that none affects another, and

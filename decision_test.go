@@ -76,7 +76,7 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
 		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
 	} {
-		if got := seconds(duration); got != want {
+		if got := quotaheader.Seconds(duration); got != want {
 			t.Errorf("%v is written %q, want %q", duration, got, want)
 		}
 	}

@@ -2,13 +2,12 @@ package redisratelimit
 
 import (
 	"fmt"
-	"hash/maphash"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -48,7 +47,7 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 	}
 	data := map[string]any{
 		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(),
-		"retry_after": seconds(c.Result.RetryAfter), "source": string(source),
+		"retry_after": quotaheader.Seconds(c.Result.RetryAfter), "source": string(source),
 	}
 	if withKey {
 		data["key"] = c.Key
@@ -62,21 +61,4 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 		defer func() { <-e.emitting }()
 		e.events.Emit(e.ctx, eventDenied, data)
 	}()
-}
-
-// eventTimes are the times of the last events of keys. Keys that meet in a place share it, so that a flood
-// of keys makes it no larger.
-type eventTimes struct {
-	seed  maphash.Seed
-	gates [8192]monotonic.Gate
-}
-
-// due reports whether a check's key may have an event now, and if so records it.
-func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
-	var hash maphash.Hash
-	hash.SetSeed(e.seed)
-	_, _ = hash.WriteString(c.Policy.ID())
-	_ = hash.WriteByte(0)
-	_, _ = hash.WriteString(c.Key)
-	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
 }

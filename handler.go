@@ -19,9 +19,6 @@ var (
 	errCrowded     = errors.New("too many requests are held for rate limits")
 )
 
-// statusClientGone is what servers log for a client that left before its answer.
-const statusClientGone = 499
-
 // ServeHTTP lets the request through to the next handler or answers it with an error, by the
 // handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
@@ -73,34 +70,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return p.next(w, next)
 }
 
-// decide has the store decide the checks that are enforced.
-func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
-	start := time.Now()
-	source, err := h.decideOrFallback(r, checks, h.FailMode, d.timedOut)
-	switch {
-	case source == limiter.SourceMemory:
-		memorySeconds.Observe(time.Since(start).Seconds())
-	case err != nil || source == limiter.SourceFallback:
-		d.timedOut = d.timedOut || h.timedOutSince(start)
-	}
-	return source, err
-}
-
-// decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
-// so that the waits of several handlers do not add up.
-func (h *Handler) decideOrFallback(r *http.Request, checks []limiter.Check, mode limiter.FailMode, timedOut bool) (limiter.Source, error) {
-	if timedOut {
-		return h.app.store.Fallback(r.Context(), checks, mode, limiter.ErrAlreadyTimedOut)
-	}
-	return h.app.store.Decide(r.Context(), checks, mode)
-}
-
-// timedOutSince reports whether a request without an answer since an instant has waited for one, and was
-// not refused at once.
-func (h *Handler) timedOutSince(start time.Time) bool {
-	return time.Since(start) >= time.Duration(h.app.Timeout)/2
-}
-
 // hold holds an allowed request for as long as its queues want. Too many held requests, and a client that
 // leaves meanwhile, are errors.
 func (h *Handler) hold(ctx context.Context, checks []limiter.Check) error {
@@ -122,20 +91,6 @@ func (h *Handler) hold(ctx context.Context, checks []limiter.Check) error {
 		return nil
 	case <-ctx.Done():
 		return rule.Refuse(statusClientGone, ctx.Err())
-	}
-}
-
-// count counts what was decided: for a denial only the policies that denied, for anything else all.
-func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
-	for i := range checks {
-		if o == rule.Denied && checks[i].Result.Passes() {
-			continue
-		}
-		counters := h.counters[h.rules.RuleOf(&checks[i]).Index]
-		counters.Count(o, s)
-		if o == rule.Denied {
-			counters.Top.Add(checks[i].Key)
-		}
 	}
 }
 

@@ -5,11 +5,16 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
+
+// appName is the name of the app, of the handler, the directive and the global option.
+const appName = "redis_ratelimit"
 
 // This file holds the state of the process: what outlives configurations, besides the collectors of
 // metrics.
@@ -72,4 +77,21 @@ func (s *startedApps) remove(a *App) {
 	if at > 0 && at == len(s.apps) {
 		s.apps[at-1].boundMemory()
 	}
+}
+
+// eventTimes are the times of the last events of keys. Keys that meet in a place share it, so that a flood
+// of keys makes it no larger.
+type eventTimes struct {
+	seed  maphash.Seed
+	gates [8192]monotonic.Gate
+}
+
+// due reports whether a check's key may have an event now, and if so records it.
+func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
+	var hash maphash.Hash
+	hash.SetSeed(e.seed)
+	_, _ = hash.WriteString(c.Policy.ID())
+	_ = hash.WriteByte(0)
+	_, _ = hash.WriteString(c.Key)
+	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
 }

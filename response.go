@@ -12,6 +12,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
+// statusClientGone is what servers log for a client that left before its answer.
+const statusClientGone = 499
+
 // responseWriter sees the response to a request as one handler does; handlers further out may replace it.
 // Refunds and charges depend on it. The outermost one of a request sets the headers of all handlers, at
 // the last moment before the response's header is written, so that they replace those of an upstream.

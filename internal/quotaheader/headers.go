@@ -1,6 +1,7 @@
 package quotaheader
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -62,4 +63,13 @@ func SetRefusal(header http.Header, retryAfter, jitter time.Duration) {
 		retryAfter += rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
 	}
 	header.Set(RetryAfter, strconv.FormatInt(max(1, CeilSeconds(retryAfter)), 10))
+}
+
+// Seconds writes a duration in seconds, with as many decimals as it has; -1 is [limiter.Never].
+func Seconds(d time.Duration) string {
+	if d == limiter.Never {
+		return "-1"
+	}
+	text := fmt.Sprintf("%d.%06d", d/time.Second, d%time.Second/time.Microsecond)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
