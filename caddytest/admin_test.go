@@ -32,9 +32,9 @@ func TestAdmin_badRequests(t *testing.T) {
 		status                   int
 		says                     string
 	}{
-		{"no policy of the name", "POST", "state", `{"policy":"nobody","key":"k"}`, 404, "nobody"},
-		{"no policy of the name to reset", "POST", "reset", `{"policy":"nobody"}`, 404, "nobody"},
-		{"no policy of the name in a query", "GET", "top?policy=nobody", "", 404, "nobody"},
+		{"no policy of the name", "POST", "state", `{"policy":"unknown","key":"k"}`, 404, "unknown"},
+		{"no policy of the name to reset", "POST", "reset", `{"policy":"unknown"}`, 404, "unknown"},
+		{"no policy of the name in a query", "GET", "top?policy=unknown", "", 404, "unknown"},
 		{"no policy at all to reset", "POST", "reset", `{}`, 400, "policy"},
 		{"no body", "POST", "reset", "", 400, "JSON"},
 		{"half of the JSON", "POST", "reset", `{"policy":"defa`, 400, "JSON"},
@@ -60,7 +60,7 @@ func TestAdmin_badRequests(t *testing.T) {
 		{"a URL without a scheme", "POST", "explain", `{"url":"only.test/login","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a URL without a scheme but with a port", "POST", "explain", `{"url":"localhost:8080/","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a header of bytes that are no text", "POST", "explain", "{\"url\":\"/\",\"headers\":{\"X\":\"\xff\"},\"client_ip\":\"192.0.2.7\"}", 400, "UTF-8"},
-		{"no address", "POST", "explain", `{"url":"/","client_ip":"somebody"}`, 400, "client_ip"},
+		{"no address", "POST", "explain", `{"url":"/","client_ip":"unknown"}`, 400, "client_ip"},
 		{"a port without a listener", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
 		{"a method that is none", "POST", "explain", `{"url":"/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
 	} {

@@ -108,12 +108,12 @@ func TestCommands_json(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"policies"}, {"top"}, {"state", "--policy", "api", "--key", "greedy"}, {"explain", "--url", n.URL},
-		{"reset", "--policy", "api", "--key", "nobody"},
+		{"reset", "--policy", "api", "--key", "unknown"},
 	} {
 		n.ratelimit(t, append(args, "--json")...).parse(t)
 	}
-	came := n.send(t, "POST", n.Admin+"/redis_ratelimit/reset", `{"policy":"api","key":"nobody"}`, "Content-Type: application/json")
-	n.ratelimit(t, "reset", "--policy", "api", "--key", "nobody", "--json").want(t, 0, came.body)
+	came := n.send(t, "POST", n.Admin+"/redis_ratelimit/reset", `{"policy":"api","key":"unknown"}`, "Content-Type: application/json")
+	n.ratelimit(t, "reset", "--policy", "api", "--key", "unknown", "--json").want(t, 0, came.body)
 	e := n.ratelimit(t, "state", "--policy", "none", "--key", "k", "--json")
 	e.want(t, 2, "none")
 	if answer := e.parse(t); answer["error"] == "" {
@@ -125,7 +125,7 @@ func TestCommands_exitCode2(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
-		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "/", "--client-ip", "nobody"},
+		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "/", "--client-ip", "unknown"},
 	} {
 		e := n.ratelimit(t, args...)
 		e.want(t, 2, "Error: ")

@@ -28,7 +28,7 @@ func TestLimit_byPlan(t *testing.T) {
 			burst {plan_burst} 1
 			weight {header.X-Cost} 1
 		}`+showDecision))
-		for key, want := range map[string]int64{"gold": 6, "silver": 3, "nobody": 1, "broken": 1} {
+		for key, want := range map[string]int64{"gold": 6, "silver": 3, "unknown": 1, "broken": 1} {
 			for i := range want {
 				a := n.get(t, "/", "X-Api-Key: "+key)
 				checkAdmitted(t, a, source)

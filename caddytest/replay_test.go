@@ -219,7 +219,7 @@ func TestReplay_badFlags(t *testing.T) {
 		says            string
 	}{
 		{"no limits", ":80 {\n\trespond ok\n}\n", nil, 2, "no redis_ratelimit"},
-		{"no such policy", perClient, []string{"--policy", "nobody"}, 2, "nobody"},
+		{"no such policy", perClient, []string{"--policy", "unknown"}, 2, "unknown"},
 		{"key without suggest", perClient, []string{"--key", "{client_ip}"}, 1, "--suggest"},
 		{"a bad key", perClient, []string{"--suggest", "--key", "{clientip}"}, 1, "client_ip"},
 		{"fewer than none", perClient, []string{"--worst", "-1"}, 1, "--worst"},
