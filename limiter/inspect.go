@@ -100,3 +100,8 @@ func ignoreGone(err error) error {
 
 // now returns this machine's time in ticks.
 func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
+
+// instant formats an instant in ticks.
+func (p *params) instant(ticks int64) string {
+	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
+}

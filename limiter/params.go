@@ -106,8 +106,3 @@ func addDebt(units, weight, most int64) int64 { return min(units+weight, max(uni
 // ceilDiv returns the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero; no
 // formula passes such an a on.
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
-
-// instant formats an instant in ticks.
-func (p *params) instant(ticks int64) string {
-	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
-}

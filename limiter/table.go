@@ -81,8 +81,8 @@ func (m *Memory) tableOf(p *Policy) *table {
 	return m.findTable(p)
 }
 
-// findTable returns the table of a policy, and makes it where there is none. It drops no other. The lock
-// is held.
+// findTable returns the table of a policy, and makes it where there is none. It drops no other. The
+// lock is held.
 func (m *Memory) findTable(p *Policy) *table {
 	t, found := m.tables[p.id]
 	if !found {
@@ -111,9 +111,9 @@ func (m *Memory) lock(p *Policy, key string) *shard {
 	return s
 }
 
-// lockEach appends the shards of the checks, in their order, and locks them. A table that is found may be
-// dropped before it is locked, also for the sake of a later one of the same request. The second time no
-// table is dropped meanwhile.
+// lockEach appends the shards of the checks, in their order, and locks them. A table may be dropped
+// between being found and being locked, even by a later check of the same request. The second time
+// the lock of the Memory keeps all tables.
 func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
 	for i := range checks {
 		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))

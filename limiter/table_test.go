@@ -93,14 +93,14 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	}
 }
 
-// TestMemory_decides_many_new_policies_at_once has one request meet more policies than there may be tables
-// without shares. It looped for ever once: each new table dropped one that the request had found before.
-func TestMemory_decides_many_new_policies_at_once(t *testing.T) {
+// TestMemory_lockEach_many_tables has one request with more policies than there may be tables without
+// states. It looped for ever once: each new table dropped one that the request had found before.
+func TestMemory_lockEach_many_tables(t *testing.T) {
 	m := NewMemory(SystemClock)
 	for round := range 3 {
 		var checks []Check
 		for i := range 10 * minTables {
-			checks = append(checks, Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), "gcra", 10), Key: "k", Weight: 1})
+			checks = append(checks, Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), GCRA, 10), Key: "k", Weight: 1})
 		}
 		if _, err := m.Decide(t.Context(), checks); err != nil || !Allowed(checks) {
 			t.Fatalf("got %v; want all of %d to pass", err, len(checks))
