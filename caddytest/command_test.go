@@ -97,7 +97,7 @@ func TestCommands_stateAndReset(t *testing.T) {
 	n.ratelimit(t, "top", "--policy", "api", "-n", "1", "--json").parse(t)
 	explain := []string{"explain", "--url", n.URL + "/", "--client-ip", "203.0.113.7", "--header", "X-Key: greedy"}
 	n.ratelimit(t, explain...).want(t, 4, ": denied\n", "POLICY", "api     greedy  denied         1   0/2  ")
-	n.ratelimit(t, "reset", "--policy", "api", "--key", "greedy").want(t, 0, "1 share forgotten")
+	n.ratelimit(t, "reset", "--policy", "api", "--key", "greedy").want(t, 0, "1 quota reset")
 	n.ratelimit(t, explain...).want(t, 0, ": allowed\n", "api     greedy  allowed        1   2/2    now    now  redis")
 	n.get(t, "/", "X-Key: greedy")
 	n.ratelimit(t, "reset", "--policy", "api", "--all", "--json").want(t, 0, `{"deleted":`)
@@ -184,7 +184,7 @@ func TestCommands_adminEndpoint(t *testing.T) {
 	n := start(t, config("", limited))
 	file := writeCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
 	e := ratelimit(t, nil, "policies", "--config", file)
-	if e.want(t, 0, "memory of this process: 0 of at most 1000000 shares", "api"); e.stderr != "" {
+	if e.want(t, 0, "memory of this process: 0 of at most 1,000,000 keys", "api"); e.stderr != "" {
 		t.Errorf("got %v; want nothing of what Caddy logs about reading the file", e)
 	}
 }

@@ -84,7 +84,7 @@ func TestOperator_questions(t *testing.T) {
 			n.check(t, operation{"is it working", []string{"policies"}, 0, []string{"login", "everything", "sliding_window_counter", test.working}})
 			n.check(t, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
 			n.check(t, operation{"why was it refused", ask, test.explained, []string{"denied", "mallory", "0/3", "login", test.source}})
-			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 share forgotten"}})
+			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 quota reset"}})
 			if a := n.get(t, "/login", "X-User: mallory"); a.status != 200 {
 				t.Errorf("after the reset: %v", a)
 			}

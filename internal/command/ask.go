@@ -11,14 +11,16 @@ import (
 	"unicode/utf8"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // adminPath begins the paths of the admin API.
 const adminPath = "/redis_ratelimit/"
 
-// ask asks the admin API of the running Caddy and reads the answer into the report. With --json it is
-// printed as it came. An error ends the command; where its code is that of a Redis that cannot be asked,
-// the report has what the node knows by itself.
+// ask sends a question to the admin API of the running Caddy and reads the answer into the report. With
+// --json it prints the answer as it came. An error ends the command. If its code is exitNoRedis, the report
+// holds the state of this node.
 func (i *invocation) ask(method, path string, question, report any) error {
 	if err := i.checkTexts(); err != nil {
 		return err
@@ -38,40 +40,40 @@ func (i *invocation) ask(method, path string, question, report any) error {
 		i.printJSON(body)
 	}
 	if err := json.Unmarshal(body, report); err != nil && status == http.StatusOK {
-		return exitf(exitNotAsked, "the Caddy at %s answers in another way than this command reads; use the same build for both: %v", address, err)
+		return exitf(exitNotAsked, "the answer of the Caddy at %s is of another version; use the same build for both: %v", address, err)
 	}
 	return refusal(status, body)
 }
 
-// askedTexts are the flags with texts that are asked about, and how a byte that is no character is
-// written there, if it can be.
-var askedTexts = []struct{ flag, byteForm string }{
+// textFlags are the flags whose text is sent as JSON, with the form of a byte that is not UTF-8, if the
+// flag has such a form.
+var textFlags = []struct{ flag, byteForm string }{
 	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"method", ""},
 }
 
-// checkTexts refuses texts that are no UTF-8: JSON has no form for them, and would ask about others.
+// checkTexts refuses flags that are not UTF-8. JSON has no form for them and would replace their bytes.
 func (i *invocation) checkTexts() error {
-	for _, asked := range askedTexts {
-		if f := i.cmd.Flags().Lookup(asked.flag); f != nil && !utf8.ValidString(f.Value.String()) {
-			return exitf(exitNotAsked, "--%s %q has a byte that is no UTF-8%s", asked.flag, f.Value.String(), asked.byteForm)
+	for _, text := range textFlags {
+		if f := i.cmd.Flags().Lookup(text.flag); f != nil && !utf8.ValidString(f.Value.String()) {
+			return exitf(exitNotAsked, "--%s %q has a byte that is no UTF-8%s", text.flag, f.Value.String(), text.byteForm)
 		}
 	}
 	return nil
 }
 
-// adminAddress finds the admin endpoint the way that 'caddy reload' does.
+// adminAddress finds the admin endpoint as 'caddy reload' does.
 func (i *invocation) adminAddress() (string, error) {
 	if address := i.flag("address"); address != "" {
 		return address, nil
 	}
 	config, file, adapter, err := i.loadConfig()
 	if err != nil {
-		return "", fmt.Errorf("%w; --address would do without a configuration", err)
+		return "", fmt.Errorf("%w; use --address instead of a configuration", err)
 	}
 	return caddycmd.DetermineAdminAPIAddress("", config, file, adapter)
 }
 
-// request sends a question, nil for none.
+// request sends a question; nil is an empty body.
 func request(address, method, path string, question any) (status int, body []byte, err error) {
 	var content io.Reader
 	if question != nil {
@@ -93,11 +95,11 @@ func request(address, method, path string, question any) (status int, body []byt
 	return response.StatusCode, body, nil
 }
 
-// answeredWith begins the error by which Caddy hands over an answer that is one; the status, a colon and
-// the body follow.
+// answeredWith begins the error that Caddy returns for an answer with an error status. The status, a colon
+// and the body follow.
 const answeredWith = "caddy responded with error: HTTP "
 
-// errorAnswer takes an answer out of Caddy's error. Any other error means that nobody answered.
+// errorAnswer reads an answer from Caddy's error. Any other error means that there was no answer.
 func errorAnswer(address string, err error) (status int, body []byte, noAnswer error) {
 	if text, ok := strings.CutPrefix(err.Error(), answeredWith); ok {
 		code, text, _ := strings.Cut(text, ": ")
@@ -107,46 +109,45 @@ func errorAnswer(address string, err error) (status int, body []byte, noAnswer e
 	}
 	cause := err.Error()
 	if at := strings.Index(cause, "dial "); at >= 0 {
-		cause = cause[at:] // before it stands the request
+		cause = cause[at:] // without the request's description
 	}
 	return 0, nil, exitf(exitNotAsked, "no Caddy answers at the admin address %s: start it, or name the address with --address or --config (%s)", address, cause)
 }
 
-// refusal is the error of an answer with that status, nil where it is none.
+// refusal returns the error of an answer with that status; nil for 200.
 func refusal(status int, body []byte) error {
-	var said struct {
+	var answer struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(body, &said) // an answer of another form has no reason in it
+	_ = json.Unmarshal(body, &answer) // an answer of another form holds no reason
 	switch {
 	case status == http.StatusOK:
 		return nil
 	case status == http.StatusServiceUnavailable:
-		return exitf(exitNoRedis, "Redis cannot be asked: %s", said.Error)
+		return exitf(exitNoRedis, "Redis cannot be asked: %s", answer.Error)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return exitf(exitNotAsked, "the admin endpoint refuses: %s", said.Error)
-	case status == http.StatusNotFound && strings.HasSuffix(said.Error, "has no redis_ratelimit"):
-		return exitf(exitNotAsked, "%s: no site of it has the directive", said.Error)
+		return exitf(exitNotAsked, "the admin endpoint refuses: %s", answer.Error)
+	case status == http.StatusNotFound && strings.HasSuffix(answer.Error, "has no redis_ratelimit"):
+		return exitf(exitNotAsked, "%s: no site of it has the directive", answer.Error)
 	case status >= 400 && status < 500:
-		return exitf(exitRefused, "%s", said.Error)
+		return exitf(exitRefused, "%s", answer.Error)
 	}
-	return exitf(exitNotAsked, "the admin endpoint answers with status %d: %s", status, said.Error)
+	return exitf(exitNotAsked, "the admin endpoint answers with status %d: %s", status, answer.Error)
 }
 
-// knows tells whether there is something to show besides an error: an answer, or what the node knows
-// while Redis is away.
-func (i *invocation) knows(err error) bool {
+// hasReport reports whether there is a report to show besides an error: an answer, or the state of this
+// node during an outage of Redis.
+func (i *invocation) hasReport(err error) bool {
 	return !i.json && (err == nil || exitCode(err) == exitNoRedis)
 }
 
-// printJSON prints JSON as it is, on a terminal without what would not show: a character and its code
-// are the same text in JSON.
+// printJSON prints JSON as it is. On a terminal it escapes what does not print, which keeps the value.
 func (i *invocation) printJSON(text []byte) {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	for _, line := range lines {
-		if i.terminal.isTerminal() {
-			line = printable(line)
+		if i.terminal.IsTerminal() {
+			line = escape.JSON(line)
 		}
-		i.terminal.print(line + "\n")
+		i.terminal.Print(line + "\n")
 	}
 }

@@ -9,25 +9,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func (h Host) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check --config <path> [--adapter <name>]",
-		Short: "Tries the Redis of a configuration, and says what is missing",
+		Short: "Checks the Redis of a configuration, and reports what is missing",
 		Long: `
-Connects to the Redis of a configuration, which need not run, and tries what
-this module does there: whether Redis is reachable, recent enough, of the
-configured mode and writable; whether the user may run every command that is
-needed; whether each algorithm's script decides, and how long a round trip
-takes. On a Cluster every master is tried.
+Connects to the Redis of a configuration and tries what this module does there.
+Caddy need not run. The checks are whether Redis is reachable, recent enough, of
+the configured mode and writable, whether the user may run every command that is
+needed, whether each algorithm's script decides, and how long a round trip
+takes. On a Cluster they run on every master.
 
-It counts under a policy of its own, redis-ratelimit-check, whose keys are gone
-after seconds.
+The checks count under a policy of their own, redis-ratelimit-check. Its keys
+expire after seconds.
 
-The exit code is 0 where nothing failed, 2 where something is missing, and 3
-where Redis cannot be asked. --json prints a list of {"check", "result",
-"detail", "advice"}, where the result is ok, warning or failed.`,
+The exit code is 0 if nothing failed, 2 if something is missing, and 3 if Redis
+cannot be asked. --json prints a list of {"check", "result", "detail",
+"advice"}, where the result is ok, warning or failed.`,
 		Example: `  caddy redis-ratelimit check --config /etc/caddy/Caddyfile
   caddy redis-ratelimit check --config caddy.json --json`,
 		Args: cobra.NoArgs,
@@ -47,7 +48,7 @@ func (h Host) runCheck(i *invocation) error {
 		}
 		i.printJSON(text)
 	} else {
-		findingTable(findings).write(i.terminal)
+		findingTable(findings).Write(i.terminal)
 	}
 	switch {
 	case unasked:
@@ -58,14 +59,14 @@ func (h Host) runCheck(i *invocation) error {
 	return nil
 }
 
-// findings tries the Redis of the configuration, if it has one.
+// findings checks the Redis of the configuration, if it has one.
 func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked bool, err error) {
 	text, file, _, err := i.loadConfig()
 	if err != nil {
 		return nil, false, err
 	}
 	if file == "" {
-		return nil, false, exitf(exitNotAsked, "no configuration: name it with --config, there is no Caddyfile in this directory")
+		return nil, false, exitf(exitNotAsked, "no configuration: this directory has no Caddyfile; name a configuration with --config")
 	}
 	var config struct {
 		Apps map[string]json.RawMessage `json:"apps"`
@@ -78,12 +79,12 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	case err != nil:
 		return []preflight.Finding{{
 			Check: "configuration", Result: preflight.Failed, Detail: err.Error(),
-			Advice: "change the global option redis_ratelimit, or set what it takes from the environment or a file",
+			Advice: "change the global option redis_ratelimit, or set the environment variables and files that it reads",
 		}}, false, nil
 	case options == nil:
 		return []preflight.Finding{{
 			Check: "redis", Result: preflight.OK,
-			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
+			Detail: "none is configured: each Caddy process counts by itself, in its own memory",
 		}}, false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
@@ -91,12 +92,12 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	return findings, unasked, nil
 }
 
-func findingTable(findings []preflight.Finding) *textTable {
-	t := &textTable{columns: []column{{title: "CHECK"}, {title: "RESULT"}, {title: "DETAIL", words: true}}}
+func findingTable(findings []preflight.Finding) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL", Words: true}}}
 	for _, f := range findings {
-		t.add(f.Check, f.Result, f.Detail)
+		t.Add(f.Check, f.Result, f.Detail)
 		if f.Advice != "" {
-			t.add("", "", "-> "+f.Advice)
+			t.Add("", "", "-> "+f.Advice)
 		}
 	}
 	return t

@@ -1,5 +1,5 @@
-// Package command is the command line: caddy redis-ratelimit and its subcommands. Most of them ask the
-// admin API of a running Caddy; check tries a Redis, and replay plays access logs.
+// Package command is the command line: caddy redis-ratelimit and its subcommands. Most of them call the
+// admin API of a running Caddy. check connects to a Redis, and replay plays access logs.
 package command
 
 import (
@@ -11,43 +11,46 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// Host is what the commands need of the module, where asking a running Caddy is not enough.
+// Host is what the commands need from the module besides the admin API.
 type Host struct {
-	// Redis reads the redis_ratelimit app of a configuration, nil where it has none: how to reach its
-	// Redis; nil where the limits live in process.
+	// Redis returns how to reach the Redis of a configuration, nil if it counts in process. The app is the
+	// configuration's redis_ratelimit; nil if it has none.
 	Redis func(app json.RawMessage) (*preflight.Options, error)
 
-	// Simulate sets a configuration up to be played. Where a policy is named it alone decides.
+	// Simulate sets up a configuration to decide a log's requests. A policy that is named decides alone.
 	Simulate func(config []byte, policy string) (Simulation, error)
 }
 
-// Simulation is a configuration that decides requests of the past.
+// Simulation is a configuration that decides the requests of a log.
 type Simulation interface {
 	replay.Engine
 
-	// Policy is the limiter's own of an index.
+	// Policy returns the limiter's policy of an index.
 	Policy(index int) *limiter.Policy
 
-	// LogOptions are how logs are to be read, as far as the configuration decides.
+	// LogOptions returns the options for reading logs that follow from the configuration.
 	LogOptions() accesslog.Options
 
-	// SetHost names the host of requests whose log does not tell it.
+	// SetHost sets the host of requests whose log has none.
 	SetHost(name string)
 
-	// SuggestKey has limits suggested for another key, written as in a Caddyfile, for the first policy.
+	// SuggestKey sets the key that limits are suggested for, as written in a Caddyfile, for the first
+	// policy.
 	SuggestKey(text string) error
 
-	// Close ends it.
+	// Close releases the configuration.
 	Close()
 }
 
-// New makes the command.
+// New returns the command.
 func New(host Host) caddycmd.Command {
 	return caddycmd.Command{
 		Name:      "redis-ratelimit",
@@ -56,7 +59,7 @@ func New(host Host) caddycmd.Command {
 	}
 }
 
-// subcommands are the command's parts, each in a file of its own.
+// subcommands returns the subcommands, each from a file of its own.
 func (h Host) subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		policiesCommand(), stateCommand(), resetCommand(), topCommand(), explainCommand(), h.check(), h.replay(),
@@ -64,34 +67,35 @@ func (h Host) subcommands() []*cobra.Command {
 }
 
 const commandHelp = `
-Asks the running Caddy about its rate limits, through its admin endpoint:
+Shows and changes the rate limits of the running Caddy, through its admin
+endpoint:
 
-  policies   what is limited, and whether the store is well
-  state      how much one client has left, and what Redis holds of it
-  reset      forgets one client's count, or a whole policy's
-  top        who is denied most, on this node
-  explain    which policies a request would meet, and what they would decide
+  policies   the policies, and whether the store works
+  state      what one client has left, and its keys in Redis
+  reset      resets the quota of one client, or of all clients of a policy
+  top        the keys that are denied most, on this node
+  explain    the policies that a request would meet, and their decisions
 
-'check' and 'replay' ask no Caddy: the first connects to the Redis of a
-configuration, the second plays access logs through one.
+'check' and 'replay' need no running Caddy. 'check' connects to the Redis of a
+configuration, and 'replay' plays access logs through a configuration.
 
-The admin endpoint is the one of --address; else that of the configuration
-given with --config, or of a Caddyfile in the current directory; else Caddy's
-default.
+The admin endpoint is that of --address. Without it, it is that of the
+configuration given with --config, or of a Caddyfile in the current directory,
+or Caddy's default.
 
-Tables are made to fit a terminal: one that is too wide is written a value a
-line, and nothing is shortened. In a pipe they are plain, with a row a line, and
---json prints the answer as the admin endpoint gives it, with times in seconds.
-Keys are written and read in one form: a backslash is doubled, and what cannot
-be printed is \xNN, byte by byte.
+Tables fit the terminal. A table that is too wide is written a value a line, and
+nothing is shortened. In a pipe, tables are plain, with a row a line. --json
+prints the answer of the admin endpoint, with times in seconds. Keys are written
+and read in one form: a backslash is doubled, and each byte that does not print
+is \xNN.
 
 Exit codes:
 
-  0  done; explain: the request would go on
-  1  could not ask: no Caddy there, or the command was used wrongly;
-     replay: no request could be read
-  2  refused as wrong, such as a policy that does not exist; check: Redis
-     lacks something
+  0  done; explain: the request would pass
+  1  no answer: Caddy does not run there, or a flag is wrong; replay: no
+     request could be read
+  2  refused, such as a policy that does not exist; check: Redis lacks
+     something
   3  Redis cannot be asked
   4  explain: the request would be refused`
 
@@ -99,7 +103,7 @@ func (h Host) setUp(cmd *cobra.Command) {
 	cmd.Long = commandHelp
 	cmd.Args, cmd.SuggestionsMinimumDistance = knownSubcommand, 2
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.DisableFlagsInUseLine = true // without a subcommand it takes none
+	cmd.DisableFlagsInUseLine = true // without a subcommand it takes no flags
 	cmd.Example = `  caddy redis-ratelimit policies
   caddy redis-ratelimit state --policy api --key 203.0.113.7
   caddy redis-ratelimit check --config /etc/caddy/Caddyfile`
@@ -111,7 +115,7 @@ func (h Host) setUp(cmd *cobra.Command) {
 	cmd.AddCommand(h.subcommands()...)
 }
 
-// knownSubcommand refuses what is no subcommand, which cobra does for the first word of a line alone.
+// knownSubcommand refuses an unknown subcommand. Cobra refuses it for a root command alone.
 func knownSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -123,7 +127,7 @@ func knownSubcommand(cmd *cobra.Command, args []string) error {
 	return errors.New(text)
 }
 
-// The exit codes, beside 0, of which commandHelp tells.
+// The exit codes besides 0, as in commandHelp.
 const (
 	exitNotAsked = 1
 	exitRefused  = 2
@@ -131,8 +135,8 @@ const (
 	exitDenied   = 4
 )
 
-// exit is the error that ends a command with that code. Its text is a line for people; where it is
-// empty, all was said.
+// exit is an error that ends a command with that code. Its text is a line for people. It is empty if the
+// output says it already.
 type exit struct {
 	code int
 	text string
@@ -145,7 +149,7 @@ func exitf(code int, format string, values ...any) error {
 	return &exit{code, fmt.Sprintf(format, values...)}
 }
 
-// exitCode is the code that an error ends a command with.
+// exitCode returns the code that an error ends a command with.
 func exitCode(err error) int {
 	var e *exit
 	switch {
@@ -160,30 +164,30 @@ func exitCode(err error) int {
 // invocation is one run of a subcommand.
 type invocation struct {
 	cmd      *cobra.Command
-	terminal terminal
+	terminal terminal.Writer
 	json     bool
 }
 
-// flag is the value of a flag, as text.
+// flag returns the value of a flag as text.
 func (i *invocation) flag(name string) string { return i.cmd.Flags().Lookup(name).Value.String() }
 
 // complain writes a line to stderr.
-func (i *invocation) complain(line string) { i.cmd.PrintErrln(printable(line)) }
+func (i *invocation) complain(line string) { i.cmd.PrintErrln(escape.Text(line)) }
 
-// hint passes on what the admin API advises.
+// hint prints the admin API's advice, if there is some.
 func (i *invocation) hint(text string) {
 	if text != "" {
 		i.complain("Hint: " + text)
 	}
 }
 
-// runs makes a function of ours one of cobra's. Its error becomes one line on stderr and an exit code.
+// runs adapts a function to cobra. Its error becomes one line on stderr and an exit code.
 func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		i := &invocation{cmd: cmd, terminal: newTerminal(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
+		i := &invocation{cmd: cmd, terminal: terminal.New(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
 		err := run(i)
-		if failure := i.terminal.failure(); err == nil && failure != nil {
-			err = exitf(exitNotAsked, "the result cannot be shown: %s", failure)
+		if failure := i.terminal.Err(); err == nil && failure != nil {
+			err = exitf(exitNotAsked, "writing the result: %s", failure)
 		}
 		if err == nil {
 			return nil
@@ -196,7 +200,7 @@ func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 		if code == exitNotAsked {
 			return err
 		}
-		// Caddy's own way to another code; with an error it would log a line of its own.
+		// Caddy's own way to another exit code. With an error Caddy would log it once more.
 		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return code, nil })(cmd, args)
 	}
 }

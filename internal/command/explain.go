@@ -9,23 +9,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
-// nobody is an address that no client has, RFC 5737.
-const nobody = "192.0.2.1"
+// exampleIP is an address that no client has, RFC 5737.
+const exampleIP = "192.0.2.1"
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --url <url>",
-		Short: "Shows which policies a request would meet, and what they decide",
+		Short: "Shows the policies that a request would meet, and their decisions",
 		Long: `
-Plays a request through the running configuration without charging anybody, and
-shows the policies that it meets, the key that each yields, and what each would
-decide. Only a real request can pass some handlers, such as a proxy; those are
-left out and listed.
+Traces a request through the routes of the running configuration, and shows the
+policies that it meets, its key in each, and their decisions. No quota is
+charged. Handlers that need a real request, such as a proxy, are skipped and
+listed.
 
-The exit code is 0 where the request would go on, and 4 where it would be
-refused: denied, rejected or failed closed.`,
+The exit code is 0 if the request would pass, and 4 if it would be refused:
+denied, rejected or failed closed.`,
 		Example: `  caddy redis-ratelimit explain --url https://example.com/api/search
   caddy redis-ratelimit explain --url http://localhost/login --method POST \
       --header 'X-Api-Key: 12' --client-ip 203.0.113.7`,
@@ -36,7 +38,7 @@ refused: denied, rejected or failed closed.`,
 	flags.StringP("method", "X", http.MethodGet, "The `method` of the request")
 	flags.String("url", "", "The whole `url` of the request (required)")
 	flags.StringArrayP("header", "H", nil, "A `header`, 'Name: value'; may be given several times")
-	flags.String("client-ip", nobody, "The `ip` of the client")
+	flags.String("client-ip", exampleIP, "The `ip` of the client")
 	require(cmd, "url")
 	return cmd
 }
@@ -56,7 +58,7 @@ func runExplain(i *invocation) error {
 	}
 	var report adminapi.ExplainReport
 	err = i.ask(http.MethodPost, "explain", question, &report)
-	if i.knows(err) && report.Decision != "" {
+	if i.hasReport(err) && report.Decision != "" {
 		i.showExplained(report)
 	}
 	if err == nil && refused(report.Decision) {
@@ -65,45 +67,45 @@ func runExplain(i *invocation) error {
 	return err
 }
 
-// refused tells whether a request about which that is decided goes no further.
+// refused reports whether a decision refuses the request.
 func refused(decision string) bool {
 	return slices.Contains([]string{"denied", "rejected", "failed_closed"}, decision)
 }
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
-	decision := i.terminal.paintWord(printable(decisionText(report.Decision)))
+	decision := i.terminal.PaintWord(escape.Text(decisionText(report.Decision)))
 	if report.Decision == "none" {
 		decision = "no policy is met"
 	}
-	i.terminal.print("server " + printable(report.Server) + ": " + decision + "\n")
+	i.terminal.Print("server " + escape.Text(report.Server) + ": " + decision + "\n")
 	if len(report.Policies) > 0 {
-		i.terminal.print("\n")
-		explainedTable(report.Policies).write(i.terminal)
+		i.terminal.Print("\n")
+		explainedTable(report.Policies).Write(i.terminal)
 	}
 	if len(report.Skipped) > 0 {
-		i.terminal.print("\n")
-		i.terminal.printWords("left out: " + printable(strings.Join(report.Skipped, ", ")))
+		i.terminal.Print("\n")
+		i.terminal.PrintWords("skipped: " + escape.Text(strings.Join(report.Skipped, ", ")))
 	}
 }
 
-// decisionText writes a decision in words.
+// decisionText returns a decision in words.
 func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
 
-func explainedTable(policies []adminapi.ExplainedPolicy) *textTable {
-	t := &textTable{columns: []column{
-		{title: "POLICY"}, {title: "KEY"}, {title: "DECISION"}, {title: "WEIGHT", right: true},
-		{title: "LEFT", right: true}, {title: "RETRY", right: true}, {title: "RESET", right: true}, {title: "SOURCE"},
+func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
+		{Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"},
 	}}
 	for _, p := range policies {
 		decision := decisionText(p.Decision)
 		if p.DryRun {
 			decision += " (dry run)"
 		}
-		if p.Source == "" { // there was nothing to decide
-			t.add(p.Policy, p.Key, decision, "", "", "", "", "")
+		if p.Source == "" { // the policy has decided nothing
+			t.Add(p.Policy, p.Key, decision, "", "", "", "", "")
 			continue
 		}
-		t.add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10),
+		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10),
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
 			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source)
 	}

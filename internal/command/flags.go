@@ -11,13 +11,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 )
 
-// policyFlag adds --policy, which a shell completes from the policies of the running Caddy.
+// policyFlag adds --policy. Shells complete it from the policies of the running Caddy.
 func policyFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringP("policy", "p", "", usage)
 	must(cmd.RegisterFlagCompletionFunc("policy", completePolicy))
 }
 
-// completePolicy lists the policies' names. Without an answer there is nothing to offer.
+// completePolicy lists the names of the policies; none without an answer.
 func completePolicy(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var report adminapi.PoliciesReport
 	if err := (&invocation{cmd: cmd}).ask(http.MethodGet, "policies", nil, &report); err != nil {
@@ -39,15 +39,15 @@ func require(cmd *cobra.Command, flags ...string) {
 	}
 }
 
-// must stops the process for an error that only a mistake in a command's definition can make.
+// must panics for an error that only a mistake in a command's definition causes.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// loadConfig reads the configuration of the flags, or that of the current directory. What Caddy logs
-// about it stays in a buffer, because it would stand among what the command prints.
+// loadConfig reads the configuration of the flags, or that of the current directory. Caddy's log of reading
+// it stays in a buffer, apart from the command's output.
 func (i *invocation) loadConfig() (config []byte, file, adapter string, err error) {
 	caddy.BufferedLog()
 	return caddycmd.LoadConfig(i.flag("config"), i.flag("adapter"))

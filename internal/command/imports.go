@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// configFiles are the files that a configuration is read from: its own, and those that a Caddyfile
-// imports. An import whose path is known only when Caddy expands it counts as all files that it may name.
+// configFiles returns the files that a configuration is read from: its own, and those that a Caddyfile
+// imports. An import with a placeholder in its path counts as all files that it may name.
 func configFiles(file, adapter string) []string {
 	files := []string{file}
 	if adapter != "caddyfile" {
@@ -23,7 +23,7 @@ func configFiles(file, adapter string) []string {
 	}
 	blocks, err := caddyfile.Parse(file, readRegular(file))
 	if err != nil {
-		blocks = nil // it was loaded before: it has changed meanwhile
+		blocks = nil // the file was loaded before, and has changed since
 	}
 	for _, block := range blocks {
 		for _, segment := range block.Segments {
@@ -32,7 +32,7 @@ func configFiles(file, adapter string) []string {
 			}
 		}
 	}
-	for next := 0; next < len(files); { // files grows meanwhile
+	for next := 0; next < len(files); { // files grows in the loop
 		imported := importsOf(files[next])
 		next++
 		for _, path := range imported {
@@ -47,8 +47,8 @@ var (
 	unexpanded  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// importsOf are the files that one file may import. Some of what they hold, such as a snippet that is not
-// used, leaves no trace in what Caddy makes of the Caddyfile.
+// importsOf returns the files that one file may import. Caddy's parser does not list all of them: a snippet
+// that is not used is absent from its result.
 func importsOf(file string) (files []string) {
 	text := environment.ReplaceAllFunc(readRegular(file), func(variable []byte) []byte {
 		parts := environment.FindSubmatch(variable)
@@ -77,8 +77,8 @@ func importsOf(file string) (files []string) {
 	return files
 }
 
-// readRegular returns what a file holds. One that is not there or not regular holds nothing: reading a
-// pipe would wait.
+// readRegular returns a file's text. A missing file and one that is not regular are empty: reading a pipe
+// would block.
 func readRegular(path string) []byte {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

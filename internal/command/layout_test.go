@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
-func TestPolicies_store_fits_80_columns(t *testing.T) {
+func TestStoreLine_width(t *testing.T) {
 	var text strings.Builder
-	terminal{out: &text, width: 80}.printWords(storeLine(adminapi.StoreReport{
+	terminal.Sized(&text, 80, 24, false).PrintWords(storeLine(adminapi.StoreReport{
 		Kind: "redis", Mode: "cluster", Addresses: []string{"node-1.example.com:6379", "node-2.example.com:6379", "node-3.example.com:6379"},
 		Error: "dial tcp 127.0.0.1:6379: connect: connection refused", FailMode: "local", Breaker: "open", NextProbe: 0.4,
 	}))
@@ -18,13 +19,13 @@ func TestPolicies_store_fits_80_columns(t *testing.T) {
 	}
 }
 
-// TestTables_fit_80_columns_and_keep_keys_whole has the tables of what the documentation's examples print,
-// where they are at their widest.
-func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
+// TestTables_width writes the tables of the documentation's examples at their widest, and expects whole
+// keys.
+func TestTables_width(t *testing.T) {
 	delay := 2.5
-	share := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
+	quota := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
 	for name, tt := range map[string]struct {
-		table *textTable
+		table *terminal.Table
 		whole []string
 	}{
 		"policies": {policyTable([]adminapi.PolicyReport{
@@ -33,8 +34,8 @@ func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
 			{Name: strings.Repeat("n", 64), Algorithm: "sliding_window_log", Limit: 1, Window: 900, IPv4Prefix: 32, IPv6Prefix: 64},
 		}), []string{"{http.vars.plan_limit} or 60", strings.Repeat("n", 64)}},
 		"explain": {explainedTable([]adminapi.ExplainedPolicy{
-			{Policy: "login", Key: "2001:db8:1:2::/64", Decision: "denied", DryRun: true, Weight: 1, QuotaReport: share, Source: "deny_cache"},
-			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: share, Source: "redis"},
+			{Policy: "login", Key: "2001:db8:1:2::/64", Decision: "denied", DryRun: true, Weight: 1, QuotaReport: quota, Source: "deny_cache"},
+			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: quota, Source: "redis"},
 		}), []string{"2001:db8:1:2::/64", "日本語の鍵はとても幅が広いので", "99999/100000"}},
 		"state": {keyTable([]adminapi.RedisKeyReport{{
 			Name: "rl:{2001:db8:1:2::/64}:login:l15m", Type: "list", TTL: 1636.2,
@@ -46,7 +47,7 @@ func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
-			tt.table.write(terminal{out: &text, width: 80})
+			tt.table.Write(terminal.Sized(&text, 80, 24, false))
 			wantFits(t, text.String(), 80)
 			for _, whole := range tt.whole {
 				if !strings.Contains(text.String(), whole) {
@@ -54,5 +55,15 @@ func TestTables_fit_80_columns_and_keep_keys_whole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// wantFits checks that no line is wider than a terminal.
+func wantFits(t *testing.T, text string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if terminal.Lines(strings.TrimSuffix(line, "\n"), columns) > 1 {
+			t.Errorf("%q is wider than %d columns", line, columns)
+		}
 	}
 }

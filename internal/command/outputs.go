@@ -10,19 +10,19 @@ import (
 	"slices"
 )
 
-// output is a file that is to be written. It is made beside its place and put there when it is whole, so
-// that what fails leaves an older one as it was. Pipes and devices are written as they are.
+// output is a file to write. It is created beside its place and renamed when it is complete, so that a
+// failure leaves an older file unchanged. Pipes and devices are written directly.
 type output struct {
 	*os.File
 
-	place string // empty: the file is there already
+	place string // where the file belongs; empty if it is written in place
 }
 
-// openOutput makes the file for a path; the mode is that of one which does not exist yet. Files that are
-// read are refused.
+// openOutput creates the file for a path, with the mode for a new one. A path that the replay also reads is
+// refused.
 func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, error) {
 	place := resolved(path)
-	older, err := os.OpenFile(place, os.O_WRONLY, 0) // which fails for one that must not be written
+	older, err := os.OpenFile(place, os.O_WRONLY, 0) // fails for a file that is not writable
 	switch {
 	case err == nil:
 		info, err := older.Stat()
@@ -31,16 +31,16 @@ func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, err
 		}
 		_ = older.Close() // nothing was written
 		if slices.ContainsFunc(read, func(r fs.FileInfo) bool { return os.SameFile(r, info) }) {
-			return nil, fmt.Errorf("%s is read: name another file to write", path)
+			return nil, fmt.Errorf("%s is also read: name another file to write", path)
 		}
 		mode = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	name := fmt.Sprintf("%s.%08x", place, rand.Uint32()) //nolint:gosec // it need not be secret: O_EXCL takes no file of others
+	name := fmt.Sprintf("%s.%08x", place, rand.Uint32()) //nolint:gosec // it need not be secret: O_EXCL opens no existing file
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if path := (&fs.PathError{}); errors.As(err, &path) {
-		path.Path = place // the name that somebody knows
+		path.Path = place // the name from the flag
 	}
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, err
 	return &output{File: file, place: place}, nil
 }
 
-// resolved is a path without symbolic links, as far as it exists.
+// resolved returns a path without symbolic links, as far as the path exists.
 func resolved(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target
@@ -59,7 +59,7 @@ func resolved(path string) string {
 	return path
 }
 
-// keep puts the file in its place.
+// keep renames the file to its place.
 func (o *output) keep() error {
 	if err := o.Close(); err != nil || o.place == "" {
 		return err
@@ -71,26 +71,26 @@ func (o *output) keep() error {
 
 // discard removes a file that was not kept.
 func (o *output) discard() {
-	_ = o.Close() // nobody reads it
+	_ = o.Close() // its content is dropped
 	if o.place != "" {
 		_ = os.Remove(o.Name())
 	}
 }
 
-// outputs are the files that a replay writes; nil where one is not wanted.
+// outputs are the files that a replay writes; nil without their flag.
 type outputs struct{ report, decisions *output }
 
-// openOutputs makes the files that the flags name.
+// openOutputs creates the files that the flags name.
 func (i *invocation) openOutputs(read []fs.FileInfo) (*outputs, error) {
 	o, err := new(outputs), error(nil)
 	if path := i.flag("report"); path != "" {
 		o.report, err = openOutput(path, 0o666, read)
 	}
 	if path := i.flag("decisions"); path != "" && err == nil {
-		o.decisions, err = openOutput(path, 0o600, read) // clients' keys are in it
+		o.decisions, err = openOutput(path, 0o600, read) // it holds clients' keys
 	}
 	if err == nil && o.report != nil && o.decisions != nil && o.report.place != "" && o.report.place == o.decisions.place {
-		err = fmt.Errorf("--report and --decisions are one file: %s", o.report.place)
+		err = fmt.Errorf("--report and --decisions name the same file, %s: use two", o.report.place)
 	}
 	if err != nil {
 		o.discard()
@@ -99,12 +99,12 @@ func (i *invocation) openOutputs(read []fs.FileInfo) (*outputs, error) {
 	return o, nil
 }
 
-// all lists those that are wanted.
+// all returns the files that the flags name.
 func (o *outputs) all() []*output {
 	return slices.DeleteFunc([]*output{o.report, o.decisions}, func(f *output) bool { return f == nil })
 }
 
-// keep puts the files in their places.
+// keep renames the files to their places.
 func (o *outputs) keep() error {
 	for _, f := range o.all() {
 		if err := f.keep(); err != nil {
@@ -114,7 +114,7 @@ func (o *outputs) keep() error {
 	return nil
 }
 
-// discard removes those that were not kept.
+// discard removes the files that were not kept.
 func (o *outputs) discard() {
 	for _, f := range o.all() {
 		f.discard()

@@ -8,17 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func policiesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "policies",
-		Short: "Shows every policy, and whether the store is well",
+		Short: "Shows every policy, and whether the store works",
 		Long: `
-Shows where the running Caddy counts and whether that answers, then every
-policy with its settings. A limit that a request's placeholder gives stands
-before the one that holds where the placeholder is empty.`,
+Shows where the running Caddy counts and whether that store decides, then every
+policy with its settings. A limit from a placeholder stands before the limit
+that applies if the placeholder is empty.`,
 		Example: "  caddy redis-ratelimit policies",
 		Args:    cobra.NoArgs,
 		RunE:    runs(runPolicies),
@@ -31,26 +33,26 @@ func runPolicies(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.terminal.printWords(storeLine(report.Store))
+	i.terminal.PrintWords(storeLine(report.Store))
 	if len(report.Policies) == 0 {
-		i.terminal.print("no policies\n")
+		i.terminal.Print("no policies\n")
 		return nil
 	}
-	i.terminal.print("\n")
-	policyTable(report.Policies).write(i.terminal)
+	i.terminal.Print("\n")
+	policyTable(report.Policies).Write(i.terminal)
 	return nil
 }
 
-// storeLine tells in a line where the counts live and how that is.
+// storeLine describes in one line where the counts live and whether that store works.
 func storeLine(s adminapi.StoreReport) string {
 	if s.Kind == "memory" {
-		return "memory of this process: " + strconv.FormatInt(s.MemoryKeys, 10) + " of at most " + countOf(s.MaxKeys, "share")
+		return "memory of this process: " + humanize.Count(s.MemoryKeys) + " of at most " + humanize.Counted(s.MaxKeys, "key")
 	}
 	where := s.Kind + " " + s.Mode + " " + strings.Join(s.Addresses, ", ")
 	if s.Database != 0 {
 		where += " database " + strconv.Itoa(s.Database)
 	}
-	state := "decides in " + humanize.Time(s.RoundTrip)
+	state := "decides in " + humanize.Seconds(s.RoundTrip)
 	if !s.Healthy {
 		state = "does not decide (" + s.Error + "); handlers do " + s.FailMode
 	}
@@ -60,28 +62,28 @@ func storeLine(s adminapi.StoreReport) string {
 	if s.NextProbe > 0 {
 		state += ", next probe " + inTime(s.NextProbe)
 	}
-	return printable(where + ": " + state)
+	return escape.Text(where + ": " + state)
 }
 
-func policyTable(policies []adminapi.PolicyReport) *textTable {
-	t := &textTable{columns: []column{
-		{title: "NAME"}, {title: "ALGORITHM"}, {title: "LIMIT", right: true}, {title: "WINDOW", right: true},
-		{title: "BURST", right: true}, {title: "MAX DELAY", right: true}, {title: "PREFIXES"},
+func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
+		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"},
 	}}
 	for _, p := range policies {
 		delay, prefixes := "", ""
 		if p.MaxDelay != nil {
-			delay = humanize.Time(*p.MaxDelay)
+			delay = humanize.Seconds(*p.MaxDelay)
 		}
-		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults go without saying
+		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Time(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
+		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
 	}
 	return t
 }
 
-// amount is a number, or the placeholder that it may come from before it; nothing where it is 0.
+// amount returns a number after the placeholder that may set it. A number of 0 is left out.
 func amount(from string, n int64) string {
 	switch {
 	case n == 0:

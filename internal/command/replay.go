@@ -3,11 +3,9 @@ package command
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,26 +15,27 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func (h Host) replay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --config <file> <access log>...",
-		Short: "Plays access logs through a configuration: who is refused?",
+		Short: "Plays access logs through the limits of a configuration",
 		Long: `
 Plays access logs through the limits of a configuration, on a clock that follows
-the log, and shows whom they would have refused. Nothing is touched but the
-files named: no Redis, no network, no running Caddy.
+the log, and shows which requests and clients they would have refused. It reads
+and writes the named files only: no Redis, no network, no running Caddy.
 
-Logs are Caddy's JSON, Common or Combined Log Format, plain, gzip or zstd, found
-out by themselves; - is the standard input. Several files are one log, in any
+Logs are Caddy's JSON, Common or Combined Log Format, plain, gzip or zstd. The
+format is detected. - is the standard input. Several files are one log, in any
 order. Routes, matchers, placeholders, keys, weights and exemptions are those of
-the configuration; handlers that only a real request can pass are left out and
-listed. Logs that tell no host, as Common and Combined Log Format do not, are of
-the only host that has limits, or of --host.
+the configuration. Handlers that need a real request are skipped and listed.
+Common and Combined Log Format have no host: their requests count for the only
+host with limits, or for --host.
 
-With --suggest the traffic that meets a policy is played against a ladder of
-limits too, to find the smallest that leaves most clients untouched.`,
+With --suggest the requests that meet a policy are also played against a ladder
+of limits, to find the smallest limit that leaves most clients untouched.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
@@ -44,15 +43,15 @@ limits too, to find the smallest that leaves most clients untouched.`,
 		RunE: runs(h.runReplay),
 	}
 	flags := cmd.Flags()
-	flags.StringP("policy", "p", "", "Let one `policy` alone decide")
-	flags.String("host", "", "The host of requests whose log does not tell it, such as `example.com`")
-	flags.Int("worst", 10, "How many of the worst keys are listed")
+	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
+	flags.String("host", "", "The host of requests whose log has none, such as `example.com`")
+	flags.Int("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
-	flags.String("key", "", "With --suggest: for another `key`: {client_ip}")
-	flags.String("window", "", "With --suggest: for a window of this `duration`")
-	flags.StringSlice("algorithm", nil, "With --suggest: with these `algorithms`")
+	flags.String("key", "", "With --suggest: for another `key`, such as {client_ip}")
+	flags.String("window", "", "With --suggest: for another window, a `duration`")
+	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
 	return cmd
 }
 
@@ -60,17 +59,17 @@ func (h Host) runReplay(i *invocation) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	options := replay.Options{Worst: flags.Int("worst")}
 	if options.Worst < 0 {
-		return exitf(exitNotAsked, "--worst %d: use a number from 0", options.Worst)
+		return exitf(exitNotAsked, "--worst %d: use 0 or more", options.Worst)
 	}
-	rehearsal, read, err := h.rehearsal(i)
+	simulation, read, err := h.simulation(i)
 	if err != nil {
 		return err
 	}
-	defer rehearsal.Close()
-	if err := i.suggest(rehearsal, &options); err != nil {
+	defer simulation.Close()
+	if err := i.suggest(simulation, &options); err != nil {
 		return err
 	}
-	logs := rehearsal.LogOptions()
+	logs := simulation.LogOptions()
 	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
 	log, err := accesslog.Open(logs)
 	if err != nil {
@@ -81,15 +80,15 @@ func (h Host) runReplay(i *invocation) error {
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
-	defer files.discard() // what is not kept
-	result, err := i.play(log, rehearsal, options, files)
+	defer files.discard() // after an error
+	result, err := i.play(log, simulation, options, files)
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	return i.finish(result, files)
 }
 
-// infosOf tells of the files among paths.
+// infosOf returns the file infos of those paths that exist.
 func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
 	for _, path := range paths {
 		stat := func() (fs.FileInfo, error) { return os.Stat(path) }
@@ -103,36 +102,36 @@ func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
 	return infos
 }
 
-// rehearsal sets up the configuration of --config, and returns the files that it is read from.
-func (h Host) rehearsal(i *invocation) (r Simulation, files []string, err error) {
+// simulation sets up the configuration of --config, and returns the files that it is read from.
+func (h Host) simulation(i *invocation) (s Simulation, files []string, err error) {
 	config, file, adapter, err := i.loadConfig()
 	if err != nil {
 		return nil, nil, exitf(exitNotAsked, "%s", err)
 	}
 	if len(config) == 0 {
-		return nil, nil, exitf(exitNotAsked, "name a configuration with --config")
+		return nil, nil, exitf(exitNotAsked, "no configuration: name one with --config")
 	}
-	if r, err = h.Simulate(config, i.flag("policy")); err != nil {
+	if s, err = h.Simulate(config, i.flag("policy")); err != nil {
 		return nil, nil, exitf(exitRefused, "%s", err)
 	}
 	if host := i.flag("host"); host != "" {
-		r.SetHost(host)
+		s.SetHost(host)
 	}
-	return r, configFiles(file, adapter), nil
+	return s, configFiles(file, adapter), nil
 }
 
-// suggest prepares what --suggest tries.
-func (i *invocation) suggest(r Simulation, o *replay.Options) error {
+// suggest sets the options of --suggest.
+func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	if !flags.Bool("suggest") {
 		if i.flag("key") != "" || i.flag("window") != "" || i.cmd.Flags().Changed("algorithm") {
-			return exitf(exitNotAsked, "--key, --window and --algorithm go with --suggest")
+			return exitf(exitNotAsked, "--key, --window and --algorithm need --suggest")
 		}
 		return nil
 	}
-	policies := r.Policies()
+	policies := s.Policies()
 	if len(policies) != 1 {
-		return exitf(exitNotAsked, "--suggest takes one policy: name it with --policy")
+		return exitf(exitNotAsked, "--suggest needs one policy: name it with --policy")
 	}
 	policy := policies[0]
 	options := replay.SuggestOptions{Window: policy.Window}
@@ -144,7 +143,7 @@ func (i *invocation) suggest(r Simulation, o *replay.Options) error {
 		options.Window = window
 	}
 	if text := i.flag("key"); text != "" {
-		if err := r.SuggestKey(text); err != nil {
+		if err := s.SuggestKey(text); err != nil {
 			return exitf(exitNotAsked, "--%s", err)
 		}
 		policy.Key = text
@@ -153,33 +152,33 @@ func (i *invocation) suggest(r Simulation, o *replay.Options) error {
 	if options.Algorithms, err = i.cmd.Flags().GetStringSlice("algorithm"); err != nil {
 		return err
 	}
-	if o.Suggest, err = replay.NewSuggester(r.Policy(0), policy.Key, options); err != nil {
+	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policy.Key, options); err != nil {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil
 }
 
-// play plays the log, and shows how far it is where somebody is there to see that.
-func (i *invocation) play(log *accesslog.Reader, r Simulation, o replay.Options, files *outputs) (*replay.Result, error) {
+// play plays the log, and shows its progress on a terminal.
+func (i *invocation) play(log *accesslog.Reader, s Simulation, o replay.Options, files *outputs) (*replay.Result, error) {
 	if files.decisions != nil {
 		o.Decisions = files.decisions
 	}
 	ended := i.showProgress(log)
 	defer ended()
-	result, err := replay.Run(log, r, o)
+	result, err := replay.Run(log, s, o)
 	if err != nil || o.Worst > 0 {
 		return result, err
 	}
 	for p := range result.Policies {
-		result.Policies[p].Worst = []replay.ClientResult{} // a replay without a number lists some
+		result.Policies[p].Worst = []replay.ClientResult{} // for replay.Run 0 is the default
 	}
 	return result, nil
 }
 
-// showProgress tells on a terminal how much of a long log was read, until it is ended.
+// showProgress shows on a terminal how much of a long log was read, until ended is called.
 func (i *invocation) showProgress(log *accesslog.Reader) (ended func()) {
-	screen := newTerminal(i.cmd.ErrOrStderr())
-	if !screen.isTerminal() {
+	stderr := terminal.New(i.cmd.ErrOrStderr())
+	if !stderr.IsTerminal() {
 		return func() {}
 	}
 	done, stopped := make(chan struct{}), make(chan struct{})
@@ -190,10 +189,10 @@ func (i *invocation) showProgress(log *accesslog.Reader) (ended func()) {
 		for shown := false; ; shown = true {
 			select {
 			case <-ticker.C:
-				screen.print("\r" + progressText(log.Progress()) + "\x1b[K")
+				stderr.Print("\r" + progressText(log.Progress()) + "\x1b[K")
 			case <-done:
 				if shown {
-					screen.print("\r\x1b[K")
+					stderr.Print("\r\x1b[K")
 				}
 				return
 			}
@@ -210,7 +209,7 @@ func progressText(read, total int64) string {
 	return fmt.Sprintf("%d of %d MB read, %d %%", read/megabyte, total/megabyte, 100*read/total)
 }
 
-// finish writes the files and prints the result. Logs of which nothing could be read make no files.
+// finish writes the files and prints the result. Without a request that could be read it writes no files.
 func (i *invocation) finish(result *replay.Result, files *outputs) error {
 	unread := unread(result)
 	if !unread {
@@ -232,23 +231,19 @@ func (i *invocation) finish(result *replay.Result, files *outputs) error {
 	return nil
 }
 
-// unread tells whether there was something in the logs and none of it could be read.
+// unread reports whether the logs have lines of which none could be read.
 func unread(result *replay.Result) bool {
 	failed := func(f replay.FileReport) bool { return f.Error != "" }
 	return result.Requests == 0 && (result.Log.Malformed > 0 || slices.ContainsFunc(result.Log.Files, failed))
 }
 
-// show prints the result. Whoever has it written to a full disk is told.
+// show prints the result.
 func (i *invocation) show(result *replay.Result) error {
 	if i.json {
-		encoder := json.NewEncoder(i.terminal.out)
+		encoder := json.NewEncoder(i.terminal)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(result)
 	}
-	var table strings.Builder
-	if err := result.WriteTable(&table); err != nil {
-		return err
-	}
-	_, err := io.WriteString(i.terminal.out, table.String())
-	return err
+	result.WriteTable(i.terminal)
+	return i.terminal.Err()
 }

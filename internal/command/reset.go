@@ -6,17 +6,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 func resetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset --policy <name> (--key <key> | --all)",
-		Short: "Forgets one client's count, or a whole policy's",
+		Short: "Resets the quota of one client, or of all clients of a policy",
 		Long: `
-Forgets what was counted, so that the next request finds a fresh share, and
-prints how many shares were forgotten. Without --key it wants --all, so that
-nobody forgets everybody's counts by leaving a flag out. Other nodes may go on
-denying for as long as their deny_cache remembers, a second at most.`,
+Deletes what was counted, so that the next request finds a full quota, and
+prints how many quotas were reset. Without --key the flag --all is required, so
+that a missing flag does not reset all clients. Other nodes may deny for as long
+as their deny_cache keeps denials, a second at most.`,
 		Example: `  caddy redis-ratelimit reset --policy api --key 203.0.113.7
   caddy redis-ratelimit reset --policy api --all`,
 		Args: cobra.NoArgs,
@@ -24,7 +25,7 @@ denying for as long as their deny_cache remembers, a second at most.`,
 	}
 	policyFlag(cmd, "The policy's `name` (required)")
 	cmd.Flags().String("key", "", "The client's `key`, as 'top' prints it")
-	cmd.Flags().Bool("all", false, "Forget all clients of the policy")
+	cmd.Flags().Bool("all", false, "Reset all clients of the policy")
 	require(cmd, "policy")
 	cmd.MarkFlagsMutuallyExclusive("key", "all")
 	return cmd
@@ -36,20 +37,20 @@ func runReset(i *invocation) error {
 	case i.cmd.Flags().Changed("key"):
 		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
 	case i.flag("all") != "true":
-		return exitf(exitNotAsked, "give --key to forget one client's count, or --all to forget those of all clients")
+		return exitf(exitNotAsked, "use --key to reset the quota of one client, or --all to reset those of all clients")
 	}
 	var report adminapi.ResetReport
 	err := i.ask(http.MethodPost, "reset", question, &report)
-	if !i.knows(err) {
+	if !i.hasReport(err) {
 		return err
 	}
-	i.terminal.print(forgotten(report, err == nil) + "\n")
+	i.terminal.Print(resetText(report, err == nil) + "\n")
 	i.hint(report.Hint)
 	return err
 }
 
-// forgotten says what was forgotten, and where, if that is not everywhere.
-func forgotten(report adminapi.ResetReport, everywhere bool) string {
+// resetText says how many quotas were reset, and where, if not everywhere.
+func resetText(report adminapi.ResetReport, everywhere bool) string {
 	count, where := report.Deleted, ""
 	switch {
 	case everywhere:
@@ -58,5 +59,5 @@ func forgotten(report adminapi.ResetReport, everywhere bool) string {
 	default:
 		count, where = report.DeletedHere, " on this node alone"
 	}
-	return countOf(count, "share") + " forgotten" + where
+	return humanize.Counted(count, "quota") + " reset" + where
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func stateCommand() *cobra.Command {
@@ -15,9 +16,9 @@ func stateCommand() *cobra.Command {
 		Use:   "state --policy <name> --key <key>",
 		Short: "Shows how much one client has left",
 		Long: `
-Shows a client's share of a policy as it stands, without charging it, and the
-keys in Redis behind it. While Redis cannot be asked it shows what the node
-knows by itself, says so on stderr and ends with the exit code 3.`,
+Shows a client's quota of a policy without charging it, and its keys in Redis.
+If Redis cannot be asked, it shows the state of this node, prints the reason to
+stderr and ends with the exit code 3.`,
 		Example: "  caddy redis-ratelimit state --policy api --key 203.0.113.7",
 		Args:    cobra.NoArgs,
 		RunE:    runs(runState),
@@ -31,39 +32,39 @@ knows by itself, says so on stderr and ends with the exit code 3.`,
 func runState(i *invocation) error {
 	var report adminapi.StateReport
 	err := i.ask(http.MethodPost, "state", adminapi.QuotaRequest{Policy: i.flag("policy"), Key: adminapi.GivenKey{Text: i.flag("key"), Given: true}}, &report)
-	if !i.knows(err) || report.Policy == "" {
+	if !i.hasReport(err) || report.Policy == "" {
 		return err
 	}
-	var share keyValues
-	share.add("policy", report.Policy)
-	share.add("key", report.Key)
+	var quota terminal.KeyValues
+	quota.Add("policy", report.Policy)
+	quota.Add("key", report.Key)
 	if report.QuotaReport != nil {
-		share.add("limit", strconv.FormatInt(report.Limit, 10))
-		share.add("remaining", strconv.FormatInt(report.Remaining, 10))
-		share.add("retry after", inTime(report.RetryAfter))
-		share.add("reset after", inTime(report.ResetAfter))
-		share.add("source", report.Source)
+		quota.Add("limit", strconv.FormatInt(report.Limit, 10))
+		quota.Add("remaining", strconv.FormatInt(report.Remaining, 10))
+		quota.Add("retry after", inTime(report.RetryAfter))
+		quota.Add("reset after", inTime(report.ResetAfter))
+		quota.Add("source", report.Source)
 	}
-	share.write(i.terminal)
+	quota.Write(i.terminal)
 	if len(report.Keys) > 0 {
-		i.terminal.print("\n")
-		keyTable(report.Keys).write(i.terminal)
+		i.terminal.Print("\n")
+		keyTable(report.Keys).Write(i.terminal)
 	}
 	i.hint(report.Hint)
 	return err
 }
 
-// keyTable shows keys as Redis has them.
-func keyTable(keys []adminapi.RedisKeyReport) *textTable {
-	t := &textTable{columns: []column{
-		{title: "REDIS KEY"}, {title: "TYPE"}, {title: "TTL", right: true}, {title: "VALUE", words: true},
+// keyTable lists keys in Redis.
+func keyTable(keys []adminapi.RedisKeyReport) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "REDIS KEY"}, {Title: "TYPE"}, {Title: "TTL", Right: true}, {Title: "VALUE", Words: true},
 	}}
 	for _, k := range keys {
 		ttl := "none"
 		if k.TTL >= 0 {
-			ttl = humanize.Time(k.TTL)
+			ttl = humanize.Seconds(k.TTL)
 		}
-		t.add(k.Name, k.Type, ttl, pairs(k.Value))
+		t.Add(k.Name, k.Type, ttl, pairs(k.Value))
 	}
 	return t
 }

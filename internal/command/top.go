@@ -18,19 +18,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [--policy <name>] [--watch[=<interval>]]",
-		Short: "Shows who is denied most, on this node",
+		Short: "Shows the keys that are denied most, on this node",
 		Long: `
 Shows the keys that were denied most often in the last minutes on this node. A
-count may be too large by as much as stands behind ±, and is never too small.
+count is never too small, and too large by at most the number after ±.
 
-With --watch the table is refreshed in place until it is interrupted; in a pipe
-one table follows another.`,
+With --watch the table is refreshed in place until an interrupt. In a pipe one
+table follows another.`,
 		Example: `  caddy redis-ratelimit top
   caddy redis-ratelimit top --policy api -n 5 --watch
   caddy redis-ratelimit top --watch=10s`,
@@ -39,7 +41,7 @@ one table follows another.`,
 	}
 	policyFlag(cmd, "Only the policy of that `name` (default: all)")
 	cmd.Flags().IntP("number", "n", 20, "How `many` keys")
-	cmd.Flags().String("watch", "", "Refresh the table in such an `interval`")
+	cmd.Flags().String("watch", "", "Refresh the table at this `interval`")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return cmd
 }
@@ -68,26 +70,26 @@ func (i *invocation) showTop() error {
 	if err != nil || i.json {
 		return err
 	}
-	i.terminal.print("over the last " + humanize.Time(math.Ceil(report.Since)) + " on this node\n")
+	i.terminal.Print("over the last " + humanize.Seconds(math.Ceil(report.Since)) + " on this node\n")
 	if len(report.Keys) == 0 {
-		i.terminal.print("nobody was denied\n")
+		i.terminal.Print("no key was denied\n")
 		return nil
 	}
-	i.terminal.print("\n")
-	topTable(report.Keys).write(i.terminal)
+	i.terminal.Print("\n")
+	topTable(report.Keys).Write(i.terminal)
 	return nil
 }
 
-func topTable(keys []adminapi.TopEntry) *textTable {
-	t := &textTable{columns: []column{{title: "DENIED", right: true}, {title: "±ERROR", right: true}, {title: "POLICY"}, {title: "KEY", open: true}}}
+func topTable(keys []adminapi.TopEntry) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "DENIED", Right: true}, {Title: "±ERROR", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
 	for _, k := range keys {
-		t.add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), k.Policy, k.Key)
+		t.Add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), k.Policy, k.Key)
 	}
 	return t
 }
 
-// watch shows something again and again until the context ends. On a terminal each takes the place of
-// the one before. What fails at first ends it; later failures are shown, because Caddy may come back.
+// watch repeats show until the context ends. On a terminal each result replaces the one before. An error of
+// the first call ends it. Later errors are shown, because Caddy may be restarted.
 func (i *invocation) watch(ctx context.Context, interval time.Duration, show func(*invocation) error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -95,18 +97,18 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 	for first := true; ; first = false {
 		var text bytes.Buffer
 		drawing := *i
-		drawing.terminal.out = &text
+		drawing.terminal = i.terminal.To(&text)
 		err := show(&drawing)
 		switch {
 		case err != nil && first:
 			return err
-		case err != nil && i.terminal.isTerminal():
-			text.WriteString("Error: " + printable(err.Error()) + "\n")
+		case err != nil && i.terminal.IsTerminal():
+			text.WriteString("Error: " + escape.Text(err.Error()) + "\n")
 		case err != nil:
 			i.complain("Error: " + err.Error())
 		}
 		drawn = i.redraw(text.String(), drawn, first)
-		if i.terminal.failure() != nil {
+		if i.terminal.Err() != nil {
 			return nil // the command reports it
 		}
 		select {
@@ -117,27 +119,27 @@ func (i *invocation) watch(ctx context.Context, interval time.Duration, show fun
 	}
 }
 
-// redraw writes a text in the place of one that took so many lines of the terminal, as much of it as fits
-// there, and tells how many lines it took.
+// redraw writes a text over one that took so many lines of the terminal, as far as it fits, and returns how
+// many lines the new one takes.
 func (i *invocation) redraw(text string, drawn int, first bool) int {
-	if !i.terminal.isTerminal() {
+	if !i.terminal.IsTerminal() {
 		if !first && !i.json && text != "" {
 			text = "\n" + text
 		}
-		i.terminal.print(text)
+		i.terminal.Print(text)
 		return 0
 	}
 	if drawn > 0 {
-		i.terminal.print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
+		i.terminal.Print(fmt.Sprintf("\x1b[%dA\r\x1b[J", drawn))
 	}
 	drawn = 0
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		taken := screenLines(line, i.terminal.width)
-		if drawn+taken >= i.terminal.height {
+		taken := terminal.Lines(line, i.terminal.Width)
+		if drawn+taken >= i.terminal.Height {
 			break
 		}
-		i.terminal.print(line + "\n")
+		i.terminal.Print(line + "\n")
 		drawn += taken
 	}
 	return drawn

@@ -1,40 +1,55 @@
-// Package humanize writes times for people.
+// Package humanize writes numbers, shares of a whole and durations for people, and hides values that may be
+// secrets.
 package humanize
 
 import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// Duration writes a duration in the two largest units that it has.
-func Duration(d time.Duration) string { return Time(d.Seconds()) }
-
-// Time writes a time in seconds in the two largest units that it has.
-func Time(seconds float64) string {
-	switch rounded := math.Round(seconds); {
-	case seconds < 0.01:
-		return Decimal(seconds*1000, 2) + " ms"
-	case seconds < 1:
-		return Decimal(seconds*1000, 0) + " ms"
-	case rounded < 60:
-		return Decimal(seconds, 1) + " s"
-	case rounded < 3600:
-		return twoUnits(rounded, 60, "min", "s")
-	case rounded < 48*3600:
-		return twoUnits(math.Round(seconds/60), 60, "h", "min")
+// Count writes a number with commas between the thousands.
+func Count[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
 	}
-	return twoUnits(math.Round(seconds/3600), 24, "d", "h")
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
 }
 
-// twoUnits writes so many of the smaller unit, of which a greater one has some.
-func twoUnits(smaller, inGreater float64, greater, small string) string {
-	text := Decimal(math.Floor(smaller/inGreater), 0) + " " + greater
-	if rest := math.Mod(smaller, inGreater); rest > 0 {
-		text += " " + Decimal(rest, 0) + " " + small
+// Counted writes a number of things: 1 request, 2,000 requests.
+func Counted[N int | int64](n N, noun string) string { return Count(n) + " " + Noun(n, noun) }
+
+// Noun returns the noun for a number of things, in the singular or the plural.
+func Noun[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return noun
 	}
-	return text
+	return noun + "s"
+}
+
+// Percent writes part of whole in percent. 0 % and 100 % are exact: anything between is written so that
+// it differs from both. Without a whole it is 0 %.
+func Percent[N int | int64](part, whole N) string {
+	if whole == 0 {
+		return "0 %"
+	}
+	percent, decimals := 100*float64(part)/float64(whole), 1
+	switch {
+	case part == 0, part == whole:
+		decimals = 0
+	case percent < 0.01:
+		return "< 0.01 %"
+	case percent < 0.1:
+		decimals = 2
+	case percent > 99.9 && percent < 100:
+		percent = math.Floor(percent*10) / 10
+	}
+	return strconv.FormatFloat(percent, 'f', decimals, 64) + " %"
 }
 
 // Decimal writes a number with at most so many decimals.

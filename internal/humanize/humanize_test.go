@@ -5,17 +5,34 @@ import (
 	"time"
 )
 
-func TestTime_has_the_two_largest_units(t *testing.T) {
+func TestSeconds(t *testing.T) {
 	for seconds, want := range map[float64]string{
-		0: "0 ms", 0.000_25: "0.25 ms", 0.009_999: "10 ms", 0.35: "350 ms", 1: "1 s", 12.54: "12.5 s", 59.4: "59.4 s", 59.97: "1 min",
+		0: "0 s", 0.000_001: "< 0.01 ms", 0.000_25: "0.25 ms", 0.009_999: "10 ms", 0.35: "350 ms", 1: "1 s", 12.54: "12.5 s", 59.4: "59.4 s", 59.97: "1 min",
 		60: "1 min", 250: "4 min 10 s", 3599.7: "1 h", 3600: "1 h", 3 * 3600: "3 h", 86_400: "24 h", 90_000: "25 h",
 		7 * 86_400: "7 d", 100 * 3600: "4 d 4 h",
 	} {
-		if got := Time(seconds); got != want {
+		if got := Seconds(seconds); got != want {
 			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
 		}
 	}
 	if got := Duration(1500 * time.Millisecond); got != "1.5 s" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestHumanize(t *testing.T) {
+	for _, tt := range []struct{ got, want string }{
+		{Count(0), "0"}, {Count(999), "999"}, {Count(1_000), "1,000"}, {Count(int64(-1_234_567)), "-1,234,567"},
+		{Counted(1, "request"), "1 request"}, {Counted(2_000, "request"), "2,000 requests"}, {Noun(0, "client"), "clients"},
+		{Percent(0, 0), "0 %"}, {Percent(0, 7), "0 %"}, {Percent(7, 7), "100 %"}, {Percent(1, 30_000), "< 0.01 %"},
+		{Percent(1, 2_000), "0.05 %"}, {Percent(29_999, 30_000), "99.9 %"}, {Percent(1, 3), "33.3 %"},
+		{Decimal(1.50, 4), "1.5"}, {Decimal(100, 0), "100"},
+		{Compact(time.Minute), "1m"}, {Compact(90 * time.Minute), "1h30m"}, {Compact(time.Hour), "1h"}, {Compact(1500 * time.Millisecond), "1.5s"},
+		{Period(time.Minute), "minute"}, {Period(5 * time.Minute), "5 minutes"}, {Period(90 * time.Second), "90 seconds"}, {Period(24 * time.Hour), "day"},
+		{Period(1500 * time.Millisecond), "1.5 s"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
 	}
 }

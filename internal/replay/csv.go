@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -82,7 +83,7 @@ func rank(d *Decision) int {
 // a formula, become escapes. A spreadsheet that separates cells by semicolons begins one after each of
 // them, where the quotes of CSV protect nothing.
 func harmless(cell string) string {
-	cell = accesslog.Printable(cell, maxCell)
+	cell = escape.Short(cell, maxCell)
 	if !isFormula(cell) && !strings.Contains(cell, ";") {
 		return cell
 	}

@@ -2,21 +2,19 @@ package replay
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
-// seconds is a duration as the admin API has them: a number of seconds, with as many decimals as it has.
+// seconds is a duration in the admin API's form: a number of seconds, with as many decimals as it has.
 type seconds time.Duration
 
 // MarshalJSON implements [json.Marshaler].
 func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
 
-// MarshalJSON writes the result for programs, and so that a terminal may show it: of the text in it, which
-// is a stranger's, every character that does not print is written as an escape, which means the same.
+// MarshalJSON writes the result for programs, in a form that is safe on a terminal: its text comes from
+// strangers, so every character that does not print is escaped, which keeps the value.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result
 	text, err := json.Marshal(struct {
@@ -26,7 +24,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return printableJSON(text), nil
+	return []byte(escape.JSON(string(text))), nil
 }
 
 // MarshalJSON writes the durations as seconds.
@@ -64,23 +62,4 @@ func (s Suggestions) MarshalJSON() ([]byte, error) {
 		plain
 		Window seconds `json:"window"`
 	}{plain(s), seconds(s.Window)})
-}
-
-// printableJSON escapes what does not print. In compact JSON that stands within strings only.
-func printableJSON(text []byte) []byte {
-	printable := make([]byte, 0, len(text))
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		switch {
-		case unicode.IsPrint(r):
-			printable = append(printable, text[:size]...)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			printable = fmt.Appendf(printable, `\u%04x\u%04x`, high, low)
-		default:
-			printable = fmt.Appendf(printable, `\u%04x`, r)
-		}
-		text = text[size:]
-	}
-	return printable
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -125,7 +127,7 @@ func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
 		sentences = append(sentences, text)
 	}
 	if r.Unplayable > 0 {
-		sentences = append(sentences, fmt.Sprintf("without a URL that a server understands, counted as passing: %s", many(r.Unplayable, "request")))
+		sentences = append(sentences, fmt.Sprintf("without a URL that a server understands, counted as passing: %s", humanize.Counted(r.Unplayable, "request")))
 	}
 	return sentences
 }
@@ -147,7 +149,7 @@ func emptyKeys(policies []PolicyResult) string {
 		return ""
 	case len(names) == 1:
 		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log does not tell it, the real limit counts otherwise",
-			last.Name, accesslog.Printable(last.Key, shownPlaceholder), many(last.EmptyKeys, "request"))
+			last.Name, escape.Short(last.Key, shownPlaceholder), humanize.Counted(last.EmptyKeys, "request"))
 	case more > 0:
 		listed = strings.Join(names[:named], ", ") + fmt.Sprintf(" and %d more", more)
 	}

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 // fakeEngine decides as a test says.
@@ -50,9 +52,7 @@ func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 func tableOf(t *testing.T, r *Result) string {
 	t.Helper()
 	var table strings.Builder
-	if err := r.WriteTable(&table); err != nil {
-		t.Fatal(err)
-	}
+	r.WriteTable(terminal.New(&table))
 	return table.String()
 }
 
@@ -119,7 +119,7 @@ func TestResult_in_JSON_is_fit_for_a_terminal_and_says_the_same(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := accesslog.Printable(string(text), len(text)); shown != string(text) {
+	if shown := escape.Text(string(text)); shown != string(text) {
 		t.Errorf("%q does not print", text)
 	}
 	var back struct {

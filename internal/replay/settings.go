@@ -1,58 +1,45 @@
 package replay
 
 import (
-	"strings"
-	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 // shownPlaceholder is how much of a placeholder is shown, in characters.
 const shownPlaceholder = 80
 
-// LimitText is the limit as it counts: a number, or the placeholder that sets it and what counts else. It
-// is fit for a terminal.
+// LimitText returns the limit: a number, or the placeholder that sets it and the number that counts
+// otherwise. It is safe on a terminal.
 func (r *PolicyResult) LimitText() string { return orElse(r.LimitFrom, r.Limit) }
 
-// BurstText is the burst in the way of LimitText.
+// BurstText returns the burst as LimitText returns the limit.
 func (r *PolicyResult) BurstText() string { return orElse(r.BurstFrom, r.Burst) }
 
 func orElse(placeholder string, n int64) string {
 	if placeholder == "" {
-		return number(n)
+		return humanize.Count(n)
 	}
-	return accesslog.Printable(placeholder, shownPlaceholder) + ", else " + number(n)
+	return escape.Short(placeholder, shownPlaceholder) + ", else " + humanize.Count(n)
 }
 
-// Options are those of the policy's options beside limit, window and algorithm that are set, in the words
-// of a Caddyfile. They are fit for a terminal.
+// Options returns the policy's other options that are set, besides limit, window and algorithm, as in a
+// Caddyfile. They are safe on a terminal.
 func (r *PolicyResult) Options() []string {
 	options := []string{}
 	if r.Burst > 0 || r.BurstFrom != "" {
 		options = append(options, "burst "+r.BurstText())
 	}
 	if r.MaxDelay > 0 {
-		options = append(options, "max_delay "+length(r.MaxDelay))
+		options = append(options, "max_delay "+humanize.Compact(r.MaxDelay))
 	}
 	if r.CountIf {
 		options = append(options, "count_if")
 	}
 	if r.Charge != "" {
-		options = append(options, "charge "+accesslog.Printable(r.Charge, shownPlaceholder))
+		options = append(options, "charge "+escape.Short(r.Charge, shownPlaceholder))
 	}
 	if r.DryRun {
 		options = append(options, "dry run")
 	}
 	return options
-}
-
-// length is a duration as in a Caddyfile: 1m and not 1m0s.
-func length(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }

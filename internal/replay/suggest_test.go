@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -78,9 +79,7 @@ func TestSuggester_suggests_nothing_without_traffic(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	if err := (&Result{Suggestions: r}).WriteTable(&table); err != nil {
-		t.Fatal(err)
-	}
+	(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
 	if text := table.String(); !strings.Contains(text, "no request met policy p") || strings.Contains(text, "99 %") {
 		t.Error(text)
 	}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 // leaveOut notes what of the policy no ladder has, in sentences that are fit for a terminal. Where there
@@ -12,17 +13,17 @@ import (
 func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
 	if p.Charge != "" {
-		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", accesslog.Printable(p.Charge, shownPlaceholder)))
+		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", escape.Short(p.Charge, shownPlaceholder)))
 	}
 	if p.LimitFrom != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", accesslog.Printable(p.LimitFrom, shownPlaceholder)))
+		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(p.LimitFrom, shownPlaceholder)))
 	}
 	var own []string
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
 		own = append(own, "burst "+p.BurstText())
 	}
 	if delay := s.own.MaxDelay; delay != nil { // 0 has a meaning too
-		own = append(own, "max_delay "+length(*delay))
+		own = append(own, "max_delay "+humanize.Compact(*delay))
 	}
 	if len(own) > 0 {
 		sentences = append(sentences, fmt.Sprintf("buckets are tried with the limit as their burst and without a queue; the policy's own %s %s not",

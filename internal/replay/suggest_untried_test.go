@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -62,9 +63,7 @@ func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *t
 				t.Errorf("own limit %d, want %d", r.OwnLimit, tt.want)
 			}
 			var table strings.Builder
-			if err := (&Result{Suggestions: r}).WriteTable(&table); err != nil {
-				t.Fatal(err)
-			}
+			(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
 			for _, sentence := range r.NotTried {
 				if !strings.Contains(table.String(), sentence) {
 					t.Errorf("the table does not say %q", sentence)

@@ -1,23 +1,27 @@
 package replay
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+)
 
-func (p *printer) suggestions(s *Suggestions) {
+func (p printer) suggestions(s *Suggestions) {
 	p.line("")
+	window := humanize.Compact(s.Window)
 	if s.Requests == 0 {
-		p.line("other limits per %s: no request met policy %s, so there is nothing to try them on", length(s.Window), s.Policy)
+		p.line("other limits per %s: no request met policy %s, so there is nothing to try them on", window, s.Policy)
 		return
 	}
-	p.line("other limits per %s, on the %s of %s that met policy %s,", length(s.Window), many(s.Requests, "request"), many(int64(s.Clients), "key"), s.Policy)
-	p.line("each for the key %s; the smallest that leave keys untouched:", accesslog.Printable(s.Key, 40))
-	rows := [][]string{{"99 %", "99.9 %", "ALL", "ALGORITHM"}}
+	p.line("other limits per %s, on the %s of %s that met policy %s,", window, humanize.Counted(s.Requests, "request"), humanize.Counted(s.Clients, "key"), s.Policy)
+	p.line("each for the key %s; the smallest that leave keys untouched:", escape.Short(s.Key, 40))
+	var rows [][]string
 	for i := range s.Ladders {
 		l := &s.Ladders[i]
 		rows = append(rows, []string{untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100), l.Algorithm})
 	}
-	p.table(rows, 3)
-	for _, left := range s.NotTried {
-		p.line("  %s", left)
+	p.table(3, []string{"99 %", "99.9 %", "ALL", "ALGORITHM"}, rows)
+	for _, sentence := range s.NotTried {
+		p.line("  %s", sentence)
 	}
 	for i := range s.Ladders {
 		p.line("")
@@ -27,38 +31,38 @@ func (p *printer) suggestions(s *Suggestions) {
 	p.differences(s)
 }
 
-// ladder prints what each limit would have done.
-func (p *printer) ladder(s *Suggestions, l *Ladder) {
-	rows := [][]string{{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}}
-	for _, rung := range l.Limits {
+// ladder prints what each limit would have denied.
+func (p printer) ladder(s *Suggestions, l *Ladder) {
+	var rows [][]string
+	for _, limit := range l.Limits {
 		rows = append(rows, []string{
-			number(rung.Limit), number(rung.Denied), percent(rung.Denied, s.Requests),
-			number(int64(rung.ClientsDenied)), percent(int64(rung.ClientsDenied), int64(s.Clients)),
+			humanize.Count(limit.Limit), humanize.Count(limit.Denied), humanize.Percent(limit.Denied, s.Requests),
+			humanize.Count(limit.ClientsDenied), humanize.Percent(limit.ClientsDenied, s.Clients),
 		})
 	}
-	p.table(rows, 5)
+	p.table(5, []string{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}, rows)
 }
 
-func (p *printer) differences(s *Suggestions) {
+func (p printer) differences(s *Suggestions) {
 	if len(s.Differences) == 0 {
 		return
 	}
 	p.line("")
-	p.line("  what the sliding window counter decides otherwise than the exact log:")
-	rows := [][]string{{"LIMIT", "DENIED WRONGLY", "", "ADMITTED WRONGLY", ""}}
+	p.line("  decisions of the sliding window counter that differ from the exact log:")
+	var rows [][]string
 	for _, d := range s.Differences {
 		rows = append(rows, []string{
-			number(d.Limit), number(d.DeniedWrongly), percent(d.DeniedWrongly, s.Requests),
-			number(d.AdmittedWrongly), percent(d.AdmittedWrongly, s.Requests),
+			humanize.Count(d.Limit), humanize.Count(d.DeniedWrongly), humanize.Percent(d.DeniedWrongly, s.Requests),
+			humanize.Count(d.AdmittedWrongly), humanize.Percent(d.AdmittedWrongly, s.Requests),
 		})
 	}
-	p.table(rows, 5)
+	p.table(5, []string{"LIMIT", "DENIED WRONGLY", "", "ADMITTED WRONGLY", ""}, rows)
 }
 
-// untouched is a limit that leaves some clients alone, if there is one.
+// untouched returns the limit that leaves a part of the clients untouched, if one was tried.
 func untouched(limit int64) string {
 	if limit == 0 {
 		return "none tried"
 	}
-	return number(limit)
+	return humanize.Count(limit)
 }

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
-func TestWriteTable_counts_one_in_the_singular(t *testing.T) {
+func TestWriteTable_singular(t *testing.T) {
 	r := &Result{
 		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: Minute{Requests: 1},
 		Policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute, Requests: 1, Clients: 1}},
@@ -19,7 +21,7 @@ func TestWriteTable_counts_one_in_the_singular(t *testing.T) {
 	}
 }
 
-func TestWriteTable_shows_the_settings_as_they_count(t *testing.T) {
+func TestWriteTable_settings(t *testing.T) {
 	r := &Result{Policies: []PolicyResult{
 		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: time.Minute},
 		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute, DryRun: true},
@@ -37,7 +39,7 @@ func TestWriteTable_shows_the_settings_as_they_count(t *testing.T) {
 	}
 }
 
-func TestWriteTable_tells_once_what_was_not_read(t *testing.T) {
+func TestWriteTable_unread_lines(t *testing.T) {
 	r := &Result{Log: LogReport{
 		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, First5: []BadLine{{"a.log:2", "cut off", "bad text"}},
 		Files: []FileReport{{Name: "b.log.gz", Error: "unexpected end"}},
@@ -50,10 +52,47 @@ func TestWriteTable_tells_once_what_was_not_read(t *testing.T) {
 	}
 }
 
-func TestSpan_does_not_round_to_nothing(t *testing.T) {
+func TestLasted(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "once", time.Millisecond: "<1s", 499 * time.Millisecond: "<1s", 1200 * time.Millisecond: "1s", 90 * time.Minute: "1h30m"} {
-		if got := span(d); got != want {
+		if got := lasted(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestWriteTable_width prints a result with long keys, settings and warnings on a terminal and in a pipe.
+func TestWriteTable_width(t *testing.T) {
+	const warning = "all requests have the client XXX, which is no address: if it stands for many clients, they count as one; the log's filters decide that"
+	key := "2001:db8:1:2::/64|" + strings.Repeat("k", 42)
+	r := &Result{
+		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Minute{Requests: 999_999},
+		Policies: []PolicyResult{{
+			Name: "api", Algorithm: "sliding_window_counter", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Charge: "{http.vars.units}",
+			Window: time.Minute, MaxDelay: 5 * time.Second, CountIf: true, DryRun: true, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
+			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}},
+		}},
+		Log: LogReport{Lines: 9, Malformed: 1, Late: 3, First5: []BadLine{{"access.log:2", "cut off", strings.Repeat("bad text ", 12)}}},
+		Suggestions: &Suggestions{
+			Policy: "api", Key: "{client_ip}", Window: time.Minute, Requests: 1_000_000, Clients: 1_000,
+			NotTried: []string{"each limit is tried for all requests; the limits that {http.request.header.X-Limit} sets are not"},
+			Ladders:  []Ladder{{Algorithm: "sliding_window_counter", Limits: []LimitResult{{3_000_000, 999_999, 999}}, Untouched99: 3_000_000}},
+		},
+		Skipped: []string{"http.handlers.reverse_proxy", "http.handlers.file_server", "http.handlers.authentication"}, Warnings: []string{warning},
+	}
+	var narrow strings.Builder
+	r.WriteTable(terminal.Sized(&narrow, 80, 24, false))
+	for line := range strings.Lines(narrow.String()) {
+		if terminal.Lines(strings.TrimSuffix(line, "\n"), 80) > 1 {
+			t.Errorf("%q is wider than 80 columns", line)
+		}
+	}
+	if !strings.Contains(narrow.String(), key) {
+		t.Errorf("no whole key in\n%s", &narrow)
+	}
+	wide := tableOf(t, r)
+	for _, want := range []string{"warning: " + warning + "\n", "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n"} {
+		if !strings.Contains(wide, want) {
+			t.Errorf("no line %q in a pipe:\n%s", want, wide)
 		}
 	}
 }

@@ -6,10 +6,12 @@ package accesslog
 import (
 	"net/http"
 	"strconv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // Entry is one request of a log. Strings are what the log says, text of strangers: what is shown
-// goes through [Printable] first.
+// goes through [escape.Short] first.
 type Entry struct {
 	// Time is when the request arrived, in microseconds since the Unix epoch. Caddy logs a request
 	// at its end, so that its duration is subtracted.
@@ -71,7 +73,7 @@ type Position struct {
 
 // String is the usual file:line, fit for a terminal.
 func (p Position) String() string {
-	return Printable(p.File, 200) + ":" + strconv.FormatInt(p.Line, 10)
+	return escape.Short(p.File, 200) + ":" + strconv.FormatInt(p.Line, 10)
 }
 
 // before is the order of the requests of one file.

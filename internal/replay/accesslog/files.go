@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // waiting is a file that has been looked at.
@@ -43,7 +45,7 @@ func (r *Reader) look(index int, name string) (*waiting, error) {
 	}
 	switch {
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory", Printable(name, 200))
+		return nil, fmt.Errorf("%s is a directory", escape.Short(name, 200))
 	case !info.Mode().IsRegular():
 		r.total = -1
 		w.stream, err = os.Open(name)

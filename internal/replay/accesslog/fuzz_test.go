@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // FuzzLine reads any line twice, as a parser that has learned from the first may take another way.
@@ -57,7 +59,7 @@ func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[31m\u202e", 5)
 	f.Add("é\xff", 1)
 	f.Fuzz(func(t *testing.T, text string, most int) {
-		shown := Printable(text, most)
+		shown := escape.Short(text, most)
 		if utf8.RuneCountInString(shown) > max(0, most) || !utf8.ValidString(shown) {
 			t.Fatalf("%q", shown)
 		}

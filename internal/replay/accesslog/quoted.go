@@ -30,7 +30,7 @@ func unescape(text string) string {
 	b.Grow(len(text))
 	for at >= 0 {
 		b.WriteString(text[:at])
-		char, length := escape(text[at:])
+		char, length := readEscape(text[at:])
 		b.WriteByte(char)
 		text = text[at+length:]
 		at = strings.IndexByte(text, '\\')
@@ -39,8 +39,8 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// escape reads the escape at the beginning of a text and tells its length.
-func escape(text string) (char byte, length int) {
+// readEscape reads the escape at the beginning of a text and returns its length too.
+func readEscape(text string) (char byte, length int) {
 	if len(text) < 2 {
 		return '\\', 1
 	}

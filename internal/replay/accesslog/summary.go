@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 const (
@@ -123,7 +125,7 @@ func (s *Summary) Total() FileReport {
 // malformed remembers a line, if it is one of the first.
 func (s *Summary) malformed(line Position, reason, text string) {
 	if len(s.Malformed) < shownMalformed {
-		s.Malformed = append(s.Malformed, Malformed{Line: line, Reason: reason, Text: Printable(text, shownText)})
+		s.Malformed = append(s.Malformed, Malformed{Line: line, Reason: reason, Text: escape.Short(text, shownText)})
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // Warnings tells an operator, in a sentence each, what may make decisions on the log different from
@@ -17,7 +19,7 @@ func (s *Summary) Warnings(used ...string) []string {
 	for i := range s.Files {
 		if f := &s.Files[i]; f.GuessedDurations {
 			warn("%s: durations are taken for milliseconds and may be nanoseconds; the configuration that wrote the log would tell its duration_format",
-				Printable(f.Name, 200))
+				escape.Short(f.Name, 200))
 		}
 	}
 	if s.Zoneless > 0 {
@@ -31,7 +33,7 @@ func (s *Summary) Warnings(used ...string) []string {
 	}
 	if s.ClientWord != "" {
 		warn("all requests have the client %s, which is no address: if it stands for many clients, they count as one",
-			Printable(s.ClientWord, 60))
+			escape.Short(s.ClientWord, 60))
 	}
 	if s.MaskedClients {
 		warn("all addresses end in zeros, as if masked: clients with similar addresses count as one")
@@ -41,7 +43,7 @@ func (s *Summary) Warnings(used ...string) []string {
 			continue
 		}
 		warn("%s is redacted in %d requests: by it as a key they all count as one",
-			Printable(name, 60), s.Redacted[name])
+			escape.Short(name, 60), s.Redacted[name])
 	}
 	return all
 }

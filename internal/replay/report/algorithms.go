@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -34,7 +35,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 		v := chartView{Class: "small", Width: 240, Height: 182}
 		v.text("unit", "start", 0, 12, "requests denied")
 		rowsAxis(&v, y, ticks, x.start, x.end, axisPercent)
-		logAxis(&v, x, y.start, "limit per "+saySpan(s.Window))
+		logAxis(&v, x, y.start, "limit per "+sayPeriod(s.Window))
 		for _, other := range s.Ladders {
 			requests, _ := curveShares(s, other)
 			v.path("others", curveLine(other, requests, x, y))
@@ -63,10 +64,10 @@ func algorithmTable(s *replay.Suggestions) reportTable {
 			row := rungs[r.Limit]
 			if row == nil {
 				row = slices.Repeat([]string{nothing}, 1+2*len(s.Ladders))
-				row[0] = sayCount(r.Limit)
+				row[0] = humanize.Count(r.Limit)
 				rungs[r.Limit] = row
 			}
-			row[1+2*i], row[2+2*i] = sayShare(r.Denied, s.Requests), sayShare(r.ClientsDenied, s.Clients)
+			row[1+2*i], row[2+2*i] = sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients)
 		}
 	}
 	limits, thinned := thinRows(slices.Sorted(maps.Keys(rungs)))

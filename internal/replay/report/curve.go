@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -24,8 +25,8 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 		ID:    id,
 		Title: "Limits and what they deny, " + sayName(l.Algorithm),
 		Desc: fmt.Sprintf("Limits from %s to %s in a window of %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
-			sayCount(l.Limits[0].Limit), sayCount(l.Limits[len(l.Limits)-1].Limit), saySpan(s.Window),
-			sayShare(l.Limits[0].Denied, s.Requests), sayShare(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
+			humanize.Count(l.Limits[0].Limit), humanize.Count(l.Limits[len(l.Limits)-1].Limit), sayPeriod(s.Window),
+			sayPercent(l.Limits[0].Denied, s.Requests), sayPercent(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
 		Legend: []chartKey{{"curve", "share of requests denied"}, {"curve clients", "share of clients denied at least once"}},
 		Table:  curveTable(s, l),
 	}
@@ -52,9 +53,9 @@ func curveMarks(l replay.Ladder, current int64) []curveMark {
 	add("mark", "99.9", l.Untouched999)
 	add("mark", "100", l.Untouched100)
 	for i := range marks {
-		marks[i].text += noBreak + "% untouched: " + sayCount(marks[i].limit)
+		marks[i].text += noBreak + "% untouched: " + humanize.Count(marks[i].limit)
 	}
-	add("limit", "limit now: "+sayCount(current), current)
+	add("limit", "limit now: "+humanize.Count(current), current)
 	slices.SortStableFunc(marks, func(a, b curveMark) int { return cmp.Compare(a.limit, b.limit) })
 	return marks
 }
@@ -76,7 +77,7 @@ func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []c
 
 	v.text("unit", "start", 0, 14, "denied")
 	rowsAxis(&v, y, ticks, left, x.end, axisPercent)
-	logAxis(&v, x, y.start, "limit per "+saySpan(s.Window))
+	logAxis(&v, x, y.start, "limit per "+sayPeriod(s.Window))
 	curveMarkLines(&v, x, y.start, marks)
 	v.path("curve", curveLine(l, requests, x, y))
 	v.path("curve clients", curveLine(l, clients, x, y))
@@ -144,6 +145,6 @@ func curveHover(v *chartView, x, y chartScale, s *replay.Suggestions, l replay.L
 			right = (place + x.at(float64(max(1, l.Limits[i+1].Limit)))) / 2
 		}
 		v.box("hover", left, y.end, right, y.start, fmt.Sprintf("limit %s: %s of the requests and %s of the clients denied",
-			sayCount(r.Limit), sayShare(r.Denied, s.Requests), sayShare(r.ClientsDenied, s.Clients)))
+			humanize.Count(r.Limit), sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients)))
 	}
 }

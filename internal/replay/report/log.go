@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -26,7 +27,7 @@ func newReportLog(l replay.LogReport) reportLog {
 			page.Files.Note = "What was read of a file before its trouble counts."
 			trouble = sayName(f.Error)
 		}
-		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), sayCount(f.Lines), trouble})
+		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), trouble})
 	}
 	if len(l.First5) > 0 {
 		page.Broken = &reportTable{
@@ -48,19 +49,19 @@ func wasWere(n int64) string {
 }
 
 func logSentence(l replay.LogReport) string {
-	text := fmt.Sprintf("%s read from %s. ", sayMany(l.Lines, "line"), sayMany(len(l.Files), "file"))
+	text := fmt.Sprintf("%s read from %s. ", sayCounted(l.Lines, "line"), sayCounted(len(l.Files), "file"))
 	switch {
 	case l.Lines == 0:
 	case l.Malformed == 0:
 		text += "All of them could be understood."
 	default:
-		text += fmt.Sprintf("%s (%s) could not be understood and %s left out.", sayMany(l.Malformed, "line"), sayShare(l.Malformed, l.Lines), wasWere(l.Malformed))
+		text += fmt.Sprintf("%s (%s) could not be understood and %s left out.", sayCounted(l.Malformed, "line"), sayPercent(l.Malformed, l.Lines), wasWere(l.Malformed))
 	}
 	if l.Other > 0 {
-		text += fmt.Sprintf(" %s of other kinds, such as messages of the server, %s skipped.", sayMany(l.Other, "line"), wasWere(l.Other))
+		text += fmt.Sprintf(" %s of other kinds, such as messages of the server, %s skipped.", sayCounted(l.Other, "line"), wasWere(l.Other))
 	}
 	if l.Late > 0 {
-		text += fmt.Sprintf(" %s stood too far behind later ones to be sorted, by up to %s, and %s played late.", sayMany(l.Late, "request"), sayDuration(l.LatestBy), wasWere(l.Late))
+		text += fmt.Sprintf(" %s stood too far behind later ones to be sorted, by up to %s, and %s played late.", sayCounted(l.Late, "request"), sayDuration(l.LatestBy), wasWere(l.Late))
 	}
 	return text
 }

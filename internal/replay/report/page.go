@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -37,7 +38,7 @@ func newReportPage(r *replay.Result) reportPage {
 	}
 	if r.Peak.Requests > 0 {
 		page.Busiest = fmt.Sprintf("The busiest minute began at %s, with %s, %s of them refused.",
-			sayTime(r.Peak.Begins), sayMany(r.Peak.Requests, "request"), noneOr(r.Peak.Denied))
+			sayTime(r.Peak.Begins), sayCounted(r.Peak.Requests, "request"), noneOr(r.Peak.Denied))
 	}
 	for i := range r.Policies {
 		page.Policies = append(page.Policies, newReportPolicy(r, i))
@@ -49,7 +50,7 @@ func noneOr(n int64) string {
 	if n == 0 {
 		return "none"
 	}
-	return sayCount(n)
+	return humanize.Count(n)
 }
 
 // headline is the result in one sentence.
@@ -60,12 +61,12 @@ func headline(r *replay.Result) string {
 	if r.Requests == 1 {
 		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), []string{"admitted", "refused"}[btoi(r.Denied > 0)])
 	}
-	of := fmt.Sprintf("Of %s of %s %s, ", sayMany(r.Requests, "request"), sayMany(r.Clients, "client"), sayBetween(r.First, r.Last))
+	of := fmt.Sprintf("Of %s of %s %s, ", sayCounted(r.Requests, "request"), sayCounted(r.Clients, "client"), sayBetween(r.First, r.Last))
 	if r.Denied == 0 {
 		return of + "none would have been refused."
 	}
 	return of + fmt.Sprintf("%s (%s) would have been refused, %s (%s) affected.",
-		sayCount(r.Denied), sayShare(r.Denied, r.Requests), sayMany(r.ClientsDenied, "client"), sayShare(r.ClientsDenied, r.Clients))
+		humanize.Count(r.Denied), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
 }
 
 func reportTiles(r *replay.Result) []reportTile {
@@ -73,10 +74,10 @@ func reportTiles(r *replay.Result) []reportTile {
 		return nil
 	}
 	return []reportTile{
-		{Name: sayNoun(r.Requests, "request"), Value: sayCount(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
-		{Name: "refused", Value: sayCount(r.Denied), Note: sayShare(r.Denied, r.Requests) + " of the requests", Class: "bad"},
-		{Name: sayNoun(r.Clients, "client"), Value: sayCount(r.Clients), Note: "addresses or host names"},
-		{Name: sayNoun(r.ClientsDenied, "client") + " affected", Value: sayCount(r.ClientsDenied), Note: sayShare(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
+		{Name: humanize.Noun(r.Requests, "request"), Value: humanize.Count(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
+		{Name: "refused", Value: humanize.Count(r.Denied), Note: sayPercent(r.Denied, r.Requests) + " of the requests", Class: "bad"},
+		{Name: humanize.Noun(r.Clients, "client"), Value: humanize.Count(r.Clients), Note: "addresses or host names"},
+		{Name: humanize.Noun(r.ClientsDenied, "client") + " affected", Value: humanize.Count(r.ClientsDenied), Note: sayPercent(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
 	}
 }
 
@@ -93,7 +94,7 @@ func leftOut(r *replay.Result) []reportFact {
 		{"Understood by no server, not played", r.Unplayable},
 	} {
 		if f.n > 0 {
-			facts = append(facts, reportFact{f.name, sayMany(f.n, "request")})
+			facts = append(facts, reportFact{f.name, sayCounted(f.n, "request")})
 		}
 	}
 	return facts

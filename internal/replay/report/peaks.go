@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -16,9 +17,9 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 		ID:     id,
 		Title:  "Highest rate of each client, policy " + sayName(p.Name),
 		Desc:   peaksSentence(p) + " The table below has the numbers.",
-		Legend: []chartKey{{"requests", "clients whose peak is at most " + sayCount(p.Limit)}},
+		Legend: []chartKey{{"requests", "clients whose peak is at most " + humanize.Count(p.Limit)}},
 		Table: reportTable{
-			Caption: "Clients by the most they asked for in any " + saySpan(p.Window),
+			Caption: "Clients by the most they asked for in any " + sayPeriod(p.Window),
 			Columns: []reportColumn{{"Peak", words}, {"Clients", numbers}, {"Share of clients", numbers}},
 			Note:    "A peak is counted in twelfths of a window, so it may be a little too low, never too high.",
 		},
@@ -31,7 +32,7 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 		total += bin.Clients
 	}
 	for _, bin := range p.PeakRates {
-		c.Table.Rows = append(c.Table.Rows, []string{sayRange(bin.From, bin.To), sayCount(bin.Clients), sayShare(bin.Clients, total)})
+		c.Table.Rows = append(c.Table.Rows, []string{sayRange(bin.From, bin.To), humanize.Count(bin.Clients), sayPercent(bin.Clients, total)})
 	}
 	for _, size := range chartSizes {
 		c.Views = append(c.Views, peaksView(size, p))
@@ -51,22 +52,22 @@ func peaksSentence(p replay.PolicyResult) string {
 			perhaps += bin.Clients
 		}
 	}
-	many := sayCount(sure) + noBreak + "(" + sayShare(sure, total) + ")"
+	many := humanize.Count(sure) + noBreak + "(" + sayPercent(sure, total) + ")"
 	switch {
 	case perhaps > 0:
-		many = "between " + sayCount(sure) + " and " + sayCount(sure+perhaps)
+		many = "between " + humanize.Count(sure) + " and " + humanize.Count(sure+perhaps)
 	case sure == 0:
 		many = "none"
 	}
-	return fmt.Sprintf("Of %s, %s asked for more than %s in some %s.", sayMany(total, "client"), many, limitWords(p), saySpan(p.Window)) + peaksCaveat(p)
+	return fmt.Sprintf("Of %s, %s asked for more than %s in some %s.", sayCounted(total, "client"), many, limitWords(p), sayPeriod(p.Window)) + peaksCaveat(p)
 }
 
 // limitWords are the limit that peaks are compared with.
 func limitWords(p replay.PolicyResult) string {
 	if p.LimitFrom != "" {
-		return sayCount(p.Limit) + ", the limit where " + sayName(p.LimitFrom) + " sets none,"
+		return humanize.Count(p.Limit) + ", the limit where " + sayName(p.LimitFrom) + " sets none,"
 	}
-	return "the limit of " + sayCount(p.Limit)
+	return "the limit of " + humanize.Count(p.Limit)
 }
 
 // peaksCaveat tells what peaks do not have in them.
@@ -98,14 +99,14 @@ func peaksView(size chartSize, p replay.PolicyResult) chartView {
 	for _, bin := range p.PeakRates {
 		peaksBar(&v, x, y, bin, p.Limit)
 	}
-	logAxis(&v, x, y.start, "asked for in a client's busiest "+saySpan(p.Window))
+	logAxis(&v, x, y.start, "asked for in a client's busiest "+sayPeriod(p.Window))
 	limit := x.at(above(p.Limit))
 	v.line("limit", limit, top-14, limit, y.start)
 	name := "limit "
 	if p.LimitFrom != "" {
 		name = "limit, else "
 	}
-	markText(&v, "limit", limit, top-18, name+sayCount(p.Limit))
+	markText(&v, "limit", limit, top-18, name+humanize.Count(p.Limit))
 	return v
 }
 
@@ -124,8 +125,8 @@ func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
 	}
 	left, right := x.at(above(bin.From-1))+0.75, x.at(above(bin.To))-0.75
 	top := min(y.at(float64(bin.Clients)), y.start-3)
-	v.box(class+" bar", left, top, max(right, left+1), y.start, "peak "+sayRange(bin.From, bin.To)+": "+sayMany(bin.Clients, "client"))
-	if label := sayCount(bin.Clients); textWidth(label) <= right-left+2 {
+	v.box(class+" bar", left, top, max(right, left+1), y.start, "peak "+sayRange(bin.From, bin.To)+": "+sayCounted(bin.Clients, "client"))
+	if label := humanize.Count(bin.Clients); textWidth(label) <= right-left+2 {
 		v.text("value", "middle", (left+right)/2, top-4, label)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -41,12 +42,12 @@ func policySentence(p replay.PolicyResult) string {
 	if p.Requests == 0 {
 		return "No request met this policy."
 	}
-	text := fmt.Sprintf("%s of %s met this policy. ", sayMany(p.Requests, "request"), sayMany(p.Clients, "client"))
+	text := fmt.Sprintf("%s of %s met this policy. ", sayCounted(p.Requests, "request"), sayCounted(p.Clients, "client"))
 	if p.Denied == 0 {
 		return text + "It would have refused none of them."
 	}
-	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", sayCount(p.Denied), sayShare(p.Denied, p.Requests),
-		sayMany(p.ClientsDenied, "client"), sayShare(p.ClientsDenied, p.Clients))
+	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", humanize.Count(p.Denied), sayPercent(p.Denied, p.Requests),
+		sayCounted(p.ClientsDenied, "client"), sayPercent(p.ClientsDenied, p.Clients))
 }
 
 func policyFacts(p replay.PolicyResult) []reportFact {
@@ -59,7 +60,7 @@ func policyFacts(p replay.PolicyResult) []reportFact {
 		facts = append(facts, reportFact{"Options", strings.Join(options, ", ")})
 	}
 	if p.EmptyKeys > 0 {
-		facts = append(facts, reportFact{"Requests with an empty key", sayCount(p.EmptyKeys)})
+		facts = append(facts, reportFact{"Requests with an empty key", humanize.Count(p.EmptyKeys)})
 	}
 	return facts
 }
@@ -69,7 +70,7 @@ func limitFact(p replay.PolicyResult) string {
 	if p.LimitFrom != "" {
 		text += ","
 	}
-	return text + " per " + saySpan(p.Window)
+	return text + " per " + sayPeriod(p.Window)
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {
@@ -78,7 +79,7 @@ func worstTable(p replay.PolicyResult) *reportTable {
 		Columns: []reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
 	}
 	for _, c := range p.Worst {
-		t.Rows = append(t.Rows, []string{sayName(c.Key), sayCount(c.Requests), sayCount(c.Denied),
+		t.Rows = append(t.Rows, []string{sayName(c.Key), humanize.Count(c.Requests), humanize.Count(c.Denied),
 			sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)})
 	}
 	return t
@@ -89,9 +90,9 @@ func longestStretch(c replay.ClientResult) string {
 		return nothing
 	}
 	if c.LongestLasted == 0 {
-		return sayCount(c.LongestDenied) + " at once"
+		return humanize.Count(c.LongestDenied) + " at once"
 	}
-	return fmt.Sprintf("%s in %s", sayCount(c.LongestDenied), sayDuration(c.LongestLasted))
+	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
 }
 
 // settingsTable has what was played, policy by policy.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -73,7 +74,7 @@ func TestWrite_shows_the_numbers_of_the_result(t *testing.T) {
 	for _, want := range []string{
 		"2001:db8:a1::/64", "limit 100", "100 per minute", "5 per 5 minutes", "{http.request.header.X-Api-Key}",
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
-		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", sayCount(r.Policies[0].Denied),
+		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
 	} {
 		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)) {
 			t.Errorf("the report does not say %q", want)

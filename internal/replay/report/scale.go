@@ -3,7 +3,8 @@ package report
 import (
 	"math"
 	"strconv"
-	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 // chartScale turns values into places: low is drawn at start, high at end, either way round.
@@ -110,12 +111,11 @@ func axisCount(value float64) string {
 			return strconv.FormatFloat(value/unit.of, 'f', -1, 64) + noBreak + unit.name
 		}
 	}
-	return sayCount(int64(math.Round(value)))
+	return humanize.Count(int64(math.Round(value)))
 }
 
 func axisPercent(value float64) string {
-	text := strconv.FormatFloat(value, 'f', 4, 64)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + noBreak + "%"
+	return humanize.Decimal(value, 4) + noBreak + "%"
 }
 
 // rowsAxis draws the lines of a vertical axis from left to right, with a label before each.

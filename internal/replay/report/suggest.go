@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -27,7 +28,7 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 		return &reportSuggestions{Lede: fmt.Sprintf("No request met policy %s, so there was nothing to try other limits on.", sayName(s.Policy))}
 	}
 	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s in a window of %s.",
-		sayMany(s.Requests, "request"), sayMany(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
+		sayCounted(s.Requests, "request"), sayCounted(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
 	ladder, limit := currentLadder(r)
 	page.Curve = curveChart("curve", s, ladder, limit)
 	page.Algorithms = algorithmCharts(s)
@@ -62,7 +63,7 @@ func judgment(s *replay.Suggestions, current int64) string {
 			worst = d
 		}
 		if n := d.DeniedWrongly + d.AdmittedWrongly; d.Limit == current {
-			now = fmt.Sprintf(" Under the limit of now, %s, it does so with %s (%s).", sayCount(current), sayMany(n, "request"), sayShare(n, s.Requests))
+			now = fmt.Sprintf(" Under the limit of now, %s, it does so with %s (%s).", humanize.Count(current), sayCounted(n, "request"), sayPercent(n, s.Requests))
 		}
 	}
 	wrong := worst.DeniedWrongly + worst.AdmittedWrongly
@@ -70,5 +71,5 @@ func judgment(s *replay.Suggestions, current int64) string {
 		return "The sliding window counter, which keeps two numbers for each client, decides every request as the exact log does."
 	}
 	return fmt.Sprintf("The sliding window counter keeps two numbers for each client where the log keeps every request. At worst, under a limit of %s, it decides %s otherwise than the log, %s of all.",
-		sayCount(worst.Limit), sayMany(wrong, "request"), sayShare(wrong, s.Requests)) + now
+		humanize.Count(worst.Limit), sayCounted(wrong, "request"), sayPercent(wrong, s.Requests)) + now
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -28,7 +29,7 @@ func timelineChart(id, of string, moments []replay.Bucket, step time.Duration) *
 		Title:  "Requests and denials over time" + of,
 		Legend: []chartKey{{"requests", "requests"}},
 		Desc: fmt.Sprintf("%s between %s and %s, of which %s denied. The busiest %s began at %s. The table below has the numbers.",
-			sayMany(requests, "request"), sayTime(moments[0].Begins), sayTime(moments[len(moments)-1].Begins.Add(step)), sayCount(denied), saySpan(coarseStep), sayTime(busiest(coarse))),
+			sayCounted(requests, "request"), sayTime(moments[0].Begins), sayTime(moments[len(moments)-1].Begins.Add(step)), humanize.Count(denied), sayPeriod(coarseStep), sayTime(busiest(coarse))),
 		Table: timelineTable(coarse, coarseStep),
 	}
 	if denied > 0 {
@@ -57,7 +58,7 @@ func timelineTable(moments []replay.Bucket, step time.Duration) reportTable {
 		Columns: []reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Share denied", numbers}},
 	}
 	for _, m := range moments {
-		t.Rows = append(t.Rows, []string{sayCell(m.Begins), sayCount(m.Requests), sayCount(m.Denied), sayShare(m.Denied, m.Requests)})
+		t.Rows = append(t.Rows, []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)})
 	}
 	return t
 }
@@ -75,7 +76,7 @@ func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chart
 	left := max(labelRoom(upper, axisCount), labelRoom(lower, axisCount))
 	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: size.width - 14}
 
-	y := timelinePanel(&v, x, 26, size.height, "requests per "+saySpan(step), upper)
+	y := timelinePanel(&v, x, 26, size.height, "requests per "+sayPeriod(step), upper)
 	v.path("requests", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Requests }))
 	if denied > 0 {
 		v.path("denied", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Denied }))
@@ -150,6 +151,6 @@ func hoverSteps(v *chartView, x chartScale, all []replay.Bucket, step time.Durat
 		left := max(x.start, x.at(m.Begins.Sub(begin).Seconds()))
 		right := min(x.end, x.at(m.Begins.Add(size).Sub(begin).Seconds()))
 		v.box("hover", left, 24, right, v.Height, fmt.Sprintf("%s–%s: %s, %s denied", m.Begins.Format("2 Jan 15:04"),
-			m.Begins.Add(size).Format("15:04 UTC"), sayMany(m.Requests, "request"), sayCount(m.Denied)))
+			m.Begins.Add(size).Format("15:04 UTC"), sayCounted(m.Requests, "request"), humanize.Count(m.Denied)))
 	}
 }

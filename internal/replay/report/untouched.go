@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -17,7 +18,7 @@ func untouchedSentence(l replay.Ladder) string {
 		limit int64
 	}{{"99", l.Untouched99}, {"99.9", l.Untouched999}, {"100", l.Untouched100}} {
 		if u.limit > 0 {
-			parts = append(parts, sayCount(u.limit)+" leaves "+u.share+noBreak+"% of the clients untouched")
+			parts = append(parts, humanize.Count(u.limit)+" leaves "+u.share+noBreak+"% of the clients untouched")
 		}
 	}
 	if len(parts) == 0 {
@@ -29,7 +30,7 @@ func untouchedSentence(l replay.Ladder) string {
 // curveTable has the numbers of one ladder.
 func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 	t := reportTable{
-		Caption: "Limits per " + saySpan(s.Window) + " under " + sayName(l.Algorithm),
+		Caption: "Limits per " + sayPeriod(s.Window) + " under " + sayName(l.Algorithm),
 		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
 	}
 	rungs, thinned := thinRows(l.Limits)
@@ -37,8 +38,8 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 		t.Note = "The table leaves some limits out to stay readable; the chart has all."
 	}
 	for _, r := range rungs {
-		t.Rows = append(t.Rows, []string{sayCount(r.Limit), sayCount(r.Denied), sayShare(r.Denied, s.Requests),
-			sayCount(r.ClientsDenied), sayShare(r.ClientsDenied, s.Clients)})
+		t.Rows = append(t.Rows, []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
+			humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)})
 	}
 	return t
 }
@@ -57,14 +58,14 @@ func thinRows[R any](rows []R) (some []R, thinned bool) {
 // untouchedTable compares the algorithms by the limits that they need.
 func untouchedTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
-		Caption: "Smallest limit per " + saySpan(s.Window) + " that leaves so many clients untouched",
+		Caption: "Smallest limit per " + sayPeriod(s.Window) + " that leaves so many clients untouched",
 		Columns: []reportColumn{{"Algorithm", words}, {"99" + noBreak + "%", numbers}, {"99.9" + noBreak + "%", numbers}, {"100" + noBreak + "%", numbers}},
 	}
 	for _, l := range s.Ladders {
 		row := []string{sayName(l.Algorithm)}
 		for _, limit := range []int64{l.Untouched99, l.Untouched999, l.Untouched100} {
 			if limit > 0 {
-				row = append(row, sayCount(limit))
+				row = append(row, humanize.Count(limit))
 			} else {
 				row = append(row, nothing)
 			}
@@ -86,8 +87,8 @@ func differenceTable(s *replay.Suggestions) reportTable {
 		t.Note = "The table leaves some limits out to stay readable."
 	}
 	for _, d := range differences {
-		t.Rows = append(t.Rows, []string{sayCount(d.Limit), sayCount(d.DeniedWrongly), sayShare(d.DeniedWrongly, s.Requests),
-			sayCount(d.AdmittedWrongly), sayShare(d.AdmittedWrongly, s.Requests)})
+		t.Rows = append(t.Rows, []string{humanize.Count(d.Limit), humanize.Count(d.DeniedWrongly), sayPercent(d.DeniedWrongly, s.Requests),
+			humanize.Count(d.AdmittedWrongly), sayPercent(d.AdmittedWrongly, s.Requests)})
 	}
 	return t
 }

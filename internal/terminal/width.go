@@ -1,4 +1,4 @@
-package command
+package terminal
 
 import (
 	"strings"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/width"
 )
 
-// This file measures texts in the columns of a terminal, which are not as many as their characters.
+// This file measures texts in the columns of a terminal. A character takes no column, one or two.
 
-// widthOf is how many columns a text takes.
+// widthOf returns how many columns a text takes.
 func widthOf(text string) int {
 	columns := 0
 	for _, r := range text {
@@ -18,8 +18,8 @@ func widthOf(text string) int {
 	return columns
 }
 
-// runeWidth is how many columns a character takes: two if it is wide, as those of East Asia and most
-// pictures are, and none if it is put onto the one before.
+// runeWidth returns how many columns a character takes: two if it is wide, as most of East Asia's and most
+// pictures are, and none if it combines with the character before.
 func runeWidth(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me) {
 		return 0
@@ -31,7 +31,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// uncolored is a line without the colors of a screen.
+// uncolored returns a line without its colors.
 func uncolored(line string) string {
 	for _, color := range []string{bold, red, green, yellow, plain} {
 		line = strings.ReplaceAll(line, color, "")
@@ -39,8 +39,9 @@ func uncolored(line string) string {
 	return line
 }
 
-// screenLines is how many lines of a terminal a line takes, where what is wider goes on below.
-func screenLines(line string, columns int) int {
+// Lines returns how many lines of a terminal of so many columns a line takes. The terminal breaks a line
+// that is wider.
+func Lines(line string, columns int) int {
 	lines, at := 1, 0
 	for _, r := range uncolored(line) {
 		taken := runeWidth(r)
@@ -52,8 +53,8 @@ func screenLines(line string, columns int) int {
 	return lines
 }
 
-// wrapWords breaks a text between words into lines of so many columns. A word that is wider stays whole,
-// so that it can be copied.
+// wrapWords breaks a text between words into lines of so many columns. A wider word stays whole, so that it
+// can be copied.
 func wrapWords(text string, columns int) []string {
 	var lines []string
 	line := ""
@@ -70,7 +71,7 @@ func wrapWords(text string, columns int) []string {
 	return append(lines, line)
 }
 
-// longestWord is how many columns the widest word of a text takes.
+// longestWord returns how many columns the widest word of a text takes.
 func longestWord(text string) int {
 	longest := 0
 	for _, word := range strings.Split(text, " ") {

@@ -1,0 +1,77 @@
+package escape
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestShort(t *testing.T) {
+	tests := []struct {
+		name, text string
+		most       int
+		want       string
+	}{
+		{"plain", "GET /a", 10, "GET /a"},
+		{"just fits", "GET /a", 6, "GET /a"},
+		{"cut", "GET /abc", 6, "GET /…"},
+		{"letters of the world", "/é日本", 10, "/é日本"},
+		{"letters of the world, just fit", "/é日本", 4, "/é日本"},
+		{"letters of the world, cut", "/é日本", 3, "/é…"},
+		{"terminal escape", "a\x1b[31mb", 20, `a\x1b[31mb`},
+		{"an escape that does not fit", "ab\x1b[31m", 5, "ab…"},
+		{"C1 control", "a\u009b31m", 20, `a\u009b31m`},
+		{"line breaks", "a\r\nb\u2028c", 20, `a\x0d\x0ab\u2028c`},
+		{"direction of writing", "a\u202eb\u2066c\u200f", 40, `a\u202eb\u2066c\u200f`},
+		{"beyond 16 bits", "a\U000e0001", 40, `a\U000e0001`},
+		{"no UTF-8", "a\xff\xc3", 20, `a\xff\xc3`},
+		{"HTML stays", "<b>", 20, "<b>"},
+		{"no room", "ab", 0, ""},
+		{"room for one", "ab", 1, "…"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Short(tt.text, tt.most)
+			if got != tt.want || utf8.RuneCountInString(got) > tt.most {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"203.0.113.7":       "203.0.113.7",
+		"größe 漢":           "größe 漢",
+		"\x1b[31m":          `\x1b[31m`,
+		"a\u009b1m":         `a\u009b1m`,
+		"\u202eabc":         `\u202eabc`,
+		"line\nbreak\t":     `line\x0abreak\x09`,
+		"tag \U000e0041":    `tag \U000e0041`,
+		"not UTF-8: \x9b":   `not UTF-8: \x9b`,
+		"a\\x1b is written": `a\x1b is written`,
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%q is shown as %q; want %q", text, got, want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":"größe 漢"}`:          `{"a":"größe 漢"}`,
+		"\"\x7f\u009b1m\u202e\"":   `"\u007f\u009b1m\u202e"`,
+		"\"tag \U000e0041 \xff\"":  `"tag \udb40\udc41 \ufffd"`,
+		`"\u001b is escaped once"`: `"\u001b is escaped once"`,
+	} {
+		got := JSON(text)
+		if got != want {
+			t.Errorf("%q is shown as %q; want %q", text, got, want)
+		}
+		var before, after any
+		if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal([]byte(got), &after) != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("%q means %q, not %q", got, after, before)
+		}
+	}
+}

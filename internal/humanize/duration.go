@@ -1,0 +1,67 @@
+package humanize
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// Duration writes a duration in its two largest units: 4 min 10 s.
+func Duration(d time.Duration) string { return Seconds(d.Seconds()) }
+
+// Seconds writes a number of seconds as [Duration] does.
+func Seconds(seconds float64) string {
+	switch rounded := math.Round(seconds); {
+	case seconds == 0:
+		return "0 s"
+	case seconds > 0 && seconds < 0.000_005:
+		return "< 0.01 ms"
+	case seconds < 0.01:
+		return Decimal(seconds*1000, 2) + " ms"
+	case seconds < 1:
+		return Decimal(seconds*1000, 0) + " ms"
+	case rounded < 60:
+		return Decimal(seconds, 1) + " s"
+	case rounded < 3600:
+		return twoUnits(rounded, 60, "min", "s")
+	case rounded < 48*3600:
+		return twoUnits(math.Round(seconds/60), 60, "h", "min")
+	}
+	return twoUnits(math.Round(seconds/3600), 24, "d", "h")
+}
+
+// twoUnits writes a number of the smaller unit, of which the larger one has inLarger.
+func twoUnits(n, inLarger float64, larger, smaller string) string {
+	text := Decimal(math.Floor(n/inLarger), 0) + " " + larger
+	if rest := math.Mod(n, inLarger); rest > 0 {
+		text += " " + Decimal(rest, 0) + " " + smaller
+	}
+	return text
+}
+
+// Compact writes a duration as in a Caddyfile, where a column is narrow: 1m, 1h30m.
+func Compact(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// Period writes a duration as what follows "per": minute, 5 minutes, day.
+func Period(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := d / u.unit; n > 0 && d%u.unit == 0 {
+			if n == 1 {
+				return u.name
+			}
+			return Counted(int64(n), u.name)
+		}
+	}
+	return Duration(d)
+}
