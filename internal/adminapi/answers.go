@@ -1,6 +1,6 @@
-// Package adminapi says what is asked and answered at the admin API below /redis_ratelimit/, for those
-// who serve it and those who call it. Times are seconds, with as many decimals as they have; keys are in
-// the form of [KeyText].
+// Package adminapi holds the questions and answers of the admin API below /redis_ratelimit/, for the server
+// and its callers. Times are in seconds, with as many decimals as they have. Keys are in the form of
+// [escape.Key].
 package adminapi
 
 import (
@@ -14,41 +14,41 @@ type PoliciesReport struct {
 	Policies []PolicyReport `json:"policies"`
 }
 
-// StoreReport tells where the counts live and how that is.
+// StoreReport is where the counts live, and the state of that store.
 type StoreReport struct {
 	// Kind is redis or memory.
 	Kind string `json:"kind"`
 
-	// Mode, Addresses, Database and KeyPrefix are those of Redis.
+	// Mode, Addresses, Database, KeyPrefix and HashKeys are those of Redis.
 	Mode      string   `json:"mode,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
 	Database  int      `json:"database,omitempty"`
 	KeyPrefix string   `json:"key_prefix,omitempty"`
 	HashKeys  bool     `json:"hash_keys,omitempty"`
 
-	// Healthy reports whether the store decides requests now; Error why it does not.
+	// Healthy is true if the store decides requests now. Error is the reason if it does not.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 
-	// RoundTrip is how long Redis took to decide just now, for a reserved key, in seconds. On a Cluster
-	// every master did, one after the other.
+	// RoundTrip is how long Redis took to decide just now, for a reserved key, in seconds. On a Cluster it
+	// is the sum over all masters.
 	RoundTrip float64 `json:"round_trip,omitempty"`
 
-	// Breaker is closed, or open while requests are kept from Redis or from a part of a Cluster;
-	// NextProbe is then how long it is until the next probe, in seconds.
+	// Breaker is closed, or open while no requests are sent to Redis or to some masters of a Cluster.
+	// NextProbe is then the time until the next probe, in seconds.
 	Breaker   string  `json:"breaker,omitempty"`
 	NextProbe float64 `json:"next_probe,omitempty"`
 
-	// FailMode is the default of all handlers; Timeout how long a request waits, in seconds.
+	// FailMode is the default of all handlers. Timeout is how long a request waits, in seconds.
 	FailMode string  `json:"fail_mode,omitempty"`
 	Timeout  float64 `json:"timeout,omitempty"`
 
-	// MemoryKeys counts the shares known in this process, MaxKeys is their bound.
+	// MemoryKeys counts the keys in the in-process store. MaxKeys is their bound.
 	MemoryKeys int64 `json:"memory_keys"`
 	MaxKeys    int64 `json:"max_keys"`
 }
 
-// PolicyReport is a policy as the running configuration has it.
+// PolicyReport is a policy of the running configuration.
 type PolicyReport struct {
 	Name       string   `json:"name"`
 	Algorithm  string   `json:"algorithm"`
@@ -62,14 +62,14 @@ type PolicyReport struct {
 	IPv6Prefix int      `json:"ipv6_prefix"`
 }
 
-// QuotaRequest asks for POST /redis_ratelimit/state and reset. Without a key it is about all of the
+// QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the
 // policy.
 type QuotaRequest struct {
 	Policy string   `json:"policy"`
 	Key    GivenKey `json:"key,omitzero"`
 }
 
-// GivenKey is a key in the form of [KeyText] that may be left out.
+// GivenKey is a key in the form of [escape.Key] that may be left out.
 type GivenKey struct {
 	Text  string
 	Given bool
@@ -78,18 +78,18 @@ type GivenKey struct {
 // MarshalJSON implements [json.Marshaler].
 func (k GivenKey) MarshalJSON() ([]byte, error) { return json.Marshal(k.Text) }
 
-// UnmarshalJSON implements [json.Unmarshaler]. A null is refused, because whoever lost a key on the way
-// did not ask to forget everybody's.
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses null: a caller that lost its key must not reset
+// all clients.
 func (k *GivenKey) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
-		return errors.New("key: null is none; leave it out for all of a policy")
+		return errors.New("key: null is no key; leave it out for all keys of the policy")
 	}
 	k.Given = true
 	return json.Unmarshal(text, &k.Text)
 }
 
-// StateReport answers POST /redis_ratelimit/state. With the status 503, Redis did not tell, and the
-// share is the one that this node knows; where it knows none, there is neither a share nor a source.
+// StateReport answers POST /redis_ratelimit/state. With the status 503 Redis did not answer, and the quota is
+// that of this node. Without a state on this node, quota and source are missing.
 type StateReport struct {
 	Error  string `json:"error,omitempty"`
 	Policy string `json:"policy"`
@@ -100,7 +100,7 @@ type StateReport struct {
 	Keys   []RedisKeyReport `json:"keys,omitempty"`
 }
 
-// QuotaReport is a share, and what a request of weight 1 would get.
+// QuotaReport is a quota, and when a request of weight 1 would pass.
 type QuotaReport struct {
 	Limit      int64   `json:"limit"`
 	Remaining  int64   `json:"remaining"`
@@ -108,7 +108,7 @@ type QuotaReport struct {
 	ResetAfter float64 `json:"reset_after"`
 }
 
-// RedisKeyReport is a key in Redis. TTL is in seconds, -1 where the key has no end.
+// RedisKeyReport is a key in Redis. TTL is in seconds; -1 if the key does not expire.
 type RedisKeyReport struct {
 	Name  string         `json:"name"`
 	Type  string         `json:"type"`
@@ -120,11 +120,11 @@ type RedisKeyReport struct {
 type ResetReport struct {
 	Error string `json:"error,omitempty"`
 
-	// Deleted counts the shares that were forgotten where the counts live: in Redis, or in this process.
-	// With the status 503 they are those of the part of Redis that could be asked.
+	// Deleted counts the quotas that were reset in the store: in Redis, or in this process without one. With
+	// the status 503 it counts those on the masters that answered.
 	Deleted int64 `json:"deleted"`
 
-	// DeletedHere counts, with the status 503, those that this node had kept for an outage.
+	// DeletedHere counts, with the status 503, those in the fallback of this node.
 	DeletedHere int64 `json:"deleted_here,omitempty"`
 
 	Hint string `json:"hint,omitempty"`
@@ -145,7 +145,7 @@ type TopEntry struct {
 	Error  int64  `json:"error"`
 }
 
-// ExplainRequest asks for POST /redis_ratelimit/explain.
+// ExplainRequest is the body of POST /redis_ratelimit/explain.
 type ExplainRequest struct {
 	Method   string                  `json:"method"`
 	URL      string                  `json:"url"`
@@ -153,7 +153,7 @@ type ExplainRequest struct {
 	ClientIP string                  `json:"client_ip"`
 }
 
-// HeaderValues are those of one header: a list, or a single text.
+// HeaderValues are the values of one header: in JSON a list, or a single string.
 type HeaderValues []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -166,25 +166,24 @@ func (v *HeaderValues) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(v))
 }
 
-// ExplainReport answers it: what the handlers that such a request meets would decide.
+// ExplainReport answers it: the decisions of the handlers on the way of such a request.
 type ExplainReport struct {
 	Error string `json:"error,omitempty"`
 
-	// Server is the name of the server that takes such a request.
+	// Server is the name of the server that receives such a request.
 	Server string `json:"server"`
 
-	// Decision is allowed, denied, exempt, or none where the request meets no policy.
+	// Decision is allowed, denied, exempt, or none if the request meets no policy.
 	Decision string `json:"decision"`
 
 	Policies []ExplainedPolicy `json:"policies"`
 
-	// Skipped are the handlers on the request's way that were left out, because only a real request can
-	// pass them.
+	// Skipped are the handlers on the request's way that need a real request.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// ExplainedPolicy is what one policy would decide. Those that a request does not meet have the
-// decision not_matched, and those whose key is empty the decision skipped or rejected.
+// ExplainedPolicy is the decision of one policy. It is not_matched for a policy that the request does not
+// meet, and skipped or rejected for an empty key.
 type ExplainedPolicy struct {
 	Policy   string `json:"policy"`
 	Key      string `json:"key,omitempty"`

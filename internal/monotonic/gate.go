@@ -1,5 +1,4 @@
-// Package monotonic measures lapses by a clock that is never set: neither a correction by NTP nor an
-// administrator moves what is due.
+// Package monotonic measures time by a clock that is never set. Neither NTP nor an administrator moves it.
 package monotonic
 
 import (
@@ -7,17 +6,17 @@ import (
 	"time"
 )
 
-// start is what instants are measured from.
+// start is the origin of all instants.
 var start = time.Now()
 
-// Gate lets something happen at most once per interval. It is safe for concurrent use. The zero value is
-// ready and lets the first one pass.
+// Gate passes at most one caller per interval. It is safe for concurrent use. The zero value is ready and
+// passes the first caller.
 type Gate struct {
-	last atomic.Int64 // nanoseconds from start to the last pass, and 1 more; 0: there was none
+	last atomic.Int64 // nanoseconds from start to the last pass, plus 1; 0 before the first
 }
 
-// Pass reports whether it may happen at an instant, and if so notes that it did. The instant comes from
-// [time.Now]; only its monotonic reading counts.
+// Pass reports whether the caller passes at an instant, and begins an interval if so. The instant comes from
+// [time.Now]. Only its monotonic reading counts.
 func (g *Gate) Pass(now time.Time, interval time.Duration) bool {
 	at, last := int64(now.Sub(start))+1, g.last.Load()
 	if last != 0 && at-last < int64(interval) {

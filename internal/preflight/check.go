@@ -1,5 +1,5 @@
-// Package preflight tries a Redis for what this module does there, and says what is missing. It counts under
-// a policy of its own, whose keys are gone after seconds.
+// Package preflight checks whether a Redis can do what this module needs, and reports what is missing. It
+// counts under a policy of its own, whose keys expire after seconds.
 package preflight
 
 import (
@@ -19,27 +19,27 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
-	// Check is what was tried, Result one of [OK], [Warning] and [Failed].
+	// Check is the check's name, Result one of [OK], [Warning] and [Failed].
 	Check  string `json:"check"`
 	Result string `json:"result"`
 
-	// Detail is what was seen, Advice what to do about it; empty where there is nothing to do.
+	// Detail is what the check found, Advice what to do about it; empty if there is nothing to do.
 	Detail string `json:"detail"`
 	Advice string `json:"advice"`
 
-	server string // that it was found at; "": at all
+	server string // where it was found; empty for all servers
 }
 
-// Options say which Redis is tried, and how.
+// Options are the Redis to check, and how to reach it.
 type Options struct {
 	Client limiter.ClientOptions
 	Naming limiter.KeyFormat
 
-	// Logs tells that sliding_window_log is used, so that its commands must be permitted.
+	// Logs is true if sliding_window_log is used, whose commands must then be permitted.
 	Logs bool
 }
 
-// merged is the findings, with those that several servers have alike made one.
+// merged returns the findings. Equal findings of several servers become one.
 func (p *preflight) merged() []Finding {
 	findings := []Finding{}
 	for at, f := range p.findings {

@@ -13,11 +13,10 @@ import (
 
 var errNoMaster = errors.New("no master of the cluster answers")
 
-// helloReply is what a server says of itself. It says so to every user who may connect.
+// helloReply is a server's reply to HELLO, which every user who can connect may send.
 type helloReply struct{ server, version, mode, role string }
 
-// askHello connects and asks a server what it is. One that does not know the question, such as a proxy,
-// has empty answers.
+// askHello connects and sends HELLO. The reply of a server without that command, such as a proxy, is empty.
 func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
 	words, err := client.Do(ctx, "hello").Slice()
 	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
@@ -43,34 +42,34 @@ func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, er
 	return h, err
 }
 
-// diagnosis is what an error of Redis or of the way there means. Where Redis has answered, something is
-// missing; elsewhere it could not be asked.
+// diagnosis is the meaning of an error of Redis or of the connection. If Redis has answered, it lacks
+// something. Otherwise it could not be asked.
 type diagnosis struct {
-	words    string // of the error
+	words    string // in the error
 	answered bool
 	advice   string
 }
 
-// What errors of several words mean.
+// Advice that several errors share.
 const (
-	noTLS   = "leave tls out, or use redis://: this port does not speak TLS"
-	hangsUp = "see Redis's log: it closes the connection; perhaps it has maxclients connections, or this port speaks TLS only"
-	holdsUp = "see whether a firewall or a stopped Redis holds connections up"
+	noTLS   = "remove tls, or use redis://: this port does not speak TLS"
+	hangsUp = "see the log of Redis: it closes the connection; it may have maxclients connections, or the port may speak TLS only"
+	holdsUp = "check whether a firewall or a stopped Redis delays connections"
 )
 
 var diagnoses = []diagnosis{
 	{"WRONGPASS", true, "change username and password, or the user in Redis"},
-	{"NOAUTH", true, "set username and password: this Redis wants them"},
+	{"NOAUTH", true, "set username and password: this Redis requires them"},
 	{"invalid password", true, "change the password"},
 	{"AUTH", true, "change username and password"},
-	{"DB index is out of range", true, "set db to a number that this Redis has"},
+	{"DB index is out of range", true, "set db to a database that this Redis has"},
 	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
 	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
 	{"max number of clients", true, "raise maxclients in Redis"},
-	{"BUSY", false, "wait until the script that Redis runs has ended, or end it there with SCRIPT KILL"},
+	{"BUSY", false, "wait for the end of the script that Redis runs, or end it with SCRIPT KILL"},
 	{"LOADING", false, "wait until Redis has loaded its data"},
 	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
-	{"no such host", false, "change the address: its name is unknown here"},
+	{"no such host", false, "change the address: its name does not resolve"},
 	{"no such file", false, "start Redis, or change the path of its socket"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
@@ -84,7 +83,7 @@ var diagnoses = []diagnosis{
 	{"deadline exceeded", false, holdsUp},
 }
 
-// refusedCommand finds the command that a user may not run.
+// refusedCommand matches the command that a user may not run.
 var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
 
 // refused reports an error of connecting.
@@ -96,10 +95,10 @@ func (p *preflight) refused(err error) {
 	}
 	t := diagnose(text)
 	p.unasked = p.unasked || !t.answered
-	p.failed("reachable", "", text, cmp.Or(t.advice, "see whether the address is that of a Redis"))
+	p.failed("reachable", "", text, cmp.Or(t.advice, "check whether this is the address of a Redis"))
 }
 
-// diagnose finds what an error means, without advice where that is not known.
+// diagnose returns the diagnosis of an error; without advice for an unknown error.
 func diagnose(text string) diagnosis {
 	for _, t := range diagnoses {
 		if strings.Contains(text, t.words) {
@@ -109,11 +108,11 @@ func diagnose(text string) diagnosis {
 	return diagnosis{}
 }
 
-// grant is the command that gives the user of Redis further rights.
-func (p *preflight) grant(rights string) string {
+// grant returns the command that gives the user of Redis permissions.
+func (p *preflight) grant(permissions string) string {
 	user := p.options.Client.Username
 	if user == "" {
 		user = "default"
 	}
-	return "in Redis: ACL SETUSER " + user + " " + rights
+	return "in Redis: ACL SETUSER " + user + " " + permissions
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// permission is a command that a Redis user must be allowed, and a harmless way to find out.
+// permission is a command that a Redis user needs, with a harmless call that tests it.
 type permission struct {
 	name    string
 	command []any
 }
 
-// probeKey is the key of the harmless commands, under the prefix. It holds a string for some seconds, so
-// that the commands of lists are refused by its type after they were allowed.
+// probeKey is the key of the harmless calls, under the prefix. It holds a string for some seconds, so that
+// commands for lists fail by its type once they are permitted.
 const probeKey = "{" + checkPolicyName + "}:probe"
 
-// permissionsToCount are needed on every server that decides, permissionsToLog by sliding_window_log alone,
-// permissionsToRoute on a Cluster, and permissionsToAdminister by the admin API. docs/redis.md lists them.
+// permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
+// sliding_window_log alone, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
+// README lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
 	return []permission{
@@ -64,7 +65,7 @@ func permissionsToAdminister(key string) []permission {
 	}
 }
 
-// tryPermissions finds every command that the user may not run.
+// tryPermissions reports every command that the user may not run.
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	key := p.prefixed(probeKey)
 	needed := permissionsToCount(key)
@@ -74,7 +75,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	missing, keys, unknown := p.missing(ctx, s, needed)
 	logs := permissionsToLog(key)
 	if slices.Contains(missing, "+set") || slices.Contains(s.absent, "set") || keys {
-		// The key is not there, so that a push would make one, perhaps without an end.
+		// The key does not exist, so a push would create one, perhaps without a TTL.
 		logs = slices.DeleteFunc(logs, func(r permission) bool { return r.name == "rpush" })
 	}
 	var missingLogs []string
@@ -89,47 +90,47 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 		missing, missingLogs = append(missing, missingLogs...), nil
 	}
 	if len(s.absent) > 0 {
-		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from Redis's configuration")
+		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
 	}
-	switch rights, logRights := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
-	case rights != "":
+	switch commands, logCommands := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
+	case commands != "":
 		s.scriptAdvice = grantAdvice
-		p.failed("permissions", s.address, "missing: "+rights, p.grant(rights))
+		p.failed("permissions", s.address, "missing: "+commands, p.grant(commands))
 	case unknown != nil:
 		p.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
-	case logRights != "":
-		p.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logRights, p.grant(logRights))
+	case logCommands != "":
+		p.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logCommands, p.grant(logCommands))
 	default:
-		p.ok("permissions", s.address, "all commands that deciding takes")
+		p.ok("permissions", s.address, "all commands that deciding needs")
 	}
 }
 
-// checkAgain is the advice where an answer did not come.
+// checkAgain is the advice if an answer is missing.
 const checkAgain = "check again when Redis answers"
 
-// tryAdminPermissions finds every command of the admin API that the user may not run.
+// tryAdminPermissions reports every command of the admin API that the user may not run.
 func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
 	s.absent = nil
 	missing, _, unknown := p.missing(ctx, s, permissionsToAdminister(p.prefixed(probeKey)))
 	for _, command := range s.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
-	switch rights := strings.Join(missing, " "); {
-	case rights != "":
-		p.warn("admin rights", s.address, "missing for the commands state and reset: "+rights, p.grant(rights))
+	switch commands := strings.Join(missing, " "); {
+	case commands != "":
+		p.warn("admin rights", s.address, "missing for the commands state and reset: "+commands, p.grant(commands))
 	case unknown != nil:
 		p.warn("admin rights", s.address, "unknown: "+unknown.Error(), checkAgain)
 	default:
-		p.ok("admin rights", s.address, "all commands that state and reset take")
+		p.ok("admin rights", s.address, "all commands that state and reset need")
 	}
 }
 
-// missing runs each command, and lists those that are forbidden and whether keys are. Those that the server
-// does not have are added to its absent ones. Where one has no answer that tells, unknown says why, and the
-// rest are not tried.
-func (p *preflight) missing(ctx context.Context, s *checkedServer, rights []permission) (missing []string, keys bool, unknown error) {
-	for _, r := range rights {
+// missing runs each command, and returns those that are forbidden and whether the keys are. Commands that
+// the server does not have are added to its absent ones. An answer that proves neither is returned as unknown
+// and ends the run.
+func (p *preflight) missing(ctx context.Context, s *checkedServer, permissions []permission) (missing []string, keys bool, unknown error) {
+	for _, r := range permissions {
 		err := s.client.Do(ctx, r.command...).Err()
 		switch {
 		case limiter.IsUnknownCommand(err):
@@ -146,16 +147,15 @@ func (p *preflight) missing(ctx context.Context, s *checkedServer, rights []perm
 	return missing, keys, nil
 }
 
-// isPermitted tells whether an answer is one to a command that is allowed. Redis looks at the user and his
-// rights before anything else, so that all answers but those about them are: that of a wrong type, MOVED,
-// and BUSY too.
+// isPermitted reports whether an answer proves that a command is permitted. Redis checks the user and the
+// permissions first, so every other answer does, also WRONGTYPE, MOVED and BUSY.
 func isPermitted(err error) bool {
 	var reply redis.Error
 	return err == nil || (errors.As(err, &reply) && !isForbidden(err) &&
 		!redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS"))
 }
 
-// prefixed is a name under the configured prefix.
+// prefixed returns a name under the configured prefix.
 func (p *preflight) prefixed(name string) string {
 	if p.options.Naming.Prefix == "" {
 		return name

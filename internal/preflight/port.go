@@ -16,49 +16,49 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// portPatience is how long a port has to say something.
-const portPatience = time.Second
+// portTimeout is how long to wait for an answer of a port.
+const portTimeout = time.Second
 
-// The errors of a port that speaks, but not as configured.
+// The errors of a port that answers, but not as configured.
 var (
-	errSpeaksPlain = errors.New("it answers without TLS, and not with it")
-	errSpeaksTLS   = errors.New("it answers with TLS, and not without")
+	errSpeaksPlain = errors.New("it answers without TLS only")
+	errSpeaksTLS   = errors.New("it answers with TLS only")
 )
 
-// explained is the error of connecting to an address, or a more telling one: the error that the client
-// meets where a server hangs up or waits does not say why.
+// explained returns the error of connecting to an address, or a more specific one. The client's error does
+// not say why a server closes a connection or stays silent.
 func explained(ctx context.Context, o limiter.ClientOptions, err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*portPatience)
+	ctx, cancel := context.WithTimeout(ctx, 4*portTimeout)
 	defer cancel()
-	said := readBanner(ctx, o.Addresses[0])
+	banner := readBanner(ctx, o.Addresses[0])
 	switch {
-	case o.TLS != nil && said != "":
+	case o.TLS != nil && banner != "":
 		return fmt.Errorf("%w (%w)", errSpeaksPlain, err)
-	case strings.HasPrefix(said, "-ERR max number of clients"), strings.HasPrefix(said, "-DENIED"):
-		return errors.New(said[1:])
-	case o.TLS == nil && said == "" && speaksTLS(ctx, o.Addresses[0]):
+	case strings.HasPrefix(banner, "-ERR max number of clients"), strings.HasPrefix(banner, "-DENIED"):
+		return errors.New(banner[1:])
+	case o.TLS == nil && banner == "" && speaksTLS(ctx, o.Addresses[0]):
 		return fmt.Errorf("%w (%w)", errSpeaksTLS, err)
 	}
 	return err
 }
 
-// readBanner is the line that a Redis without TLS says by itself, as it does to those whom it turns away, or in
-// answer to a PING; empty where nothing is heard, or nothing of Redis's.
+// readBanner returns the line that a Redis without TLS sends by itself, as it does when it refuses a
+// connection, or its reply to a PING. It is empty if nothing arrives, or something else.
 func readBanner(ctx context.Context, address string) string {
 	conn, err := dial(ctx, address)
 	if err != nil {
 		return ""
 	}
-	defer conn.Close()                                         //nolint:errcheck // all was asked
-	reader := bufio.NewReader(io.LimitReader(conn, 1000))      // of whoever listens there
-	_ = conn.SetReadDeadline(time.Now().Add(portPatience / 4)) // where it fails the read does
+	defer conn.Close()                                        //nolint:errcheck // nothing else is read
+	reader := bufio.NewReader(io.LimitReader(conn, 1000))     // the port may belong to any program
+	_ = conn.SetReadDeadline(time.Now().Add(portTimeout / 4)) // if it fails, so does the read
 	line, _ := reader.ReadString('\n')
 	if line == "" {
-		_ = conn.SetReadDeadline(time.Now().Add(portPatience))
+		_ = conn.SetReadDeadline(time.Now().Add(portTimeout))
 		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 			return ""
 		}
@@ -70,16 +70,16 @@ func readBanner(ctx context.Context, address string) string {
 	return strings.TrimSpace(line)
 }
 
-// speaksTLS tells whether a port shakes hands with TLS, or refuses that by TLS's own words.
+// speaksTLS reports whether a port answers a TLS handshake, if only by a TLS alert.
 func speaksTLS(ctx context.Context, address string) bool {
 	conn, err := dial(ctx, address)
 	if err != nil {
 		return false
 	}
-	defer conn.Close() //nolint:errcheck // all was asked
-	_ = conn.SetDeadline(time.Now().Add(portPatience))
+	defer conn.Close() //nolint:errcheck // nothing else is read
+	_ = conn.SetDeadline(time.Now().Add(portTimeout))
 	var refusal *net.OpError
-	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is told
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // nothing is sent
 	return err == nil || (errors.As(err, &refusal) && refusal.Op == "remote error")
 }
 
@@ -89,6 +89,6 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
 	}
-	dialer := &net.Dialer{Timeout: portPatience}
+	dialer := &net.Dialer{Timeout: portTimeout}
 	return dialer.DialContext(ctx, network, address)
 }

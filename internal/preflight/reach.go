@@ -13,8 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// reach connects and finds the servers that decide. Without one it returns no client, and the findings
-// say why.
+// reach connects and finds the servers that decide. Without one it returns no client and adds findings.
 func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
 	o := p.clientOptions()
 	mode := cmp.Or(o.Mode, limiter.Standalone)
@@ -22,7 +21,7 @@ func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
 		return nil
 	}
 	client, err := limiter.NewClient(o)
-	if err != nil { // Validate has passed
+	if err != nil { // impossible after Validate
 		p.failed("configuration", "", err.Error(), "")
 		return nil
 	}
@@ -51,8 +50,8 @@ func (p *preflight) modeDetail(mode limiter.Mode) string {
 	return string(mode)
 }
 
-// tryAddresses asks each configured address what it is, and tells whether to go on: one of them is of the
-// configured mode.
+// tryAddresses sends HELLO to each configured address, and reports whether to continue: one of them is of
+// the configured mode, and none of another.
 func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 	var errs []error
 	good, wrong := 0, 0
@@ -63,45 +62,45 @@ func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 			errs = append(errs, err)
 			continue
 		}
-		said, err := askHello(ctx, client)
+		hello, err := askHello(ctx, client)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", address, explained(ctx, o, err)))
-		case said.mode != "" && said.mode != string(mode):
+		case hello.mode != "" && hello.mode != string(mode):
 			wrong++
-			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[said.mode]), modeAdvice[said.mode])
+			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello.mode]), modeAdvice[hello.mode])
 		case mode != limiter.Sentinel || p.trySentinel(ctx, client, address):
 			good++
 			p.ok("reachable", "", address)
 		default:
 			wrong++
 		}
-		_ = client.Close() // all was asked
+		_ = client.Close() // nothing else is asked
 	}
 	for _, err := range errs {
 		if good > 0 {
-			p.warn("reachable", "", err.Error(), "the others suffice; leave it out, or see why it does not answer")
+			p.warn("reachable", "", err.Error(), "the other addresses suffice; remove this one, or find out why it does not answer")
 		} else {
 			p.refused(err)
 		}
 	}
-	p.unasked = p.unasked && wrong == 0 // one that is something else has answered
+	p.unasked = p.unasked && wrong == 0 // a server of another mode has answered
 	return good > 0 && wrong == 0
 }
 
-// The modes that HELLO tells, and what to configure for each.
+// The modes in replies to HELLO, and what to configure for each.
 var (
 	modeNames = map[string]string{
 		"standalone": "a server of its own", "sentinel": "a sentinel", "cluster": "a node of a cluster",
 	}
 	modeAdvice = map[string]string{
-		"standalone": "leave mode out, or name the addresses of another Redis",
+		"standalone": "leave mode out, or set the addresses of another Redis",
 		"sentinel":   "set mode sentinel, and master to the name that the sentinels watch",
 		"cluster":    "set mode cluster; one node's address is enough",
 	}
 )
 
-// seedOptions are how to reach one of the addresses by itself.
+// seedOptions returns the options for one of the addresses alone.
 func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
 	o := p.clientOptions()
 	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
@@ -112,13 +111,13 @@ func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.Clien
 	return o
 }
 
-// reachServer connects to the one server that decides.
+// reachServer connects to the only server that decides.
 func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error {
 	address := p.options.Client.Addresses[0]
 	if p.options.Client.Mode == limiter.Sentinel {
 		address = "the master " + p.options.Client.Master
 	}
-	said, err := askHello(ctx, client)
+	hello, err := askHello(ctx, client)
 	if err != nil {
 		p.refused(fmt.Errorf("%s: %w", address, err))
 		return err
@@ -126,7 +125,7 @@ func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error
 	if p.options.Client.Mode == limiter.Sentinel {
 		p.ok("reachable", "", address)
 	}
-	p.servers = []checkedServer{{address: address, client: client, hello: said}}
+	p.servers = []checkedServer{{address: address, client: client, hello: hello}}
 	return nil
 }
 
@@ -135,15 +134,15 @@ func (p *preflight) reachMasters(ctx context.Context, cluster *redis.ClusterClie
 	var mu sync.Mutex
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		address := master.Options().Addr
-		said, err := askHello(ctx, master)
+		hello, err := askHello(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
 		p.masters++
 		if err != nil {
 			p.refused(fmt.Errorf("the master %s: %w", address, err))
-			return nil // the others are tried too
+			return nil // continue with the others
 		}
-		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: said})
+		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: hello})
 		return nil
 	})
 	if err == nil && len(p.servers) == 0 {

@@ -9,11 +9,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// preflight is one check of a configuration and what it has found so far.
+// preflight is one run of the checks and its findings.
 type preflight struct {
 	options  Options
 	servers  []checkedServer
-	masters  int // of a cluster, those that do not answer included
+	masters  int // of a cluster, also those that do not answer
 	findings []Finding
 	unasked  bool // Redis could not be asked
 }
@@ -25,27 +25,27 @@ type checkedServer struct {
 	hello   helloReply
 	logs    bool // whether sliding_window_log is tried
 
-	absent       []string // commands that the server does not have
-	scriptAdvice string   // what to do where a script fails, as the commands that were tried show
+	absent       []string // commands that the server lacks
+	scriptAdvice string   // advice for a failed script that follows from the checked commands
 }
 
-// leastTimeout is how long a check waits for an answer at the least, so that a Redis too slow for the
-// configured timeout is measured and not just unreachable.
+// leastTimeout is the shortest timeout of a check, so that a Redis that is too slow for the configured
+// timeout is measured instead of unreachable.
 const leastTimeout = 2 * time.Second
 
-// Run tries everything. Where Redis could not be asked, unasked is true and the findings say why.
+// Run runs all checks. If Redis could not be asked, unasked is true and the findings give the reason.
 func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
-	c := &preflight{options: o}
+	p := &preflight{options: o}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if client := c.reach(ctx); client != nil {
-		defer client.Close() //nolint:errcheck // all was asked
-		c.tryServers(ctx, client)
+	if client := p.reach(ctx); client != nil {
+		defer client.Close() //nolint:errcheck // nothing else is asked
+		p.tryServers(ctx, client)
 	}
-	return c.merged(), c.unasked
+	return p.merged(), p.unasked
 }
 
-// tryServers tries every server that was reached.
+// tryServers runs the checks of every server that was reached.
 func (p *preflight) tryServers(ctx context.Context, client redis.UniversalClient) {
 	for _, try := range []func(context.Context, *checkedServer){
 		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions,
@@ -58,7 +58,7 @@ func (p *preflight) tryServers(ctx context.Context, client redis.UniversalClient
 	}
 }
 
-// clientOptions are the configured ones, with the patience of a check.
+// clientOptions returns the configured options with at least leastTimeout.
 func (p *preflight) clientOptions() limiter.ClientOptions {
 	o := p.options.Client
 	o.Timeout = max(leastTimeout, o.Timeout)

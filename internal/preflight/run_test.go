@@ -10,8 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// falling is the address of a server that greets as a Redis and hangs up at any other command.
-func falling(t *testing.T) (address string) {
+// failingServer returns the address of a server that answers HELLO and closes the connection at any other
+// command.
+func failingServer(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,27 +25,27 @@ func falling(t *testing.T) (address string) {
 			if err != nil {
 				return
 			}
-			go greet(conn)
+			go answerHello(conn)
 		}
 	}()
 	return listener.Addr().String()
 }
 
-func greet(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // that is what it is for
+func answerHello(conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // it ends the connection on purpose
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		switch word := strings.ToLower(lines.Text()); {
 		case strings.HasPrefix(word, "*"), strings.HasPrefix(word, "$"), word == "2":
 		case word == "hello":
-			_, _ = conn.Write([]byte("*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")) // or nobody reads
+			_, _ = conn.Write([]byte("*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")) // or the client is gone
 		default:
 			return
 		}
 	}
 }
 
-func TestRun_reports_no_right_that_it_could_not_try(t *testing.T) {
-	options := Options{Client: limiter.ClientOptions{Addresses: []string{falling(t)}, Timeout: time.Second}}
+func TestRun_unknown_permissions(t *testing.T) {
+	options := Options{Client: limiter.ClientOptions{Addresses: []string{failingServer(t)}, Timeout: time.Second}}
 	findings, unasked := Run(t.Context(), options)
 	seen := map[string]string{}
 	for _, f := range findings {
@@ -88,7 +89,7 @@ func TestAskHello_Redis60(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
-	if said, err := askHello(t.Context(), client); err != nil || said.version != "6.0.16" {
-		t.Errorf("got %+v, %v; want version 6.0.16", said, err)
+	if hello, err := askHello(t.Context(), client); err != nil || hello.version != "6.0.16" {
+		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)
 	}
 }

@@ -14,37 +14,37 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// checkPolicyName is the policy that a check counts under. Its window is a second, after which its keys
-// are gone.
+// checkPolicyName is the policy that the checks count under. Its window is a second, after which its keys
+// expire.
 const checkPolicyName = "redis-ratelimit-check"
 
-// grantAdvice is the advice where a script runs into rights that are missing.
-const grantAdvice = "grant the rights that the check of permissions misses"
+// grantAdvice is the advice for a script that fails for lack of permissions.
+const grantAdvice = "grant the rights that the check of permissions lists"
 
-// scriptAdvice tells what to do about the kinds of errors by which Redis does not decide.
+// scriptAdvice is the advice for each kind of error of a script.
 var scriptAdvice = map[string]string{
 	"auth":        grantAdvice,
 	"command":     "see whether Redis renames commands: rename-command in its configuration",
-	"readonly":    "name the master's address, or use mode sentinel, which finds it",
+	"readonly":    "set the address of the master, or use mode sentinel, which finds it",
 	"oom":         "raise maxmemory in Redis: it is full",
-	"misconf":     "see Redis's log: it cannot save its data, and refuses writes until it can",
-	"noreplicas":  "see whether Redis's replicas run: min-replicas-to-write refuses writes without them",
+	"misconf":     "see the log of Redis: it cannot save its data, and refuses writes until it can",
+	"noreplicas":  "check whether the replicas of Redis run: min-replicas-to-write refuses writes without them",
 	"loading":     "wait until Redis has loaded its data",
-	"masterdown":  "see whether Redis's master runs",
+	"masterdown":  "check whether the master of Redis runs",
 	"clusterdown": "see CLUSTER INFO in Redis: some slots have no master",
-	"timeout":     "see what keeps Redis busy: SLOWLOG GET in Redis",
+	"timeout":     "find out what keeps Redis busy: SLOWLOG GET in Redis",
 }
 
-// logAlgorithm is the one whose script takes commands of lists.
+// logAlgorithm is the algorithm whose script uses commands for lists.
 const logAlgorithm = "sliding_window_log"
 
-// tryScripts has each algorithm decide on a share that this server has.
+// tryScripts runs a decision of each algorithm on a key of this server.
 func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
-	algorithms, who := limiter.Algorithms(), "each algorithm"
+	algorithms, subject := limiter.Algorithms(), "each algorithm"
 	if !s.logs {
 		algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return name == logAlgorithm })
-		who = "each algorithm but " + logAlgorithm
+		subject = "each algorithm but " + logAlgorithm
 	}
 	for _, algorithm := range algorithms {
 		took, err := p.decide(ctx, client, s, algorithm)
@@ -54,25 +54,25 @@ func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient
 		}
 		slowest = max(slowest, took)
 	}
-	p.ok("script", s.address, who+" decides within "+humanize.Duration(slowest))
+	p.ok("script", s.address, subject+" decides within "+humanize.Duration(slowest))
 }
 
-// undecided reports an algorithm that did not decide.
+// undecided reports an algorithm that failed to decide.
 func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 	t := diagnose(err.Error())
 	p.unasked = p.unasked || (t.advice != "" && !t.answered)
-	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "see whether this is a Redis, and whether it permits scripts")
+	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "check whether this is a Redis, and whether it permits scripts")
 	p.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }
 
-// decide has an algorithm decide twice, and tells how long that took when the script was known.
+// decide runs two decisions of an algorithm, and returns how long the second took, with the script loaded.
 func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second})
 	if err != nil {
 		return 0, err
 	}
-	// A store of its own, because the breaker of one that failed would keep the next algorithm from trying,
-	// on the server's own client, which asks no other server and is needed afterwards.
+	// Each algorithm has a store of its own: a breaker that one algorithm has opened would stop the next. The
+	// server's own client asks no other server, and is used again afterwards.
 	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: p.clientOptions().Timeout, KeyFormat: p.options.Naming})
 	defer store.Release()
 	key, err := keyAt(ctx, client, store, policy, s)
@@ -90,7 +90,7 @@ func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s 
 	return took, nil
 }
 
-// keyAt finds a client key whose share the server has: any, or on a Cluster one in its slots.
+// keyAt returns a client key that the server stores: any key, or on a Cluster one in its slots.
 func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (string, error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {

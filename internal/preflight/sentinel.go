@@ -9,15 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelChannels are what the client listens to for a new master.
+// sentinelChannels announce a new master to the client.
 var sentinelChannels = []string{"+switch-master", "+replica-reconf-done"}
 
-// trySentinel tries what the module asks a sentinel, and tells whether it knows the master.
+// trySentinel sends the commands that the module sends a sentinel, and reports whether the sentinel watches
+// the master and permits them.
 func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClient, address string) bool {
 	master := p.options.Client.Master
 	known, missing := true, []string(nil)
 	for _, ask := range []struct {
-		right   string
+		name    string
 		command []any
 	}{
 		{"+sentinel|get-master-addr-by-name", []any{"sentinel", "get-master-addr-by-name", master}},
@@ -27,7 +28,7 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 		err := client.Do(ctx, ask.command...).Err()
 		switch {
 		case isForbidden(err):
-			missing = append(missing, ask.right)
+			missing = append(missing, ask.name)
 		case errors.Is(err, redis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
 			known = false
 		case err != nil:
@@ -37,12 +38,12 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 	}
 	missing = append(missing, p.tryChannels(ctx, client)...)
 	if len(missing) > 0 {
-		rights := strings.Join(missing, " ")
+		commands := strings.Join(missing, " ")
 		user := p.options.Client.SentinelUsername
 		if user == "" {
 			user = "default"
 		}
-		p.failed("permissions", "", "the sentinel "+address+", missing: "+rights, "in each sentinel: ACL SETUSER "+user+" "+rights)
+		p.failed("permissions", "", "the sentinel "+address+", missing: "+commands, "in each sentinel: ACL SETUSER "+user+" "+commands)
 	}
 	if !known {
 		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")
@@ -50,13 +51,13 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 	return known && len(missing) == 0
 }
 
-// tryChannels lists the rights that subscribing lacks.
+// tryChannels returns the permissions that subscribing lacks.
 func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClient) []string {
 	var missing []string
 	for _, channel := range sentinelChannels {
 		subscription := client.Subscribe(ctx, channel)
 		_, err := subscription.ReceiveTimeout(ctx, leastTimeout)
-		_ = subscription.Close() // all was asked
+		_ = subscription.Close() // nothing else is read
 		switch {
 		case err == nil || !isForbidden(err):
 		case refusedCommand.MatchString(err.Error()):
@@ -68,5 +69,5 @@ func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClien
 	return missing
 }
 
-// isForbidden tells whether Redis's user may not do something.
+// isForbidden reports whether an error says that the user of Redis lacks a permission.
 func isForbidden(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOPERM") }

@@ -12,11 +12,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-// tryVersion wants the commands and the scripts' language of Redis 6.2.
+// tryVersion requires Redis 6.2, for its commands and its Lua.
 func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 	var major, minor int
 	if _, err := fmt.Sscanf(s.hello.version, "%d.%d", &major, &minor); err != nil {
-		p.warn("version", s.address, "unknown: the server does not tell", "make sure that it is as able as Redis 6.2")
+		p.warn("version", s.address, "unknown: the server does not report it", "make sure that it has the features of Redis 6.2")
 		return
 	}
 	name := s.hello.version
@@ -29,15 +29,15 @@ func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 	p.ok("version", s.address, name)
 }
 
-// tryRole wants a master.
+// tryRole requires a master.
 func (p *preflight) tryRole(_ context.Context, s *checkedServer) {
 	switch s.hello.role {
 	case "master":
 		p.ok("writable", s.address, "a master")
 	case "":
-		p.warn("writable", s.address, "unknown: the server does not tell its role", "see what the check of the script says")
+		p.warn("writable", s.address, "unknown: the server does not report its role", "see the check of the script")
 	default:
-		p.failed("writable", s.address, "a "+s.hello.role+", which refuses to count", "name its master's address, or use mode sentinel, which finds it")
+		p.failed("writable", s.address, "a "+s.hello.role+", which refuses to count", "set the address of its master, or use mode sentinel, which finds it")
 	}
 }
 
@@ -47,10 +47,10 @@ const (
 	pingBudget = 5 * time.Second
 )
 
-// tryRoundTrip measures PINGs. Each request that is limited takes such a round trip.
+// tryRoundTrip measures PINGs. Each limited request takes such a round trip.
 func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	var took []time.Duration
-	_ = s.client.Ping(ctx).Err() // connects; the others tell
+	_ = s.client.Ping(ctx).Err() // connects, so that the others measure a round trip
 	for begin := time.Now(); len(took) < pings && time.Since(begin) < pingBudget; {
 		sent := time.Now()
 		if err := s.client.Ping(ctx).Err(); err != nil {
@@ -64,27 +64,27 @@ func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", humanize.Duration(median), humanize.Duration(worst), len(took), humanize.Duration(timeout))
 	if timeout < 3*worst {
 		p.warn("round trip", s.address, detail, "set timeout to "+humanize.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
-			" or more, else busy moments are decided without Redis")
+			" or more; otherwise slow answers are decided without Redis")
 		return
 	}
 	p.ok("round trip", s.address, detail)
 }
 
-// clockSlack is how different clocks may be to count as equal.
+// clockSlack is how far clocks may differ and still count as equal.
 const clockSlack = 100 * time.Millisecond
 
-// tryClock compares Redis's clock with this machine's. Nothing depends on it.
+// tryClock compares Redis's clock with this machine's. No decision depends on the difference.
 func (p *preflight) tryClock(ctx context.Context, s *checkedServer) {
 	sent := time.Now()
 	there, err := s.client.Time(ctx).Result()
 	if err != nil {
-		return // permissions, or script, has told
+		return // reported by the checks of permissions and script
 	}
 	here := sent.Add(time.Since(sent) / 2)
-	const why = "; counting takes Redis's clock alone"
+	const why = "; only the clock of Redis counts"
 	switch off := there.Sub(here); {
 	case off.Abs() <= clockSlack:
-		p.ok("clock", s.address, "as this machine's")
+		p.ok("clock", s.address, "equal to this machine's")
 	case off > 0:
 		p.ok("clock", s.address, humanize.Duration(off)+" ahead of this machine's"+why)
 	default:
@@ -92,7 +92,7 @@ func (p *preflight) tryClock(ctx context.Context, s *checkedServer) {
 	}
 }
 
-// tryEviction wants no key dropped, because an evicted key is a fresh share.
+// tryEviction requires noeviction: the client of an evicted key has a full quota again.
 func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 	const check = "eviction"
 	switch policy, err := evictionPolicy(ctx, s.client); {
@@ -101,15 +101,15 @@ func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 	case err != nil:
 		p.warn(check, s.address, "unknown: "+err.Error(), "make sure in Redis that maxmemory-policy is noeviction")
 	case policy == "":
-		p.ok(check, s.address, "unknown: the server does not tell")
+		p.ok(check, s.address, "unknown: the server does not report it")
 	case policy == "noeviction":
 		p.ok(check, s.address, policy)
 	default:
-		p.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; an evicted key is a fresh share for its client")
+		p.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; the client of an evicted key has a full quota again")
 	}
 }
 
-// evictionPolicy is the server's maxmemory-policy; empty where it does not tell.
+// evictionPolicy returns the server's maxmemory-policy; empty if the server does not report it.
 func evictionPolicy(ctx context.Context, client *redis.Client) (string, error) {
 	if values, err := client.ConfigGet(ctx, "maxmemory-policy").Result(); err == nil {
 		return values["maxmemory-policy"], nil
@@ -123,11 +123,11 @@ func evictionPolicy(ctx context.Context, client *redis.Client) (string, error) {
 	return "", err
 }
 
-// tryIdleTimeout wants connections kept, where the user may know. Of one that is kept nothing is said.
+// tryIdleTimeout warns of a server that closes idle connections, if the user may read that setting.
 func (p *preflight) tryIdleTimeout(ctx context.Context, s *checkedServer) {
 	values, err := s.client.ConfigGet(ctx, "timeout").Result()
 	if seconds := values["timeout"]; err == nil && seconds != "" && seconds != "0" {
 		p.warn("idle timeout", s.address, "Redis closes connections that are idle for "+seconds+" s",
-			"in Redis: timeout 0; else requests after a pause wait for new connections")
+			"in Redis: timeout 0; otherwise requests after a pause wait for new connections")
 	}
 }

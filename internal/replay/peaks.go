@@ -38,7 +38,7 @@ func (k *peak) add(micros, weight, window int64) {
 }
 
 // refund undoes the last request, which needed room all the same.
-func (k *peak) giveBack(weight int64) {
+func (k *peak) refund(weight int64) {
 	part := &k.parts[k.now%peakParts]
 	*part -= uint32(min(weight, int64(*part)))
 }

@@ -152,7 +152,7 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 			}
 			settings.Limit = limit
 			want := decideAll(t, settings, traffic)
-			got := suggester.rung(j, suggester.denied[i], peaks)
+			got := suggester.limitResult(j, suggester.denied[i], peaks)
 			if got != (LimitResult{limit, want.denied, want.clients}) {
 				t.Errorf("%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
 			}

@@ -12,13 +12,13 @@ func (s *Suggester) Finish() *Suggestions {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
 	r.Ladders, r.Differences = []Ladder{}, []Difference{}
-	ladders, shares := make([][]LimitResult, len(s.columns)), []shares(nil)
+	ladders, fractions := make([][]LimitResult, len(s.columns)), []fractions(nil)
 	for i, c := range s.columns {
 		peaks := s.peaks(c)
 		for place := range s.ladder.limits {
-			ladders[i] = append(ladders[i], s.rung(place, s.denied[i], peaks))
+			ladders[i] = append(ladders[i], s.limitResult(place, s.denied[i], peaks))
 		}
-		shares = append(shares, sharesOf(ladders[i], s.requests, len(s.keys))...)
+		fractions = append(fractions, fractionsOf(ladders[i], s.requests, len(s.keys))...)
 		r.Ladders = append(r.Ladders, Ladder{
 			Algorithm: s.names[i], Limits: []LimitResult{},
 			Untouched99:  s.untouched(peaks, len(peaks)/100),
@@ -29,7 +29,7 @@ func (s *Suggester) Finish() *Suggestions {
 	if s.requests == 0 {
 		return &r
 	}
-	for _, place := range usefulPlaces(shares, slices.Index(s.ladder.limits, r.OwnLimit)) {
+	for _, place := range usefulPlaces(fractions, slices.Index(s.ladder.limits, r.OwnLimit)) {
 		for i := range r.Ladders {
 			r.Ladders[i].Limits = append(r.Ladders[i].Limits, ladders[i][place])
 		}
@@ -62,7 +62,7 @@ func (s *Suggester) untouched(peaks []int64, touched int) int64 {
 	return limit
 }
 
-func (s *Suggester) rung(i int, denied, peaks []int64) LimitResult {
+func (s *Suggester) limitResult(i int, denied, peaks []int64) LimitResult {
 	limit := s.ladder.limits[i]
 	above := sort.Search(len(peaks), func(j int) bool { return peaks[j] > limit })
 	return LimitResult{Limit: limit, Denied: denied[i], ClientsDenied: len(peaks) - above}

@@ -61,7 +61,7 @@ func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
 	for _, l := range s.Finish().Ladders {
 		own := slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 77 })
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		if !own || len(l.Limits) > mostRungs || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
+		if !own || len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
 			t.Errorf("%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Limits), own, first, last)
 		}
 	}
@@ -102,7 +102,7 @@ func TestSuggester_shows_the_limits_of_ordinary_clients_beside_one_that_dominate
 	crowd(s)
 	for _, l := range s.Finish().Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostRungs {
+		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits {
 			t.Errorf("%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
 		}
 		for i, r := range l.Limits[1:] {
@@ -125,7 +125,7 @@ func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *t
 		}
 		for _, l := range s.Finish().Ladders {
 			for i, r := range l.Limits[1:] {
-				if before := l.Limits[i]; r.Limit > 4*before.Limit && before.Denied > 0 || len(l.Limits) > mostRungs {
+				if before := l.Limits[i]; r.Limit > 4*before.Limit && before.Denied > 0 || len(l.Limits) > mostLimits {
 					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Limits), before.Limit, r.Limit)
 				}
 			}

@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// mostRungs bounds the limits that are shown of a ladder.
-const mostRungs = 30
+// mostLimits bounds the limits that are shown of a ladder.
+const mostLimits = 30
 
 // nearlyAll is the share from which on a limit denies so much that lower ones tell nothing new.
 const nearlyAll = 0.9
 
-// shares are those of the requests, or of the clients, that each limit of a ladder denies under one
+// fractions are those of the requests, or of the clients, that each limit of a ladder denies under one
 // algorithm. Where one client sends most requests the two have little in common: the limits that matter
 // to all others are far below those at which the share of the requests changes.
-type shares []float64
+type fractions []float64
 
-func sharesOf(ladder []LimitResult, requests int64, clients int) []shares {
-	ofRequests, ofClients := make(shares, len(ladder)), make(shares, len(ladder))
+func fractionsOf(ladder []LimitResult, requests int64, clients int) []fractions {
+	ofRequests, ofClients := make(fractions, len(ladder)), make(fractions, len(ladder))
 	for i, r := range ladder {
 		ofRequests[i] = float64(r.Denied) / float64(max(1, requests))
 		ofClients[i] = float64(r.ClientsDenied) / float64(max(1, clients))
 	}
-	return []shares{ofRequests, ofClients}
+	return []fractions{ofRequests, ofClients}
 }
 
 // span is from the last limit that denies nearly all to the first that denies nothing.
-func (s shares) span() (first, last int) {
+func (s fractions) span() (first, last int) {
 	if last = slices.Index(s, 0); last < 0 {
 		last = len(s) - 1
 	}
@@ -42,7 +42,7 @@ func (s shares) span() (first, last int) {
 // share begins to fall to where the last has ended, or from the policy's own limit on where that is lower.
 // Where these are too many, those are left out that tell the least. An own limit above stands alone:
 // nothing changes on the way to it.
-func usefulPlaces(all []shares, own int) []int {
+func usefulPlaces(all []fractions, own int) []int {
 	first, last := len(all[0])-1, 0
 	for _, s := range all {
 		from, to := s.span()
@@ -58,7 +58,7 @@ func usefulPlaces(all []shares, own int) []int {
 	if own > last {
 		places = append(places, own)
 	}
-	for len(places) > mostRungs {
+	for len(places) > mostLimits {
 		least, at := math.Inf(1), 0
 		for i := 1; i+1 < len(places); i++ {
 			if gap := gapOf(all, places[i-1], places[i+1]); gap < least && places[i] != own {
@@ -72,7 +72,7 @@ func usefulPlaces(all []shares, own int) []int {
 
 // gapOf is how much is left open between two neighbors: how far a share falls from one to the other, and
 // what part of the ladder lies between them, so that flat stretches are not left without a limit either.
-func gapOf(all []shares, from, to int) float64 {
+func gapOf(all []fractions, from, to int) float64 {
 	fall := 0.0
 	for _, s := range all {
 		fall = max(fall, math.Abs(s[from]-s[to]))

@@ -74,7 +74,7 @@ func (t *tally) add(e *accesslog.Entry, v *Verdict) {
 	}
 }
 
-func count(m *moment, denied int64) {
+func count(m *counts, denied int64) {
 	m.requests++
 	m.denied += denied
 }
@@ -128,7 +128,7 @@ func (t *tally) addDecision(micros int64, place int, d *Decision) {
 	}
 	c.peak.add(micros, d.Weight, p.result.Window.Microseconds())
 	if d.Returned {
-		c.peak.giveBack(d.Weight)
+		c.peak.refund(d.Weight)
 	}
 	c.add(micros, d.Denied)
 }
@@ -165,10 +165,10 @@ func (t *tally) finish(worst int) *Result {
 			r.ClientsDenied++
 		}
 	}
-	r.Timeline, r.Step = t.timeline.moments(0), steps[t.timeline.step]
+	r.Timeline, r.Step = t.timeline.buckets(0), steps[t.timeline.step]
 	for i := range t.policies {
 		p := t.policies[i].finish(worst)
-		p.Timeline = t.timeline.moments(i + 1)
+		p.Timeline = t.timeline.buckets(i + 1)
 		r.Policies = append(r.Policies, p)
 	}
 	return r

@@ -2,8 +2,8 @@ package replay
 
 import "time"
 
-// maxMoments bounds how many steps a timeline has. Where more are needed the steps become longer.
-const maxMoments = 720
+// maxBuckets bounds how many steps a timeline has. Where more are needed the steps become longer.
+const maxBuckets = 720
 
 // steps are the lengths that a timeline's steps can have. Each is a multiple of the one before.
 var steps = []time.Duration{
@@ -15,12 +15,12 @@ var steps = []time.Duration{
 type timeline struct {
 	step   int        // of steps
 	first  int64      // the number of the first step since the Unix epoch
-	series [][]moment // all of one length
+	series [][]counts // all of one length
 }
 
-type moment struct{ requests, denied int64 }
+type counts struct{ requests, denied int64 }
 
-func newTimeline(series int) *timeline { return &timeline{series: make([][]moment, series)} }
+func newTimeline(series int) *timeline { return &timeline{series: make([][]counts, series)} }
 
 // micros is the length of a step.
 func (t *timeline) micros() int64 { return steps[t.step].Microseconds() }
@@ -32,8 +32,8 @@ func (t *timeline) at(micros int64) int {
 	}
 	for {
 		place := floorDiv(micros, t.micros()) - t.first
-		if place < maxMoments || t.step == len(steps)-1 {
-			place = min(place, maxMoments-1) // beyond 700 years
+		if place < maxBuckets || t.step == len(steps)-1 {
+			place = min(place, maxBuckets-1) // beyond 700 years
 			t.reach(int(place) + 1)
 			return int(place)
 		}
@@ -44,7 +44,7 @@ func (t *timeline) at(micros int64) int {
 func (t *timeline) reach(length int) {
 	for i := range t.series {
 		for len(t.series[i]) < length {
-			t.series[i] = append(t.series[i], moment{})
+			t.series[i] = append(t.series[i], counts{})
 		}
 	}
 }
@@ -55,11 +55,11 @@ func (t *timeline) coarsen() {
 	t.step++
 	first := floorDiv(t.first*before, t.micros())
 	for i, series := range t.series {
-		var merged []moment
+		var merged []counts
 		for j, m := range series {
 			place := int(floorDiv((t.first+int64(j))*before, t.micros()) - first)
 			for len(merged) <= place {
-				merged = append(merged, moment{})
+				merged = append(merged, counts{})
 			}
 			merged[place].requests += m.requests
 			merged[place].denied += m.denied
@@ -69,13 +69,13 @@ func (t *timeline) coarsen() {
 	t.first = first
 }
 
-// moments are those of a series.
-func (t *timeline) moments(series int) []Bucket {
-	moments := make([]Bucket, len(t.series[series]))
+// buckets are those of a series.
+func (t *timeline) buckets(series int) []Bucket {
+	buckets := make([]Bucket, len(t.series[series]))
 	for i, m := range t.series[series] {
-		moments[i] = Bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
+		buckets[i] = Bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
 	}
-	return moments
+	return buckets
 }
 
 // instant is a time of the log.

@@ -83,7 +83,7 @@ func (r *Reader) begin(w *waiting) {
 	}
 	s := &source{index: w.index, parser: &w.parser, report: report, malformed: r.summary.malformed, entry: r.entry}
 	s.open(w.stream, &counter{w.stream, &r.read})
-	s.fill(r.share())
+	s.fill(r.roomPerFile())
 	if s.window.size() == 0 {
 		s.close()
 		return

@@ -101,7 +101,7 @@ func (r *Reader) Next() (*Entry, error) {
 	}
 	s := r.open[0]
 	e := s.window.pop()
-	s.fill(r.share())
+	s.fill(r.roomPerFile())
 	if s.window.size() > 0 {
 		heap.Fix(&r.open, 0)
 	} else {
@@ -147,8 +147,8 @@ func (r *Reader) entry() *Entry {
 	return e
 }
 
-// share is how much of the window one of the open files may have, in entries and in bytes.
-func (r *Reader) share() (entries, bytes int) {
+// roomPerFile returns how much of the window one open file may use, in entries and in bytes.
+func (r *Reader) roomPerFile() (entries, bytes int) {
 	files := max(1, len(r.open))
 	return max(1, r.options.Window/files), maxWindowBytes / files
 }

@@ -15,7 +15,7 @@ import (
 func algorithmCharts(s *replay.Suggestions) []*chart {
 	low, high, most := math.Inf(1), 1.0, 0.0
 	for _, l := range s.Ladders {
-		requests, _ := curveShares(s, l)
+		requests, _ := curvePercents(s, l)
 		for i, r := range l.Limits {
 			limit := float64(max(1, r.Limit))
 			low, high, most = min(low, limit), max(high, limit), max(most, requests[i])
@@ -37,10 +37,10 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 		rowsAxis(&v, y, ticks, x.start, x.end, axisPercent)
 		logAxis(&v, x, y.start, "limit per "+sayPeriod(s.Window))
 		for _, other := range s.Ladders {
-			requests, _ := curveShares(s, other)
+			requests, _ := curvePercents(s, other)
 			v.path("others", curveLine(other, requests, x, y))
 		}
-		requests, _ := curveShares(s, l)
+		requests, _ := curvePercents(s, l)
 		v.path("curve", curveLine(l, requests, x, y))
 		charts = append(charts, &chart{
 			ID: fmt.Sprintf("algorithm-%d", i+1), Title: sayName(l.Algorithm), Views: []chartView{v},
@@ -57,25 +57,25 @@ func algorithmTable(s *replay.Suggestions) reportTable {
 		Caption: "Share of requests and of clients that a limit denies, by algorithm",
 		Columns: []reportColumn{{"Limit", numbers}},
 	}
-	rungs := map[int64][]string{}
+	rows := map[int64][]string{}
 	for i, l := range s.Ladders {
 		t.Columns = append(t.Columns, reportColumn{sayName(l.Algorithm) + ", requests", numbers}, reportColumn{"clients", numbers})
 		for _, r := range l.Limits {
-			row := rungs[r.Limit]
+			row := rows[r.Limit]
 			if row == nil {
 				row = slices.Repeat([]string{nothing}, 1+2*len(s.Ladders))
 				row[0] = humanize.Count(r.Limit)
-				rungs[r.Limit] = row
+				rows[r.Limit] = row
 			}
 			row[1+2*i], row[2+2*i] = sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients)
 		}
 	}
-	limits, thinned := thinRows(slices.Sorted(maps.Keys(rungs)))
+	limits, thinned := thinRows(slices.Sorted(maps.Keys(rows)))
 	if thinned {
 		t.Note = "The table leaves some limits out to stay readable; the charts have all."
 	}
 	for _, limit := range limits {
-		t.Rows = append(t.Rows, rungs[limit])
+		t.Rows = append(t.Rows, rows[limit])
 	}
 	return t
 }

@@ -68,7 +68,7 @@ func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []c
 	if low == high {
 		low, high = low/2, high*2
 	}
-	requests, clients := curveShares(s, l)
+	requests, clients := curvePercents(s, l)
 	ticks := percentSteps(max(slices.Max(requests), slices.Max(clients)), 5)
 	left, top := labelRoom(ticks, axisPercent), 34+16*float64(len(marks))
 	v := chartView{Class: size.class, Width: size.width, Height: top + size.height + 42}
@@ -110,8 +110,8 @@ func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMar
 	}
 }
 
-// curveShares are the shares of requests and of clients denied, in percent, limit by limit.
-func curveShares(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
+// curvePercents are the percents of requests and of clients denied, in percent, limit by limit.
+func curvePercents(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
 	for _, r := range l.Limits {
 		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
 		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
@@ -119,10 +119,10 @@ func curveShares(s *replay.Suggestions, l replay.Ladder) (requests, clients []fl
 	return requests, clients
 }
 
-func curveLine(l replay.Ladder, shares []float64, x, y chartScale) string {
-	xs, ys := make([]float64, len(shares)), make([]float64, len(shares))
-	for i, share := range shares {
-		xs[i], ys[i] = x.at(float64(max(1, l.Limits[i].Limit))), y.at(share)
+func curveLine(l replay.Ladder, percents []float64, x, y chartScale) string {
+	xs, ys := make([]float64, len(percents)), make([]float64, len(percents))
+	for i, percent := range percents {
+		xs[i], ys[i] = x.at(float64(max(1, l.Limits[i].Limit))), y.at(percent)
 	}
 	if len(xs) == 1 { // a line of one point would be invisible
 		xs, ys = []float64{xs[0] - 3, xs[0] + 3}, []float64{ys[0], ys[0]}

@@ -59,7 +59,7 @@ func TestWrite_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T
 		t.Errorf("%d charts", charts)
 	}
 	for _, details := range elements(root, "details") {
-		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableRungs {
+		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableLimits {
 			t.Errorf("a table of %d rows behind a chart", len(rows))
 		}
 	}

@@ -35,21 +35,21 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 
 // thinTimeline sums a timeline up to at most about so many steps, and tells how long they are. Steps
 // that the timeline leaves out are there, with nothing in them.
-func thinTimeline(moments []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
+func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
-	if len(moments) == 0 {
+	if len(buckets) == 0 {
 		return nil, step
 	}
-	last := moments[len(moments)-1].Begins.Add(step)
-	size := roundSpan(last.Sub(moments[0].Begins), step, most)
-	start := moments[0].Begins.UTC().Truncate(size)
+	last := buckets[len(buckets)-1].Begins.Add(step)
+	size := roundSpan(last.Sub(buckets[0].Begins), step, most)
+	start := buckets[0].Begins.UTC().Truncate(size)
 	thin := make([]replay.Bucket, 1+max(0, last.Sub(start)-1)/size)
 	for i := range thin {
 		thin[i].Begins = start.Add(time.Duration(i) * size)
 	}
-	for _, m := range moments {
+	for _, m := range buckets {
 		i := min(max(0, int(m.Begins.Sub(start)/size)), len(thin)-1)
 		thin[i].Requests += m.Requests
 		thin[i].Denied += m.Denied

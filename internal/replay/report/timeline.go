@@ -15,35 +15,35 @@ const tableSteps = 50
 // timelineChart draws the requests over time with the denied ones before them. Where these are too few to
 // be seen beside all, as they are under a limit that is right, they are drawn again below, on a scale of
 // their own. It is nil without requests.
-func timelineChart(id, of string, moments []replay.Bucket, step time.Duration) *chart {
+func timelineChart(id, of string, buckets []replay.Bucket, step time.Duration) *chart {
 	var requests, denied int64
-	for _, m := range moments {
+	for _, m := range buckets {
 		requests, denied = requests+m.Requests, denied+m.Denied
 	}
 	if requests == 0 {
 		return nil
 	}
-	coarse, coarseStep := thinTimeline(moments, step, tableSteps)
+	coarse, coarseStep := thinTimeline(buckets, step, tableSteps)
 	c := &chart{
 		ID:     id,
 		Title:  "Requests and denials over time" + of,
 		Legend: []chartKey{{"requests", "requests"}},
 		Desc: fmt.Sprintf("%s between %s and %s, of which %s denied. The busiest %s began at %s. The table below has the numbers.",
-			sayCounted(requests, "request"), sayTime(moments[0].Begins), sayTime(moments[len(moments)-1].Begins.Add(step)), humanize.Count(denied), sayPeriod(coarseStep), sayTime(busiest(coarse))),
+			sayCounted(requests, "request"), sayTime(buckets[0].Begins), sayTime(buckets[len(buckets)-1].Begins.Add(step)), humanize.Count(denied), sayPeriod(coarseStep), sayTime(busiest(coarse))),
 		Table: timelineTable(coarse, coarseStep),
 	}
 	if denied > 0 {
 		c.Legend = append(c.Legend, chartKey{"denied", "of them denied"})
 	}
 	for _, size := range chartSizes {
-		c.Views = append(c.Views, timelineView(size, moments, step))
+		c.Views = append(c.Views, timelineView(size, buckets, step))
 	}
 	return c
 }
 
-func busiest(moments []replay.Bucket) time.Time {
-	best := moments[0]
-	for _, m := range moments {
+func busiest(buckets []replay.Bucket) time.Time {
+	best := buckets[0]
+	for _, m := range buckets {
 		if m.Requests > best.Requests {
 			best = m
 		}
@@ -51,13 +51,13 @@ func busiest(moments []replay.Bucket) time.Time {
 	return best.Begins
 }
 
-func timelineTable(moments []replay.Bucket, step time.Duration) reportTable {
+func timelineTable(buckets []replay.Bucket, step time.Duration) reportTable {
 	t := reportTable{
 		Caption: "Requests and denials in steps of " + sayDuration(step) + ", times in UTC",
 		Note:    "The chart may have shorter steps; the table sums them up to stay readable.",
 		Columns: []reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Share denied", numbers}},
 	}
-	for _, m := range moments {
+	for _, m := range buckets {
 		t.Rows = append(t.Rows, []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)})
 	}
 	return t
@@ -65,25 +65,25 @@ func timelineTable(moments []replay.Bucket, step time.Duration) reportTable {
 
 // timelineView draws the panels one below the other, over one axis of time.
 func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chartView {
-	moments, step := thinTimeline(all, step, size.steps)
+	buckets, step := thinTimeline(all, step, size.steps)
 	var requests, denied float64
-	for _, m := range moments {
+	for _, m := range buckets {
 		requests, denied = max(requests, float64(m.Requests)), max(denied, float64(m.Denied))
 	}
 	upper, lower := roundSteps(requests, 1, 4), roundSteps(denied, 1, 2)
 	v := chartView{Class: size.class, Width: size.width}
-	begin, end := moments[0].Begins, moments[len(moments)-1].Begins.Add(step)
+	begin, end := buckets[0].Begins, buckets[len(buckets)-1].Begins.Add(step)
 	left := max(labelRoom(upper, axisCount), labelRoom(lower, axisCount))
 	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: size.width - 14}
 
 	y := timelinePanel(&v, x, 26, size.height, "requests per "+sayPeriod(step), upper)
-	v.path("requests", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Requests }))
+	v.path("requests", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Requests }))
 	if denied > 0 {
-		v.path("denied", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Denied }))
+		v.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
 	if denied > 0 && denied < requests/4 {
 		y = timelinePanel(&v, x, 42, size.height*0.4, "denied requests alone, on a larger scale", lower)
-		v.path("denied", stairs(moments, x, y, func(m replay.Bucket) int64 { return m.Denied }))
+		v.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
 	timeAxis(&v, x, begin, end, size.ticks)
 	if size.class == "wide" {
@@ -105,11 +105,11 @@ func timelinePanel(v *chartView, x chartScale, gap, height float64, name string,
 
 // stairs is the outline of a timeline: level through each step, down to the axis around those without
 // anything. The least of steps is still to be seen.
-func stairs(moments []replay.Bucket, x, y chartScale, of func(replay.Bucket) int64) string {
+func stairs(buckets []replay.Bucket, x, y chartScale, of func(replay.Bucket) int64) string {
 	var b strings.Builder
-	begin, base := moments[0].Begins, px(y.start)
+	begin, base := buckets[0].Begins, px(y.start)
 	before := base
-	for _, m := range moments {
+	for _, m := range buckets {
 		level := base
 		if n := of(m); n > 0 {
 			level = px(min(y.at(float64(n)), y.start-1.5))

@@ -7,18 +7,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// tableRungs is how many limits a table of them has at most.
-const tableRungs = 70
+// tableLimits is how many limits a table of them has at most.
+const tableLimits = 70
 
 // untouchedSentence tells which limits leave almost everybody alone.
 func untouchedSentence(l replay.Ladder) string {
 	var parts []string
 	for _, u := range []struct {
-		share string
-		limit int64
+		percent string
+		limit   int64
 	}{{"99", l.Untouched99}, {"99.9", l.Untouched999}, {"100", l.Untouched100}} {
 		if u.limit > 0 {
-			parts = append(parts, humanize.Count(u.limit)+" leaves "+u.share+noBreak+"% of the clients untouched")
+			parts = append(parts, humanize.Count(u.limit)+" leaves "+u.percent+noBreak+"% of the clients untouched")
 		}
 	}
 	if len(parts) == 0 {
@@ -33,11 +33,11 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 		Caption: "Limits per " + sayPeriod(s.Window) + " under " + sayName(l.Algorithm),
 		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
 	}
-	rungs, thinned := thinRows(l.Limits)
+	limits, thinned := thinRows(l.Limits)
 	if thinned {
 		t.Note = "The table leaves some limits out to stay readable; the chart has all."
 	}
-	for _, r := range rungs {
+	for _, r := range limits {
 		t.Rows = append(t.Rows, []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
 			humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)})
 	}
@@ -46,11 +46,11 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 
 // thinRows leaves rows out, evenly, until there are few enough; the first and the last stay.
 func thinRows[R any](rows []R) (some []R, thinned bool) {
-	if len(rows) <= tableRungs {
+	if len(rows) <= tableLimits {
 		return rows, false
 	}
-	for i := range tableRungs {
-		some = append(some, rows[i*(len(rows)-1)/(tableRungs-1)])
+	for i := range tableLimits {
+		some = append(some, rows[i*(len(rows)-1)/(tableLimits-1)])
 	}
 	return some, true
 }
