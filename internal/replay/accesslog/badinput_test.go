@@ -155,13 +155,13 @@ func TestReader_warns_where_clients_fold_into_one(t *testing.T) {
 		name, line, want string
 	}{
 		{"redacted", alone("REDACTED"), "client_ip is redacted in 150 requests"},
-		{"missing", alone(""), "150 requests have no client"},
+		{"missing", alone(""), "150 requests without a client"},
 		{"masked", alone("10.1.2.0"), "as if masked"},
 		{"masked, IPv6", alone("2001:db8::"), "as if masked"},
 		{"replaced by a word", alone("XXX"), "all requests have the client XXX,"},
 		{"replaced by a dash", alone("-"), "all requests have the client -,"},
 		{"replaced by a word, Common Log Format", clfLine(1, "anonymous"), "all requests have the client anonymous,"},
-		{"no client_ip", strings.ReplaceAll(caddyLine("1750000000.5", ""), `"client_ip":"",`, ""), "150 requests tell no client_ip"},
+		{"no client_ip", strings.ReplaceAll(caddyLine("1750000000.5", ""), `"client_ip":"",`, ""), "150 requests without client_ip"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

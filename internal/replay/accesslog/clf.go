@@ -9,7 +9,7 @@ import (
 //
 //	client identity user [02/Jan/2006:15:04:05 -0700] "GET /path HTTP/1.1" 200 1234 "referer" "agent"
 //
-// where the last two and whatever follows them may be missing.
+// The last two and all that follows them may be missing.
 func (p *parser) clf(text string, e *Entry) (Format, string) {
 	client, rest, found := strings.Cut(text, " ")
 	open := strings.IndexByte(rest, '[')
@@ -18,7 +18,7 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	}
 	var ok bool
 	if e.Time, ok = p.clock.read(rest[open+1 : open+1+clockLength]); !ok {
-		return Common, "the time in brackets is none"
+		return Common, "no time in the brackets"
 	}
 	e.Client = noneIfDash(strings.Trim(client, `"`))
 	e.Remote = e.Client
@@ -36,14 +36,14 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	request := rest[1:end]
 	format := e.outcome(rest[end+2:])
 	if request == "" || request == "-" {
-		return Other, "" // the connection ended before a request came
+		return Other, "" // the connection ended without a request
 	}
 	e.request(unescape(request))
 	return format, ""
 }
 
-// requestEnd finds the quote that ends the request: one that a status follows, because a URI may
-// have quotes too. A quote behind a backslash counts only if there is no better one.
+// requestEnd returns the place of the quote that ends the request: a status follows it, because a URI may hold
+// quotes too. A quote behind a backslash counts only without a better one.
 func requestEnd(text string) int {
 	escaped := -1
 	for at := 1; at < len(text); at++ {
@@ -63,7 +63,7 @@ func requestEnd(text string) int {
 	return escaped
 }
 
-// statusFollows tells whether a text is a blank, a status and the end of a word.
+// statusFollows reports whether a text begins with a blank, a status and the end of a word.
 func statusFollows(text string) bool {
 	if strings.HasPrefix(text, " - ") || text == " -" {
 		return true
@@ -74,7 +74,7 @@ func statusFollows(text string) bool {
 	return len(text) == 4 || text[4] == ' '
 }
 
-// outcome reads what follows the request.
+// outcome reads the fields after the request.
 func (e *Entry) outcome(text string) Format {
 	status, text, _ := strings.Cut(text, " ")
 	size, text, _ := strings.Cut(text, " ")
@@ -89,7 +89,7 @@ func (e *Entry) outcome(text string) Format {
 	return Combined
 }
 
-// length reads a count of bytes: 0 for a dash and for anything but a number.
+// length reads a count of bytes. A dash and anything but a number is 0.
 func length(text string) int64 {
 	var n int64
 	for i := range len(text) {
@@ -105,7 +105,7 @@ func length(text string) int64 {
 	return n
 }
 
-// request splits a request line. The protocol may be missing, the URI may have blanks.
+// request splits a request line. The protocol may be missing, and the URI may hold blanks.
 func (e *Entry) request(line string) {
 	if at := strings.LastIndexByte(line, ' '); at >= 0 && strings.HasPrefix(line[at+1:], "HTTP/") {
 		line, e.Proto = strings.TrimRight(line[:at], " "), line[at+1:]
@@ -118,7 +118,7 @@ func (e *Entry) request(line string) {
 	e.Method, e.URI = method, strings.TrimSpace(uri)
 }
 
-// isMethod tells whether a word may be a method: letters, and signs as in VERSION-CONTROL.
+// isMethod reports whether a word may be a method: letters, and signs as in VERSION-CONTROL.
 func isMethod(word string) bool {
 	for i := range len(word) {
 		if c := word[i] | 0x20; (c < 'a' || c > 'z') && word[i] != '-' && word[i] != '_' {

@@ -2,18 +2,17 @@ package accesslog
 
 import "time"
 
-// clockLength is how long 02/Jan/2006:15:04:05 -0700 is.
+// clockLength is the length of 02/Jan/2006:15:04:05 -0700.
 const clockLength = 26
 
-// clock reads the times of the Common Log Format. Lines of the same second follow each other, so
-// that the last answer is kept.
+// clock reads the times of the Common Log Format. It keeps the last one, because lines of the same second
+// follow each other.
 type clock struct {
 	text   [clockLength]byte
 	micros int64
 }
 
-// read takes the text between the brackets. It is written out because time.Parse takes ten times
-// as long.
+// read reads the text between the brackets. It parses by hand because time.Parse takes ten times as long.
 func (c *clock) read(text string) (micros int64, ok bool) {
 	if len(text) != clockLength {
 		return 0, false
@@ -60,7 +59,7 @@ func monthOf(name string) time.Month {
 	return 0
 }
 
-// number reads digits, -1 if there is anything else.
+// number reads digits. Anything else is -1.
 func number(digits string) int {
 	n := 0
 	for i := range len(digits) {

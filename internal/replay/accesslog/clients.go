@@ -2,18 +2,18 @@ package accesslog
 
 import "strings"
 
-// minForAll is the number of clients below which nothing can be said of all.
+// minForAll is the smallest number of clients that allows a conclusion about all.
 const minForAll = 100
 
-// clients judges whether clients can be told apart.
+// clients finds out whether a log distinguishes its clients.
 type clients struct {
 	missing   int64
-	peers     int64 // that stand in for a client that the log does not tell
+	peers     int64 // used as clients, because the log has no client
 	seen      int64
 	first     string
-	differ    bool  // there is another than the first
-	addresses int64 // of those seen
-	zeros     int64 // addresses that end as a mask leaves them
+	differ    bool  // there is a second client
+	addresses int64 // among those seen
+	zeros     int64 // addresses that end in zeros, as after a mask
 }
 
 func (c *clients) see(e *Entry) {
@@ -41,8 +41,8 @@ func (c *clients) see(e *Entry) {
 
 func (c *clients) masked() bool { return c.addresses >= minForAll && c.zeros == c.addresses }
 
-// word is what stands for all clients, as a filter such as replace leaves it; empty if there is none.
-// Addresses and the full names of hosts are not meant: there may well be a single client.
+// word returns the word that stands for all clients, as a filter such as replace writes it; empty without
+// one. An address or a full host name is no such word: a log may have a single client.
 func (c *clients) word() string {
 	if c.seen < minForAll || c.differ || c.first == redacted || c.first == "localhost" || strings.ContainsAny(c.first, ".:") {
 		return ""

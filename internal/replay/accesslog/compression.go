@@ -11,12 +11,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxZstdWindow is how much of what was unpacked a zstd file may refer back to, in bytes: as much
-// as zstd --long makes. A file that asks for more memory is refused.
+// maxZstdWindow is how far a zstd file may refer back in its content, in bytes: the window of zstd --long. A
+// file that needs more memory is refused.
 const maxZstdWindow = 128 << 20
 
-// kinds tells files apart by how they begin. Those that cannot be read are named, because
-// "malformed" would help nobody.
+// kinds are the kinds of files by their first bytes. Kinds that cannot be read are listed for their error
+// message.
 var kinds = []struct {
 	begins     string
 	kind       string
@@ -33,13 +33,13 @@ var kinds = []struct {
 	{begins: "\xfe\xff", kind: "UTF-16", unreadable: true},
 }
 
-// errUnreadable is a file of a kind that this package does not read.
+// errUnreadable is the error for a kind of file that this package does not read.
 var errUnreadable = errors.New("only plain text, gzip and zstd can be read")
 
 // unpack returns the text of a file and how it was packed.
 func unpack(file io.Reader) (text io.ReadCloser, kind string, err error) {
 	r := bufio.NewReaderSize(file, 64<<10)
-	begin, _ := r.Peek(8) // an error comes again when the text is read
+	begin, _ := r.Peek(8) // reading the text returns the error again
 	for _, k := range kinds {
 		if !strings.HasPrefix(string(begin), k.begins) {
 			continue

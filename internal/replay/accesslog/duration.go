@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// durations reads how long requests took. A text such as 1.5ms names its unit, and a number with a
-// fraction is in seconds, Caddy's default. Whole numbers alone are milliseconds or nanoseconds, which
-// the numbers of the file so far decide, unless the configuration has said it.
+// durations reads how long requests took. A text such as 1.5ms names its unit. A number with a fraction is in
+// seconds, Caddy's default. Whole numbers are milliseconds or nanoseconds: the configuration decides which, or
+// else the numbers of the file so far.
 type durations struct {
 	named     time.Duration // the unit that the configuration names, 0 if none
-	fractions bool          // there was one, so that whole numbers are seconds too
+	fractions bool          // the file has fractions, so whole numbers are seconds too
 	certain   int           // numbers that can only be milliseconds, less those that can only be nanoseconds
-	likely    int           // the same of numbers that are but more likely the one
+	likely    int           // the same for numbers that are only more likely one of them
 }
 
 const (
-	// onlyMillis are the numbers below: no request takes less than a microsecond.
+	// onlyMillis is the bound below which numbers are milliseconds: no request takes less than a
+	// microsecond.
 	onlyMillis = 1000
 
-	// onlyNanos are the numbers from here on: as milliseconds 17 minutes. They do happen, but not to
-	// most requests.
+	// onlyNanos is the bound from which numbers are nanoseconds: as milliseconds it is 17 minutes, which
+	// few requests take.
 	onlyNanos = 1_000_000
 
-	// likelyNanos are the numbers between that are more likely nanoseconds. Long polls end within a
+	// likelyNanos is the bound from which numbers are more likely nanoseconds. Long polls end within a
 	// minute, and hardly a request takes less than 65 µs.
 	likelyNanos = 65_000
 )
 
-// longestRequest is the longest duration that is believed; what is longer counts as 0.
+// longestRequest is the longest plausible duration. A longer one counts as 0.
 const longestRequest = 24 * time.Hour
 
-// newDurations takes the duration_format of the configuration, empty if it is not known.
+// newDurations takes the duration_format of the configuration; empty if it is unknown.
 func newDurations(format string) durations {
 	switch format {
 	case "", "string":
@@ -42,10 +43,10 @@ func newDurations(format string) durations {
 	case "ns", "nano", "nanos":
 		return durations{named: time.Nanosecond}
 	}
-	return durations{named: time.Second} // whatever it says, as in Caddy
+	return durations{named: time.Second} // for any other format, as in Caddy
 }
 
-// read returns microseconds, 0 for what is no duration.
+// read returns microseconds; 0 for anything but a duration.
 func (d *durations) read(value string) int64 {
 	took := d.parse(value)
 	if took < 0 || took > longestRequest {
@@ -69,11 +70,12 @@ func (d *durations) parse(value string) time.Duration {
 	if err != nil || !(n >= 0 && n < 1e15) {
 		return 0
 	}
-	d.learn(value, n)
+	d.classify(value, n)
 	return time.Duration(min(n*float64(d.unit()), float64(2*longestRequest)))
 }
 
-func (d *durations) learn(value string, n float64) {
+// classify counts what a number says about the unit.
+func (d *durations) classify(value string, n float64) {
 	switch {
 	case d.fractions:
 	case strings.ContainsAny(value, ".eE"):
@@ -89,8 +91,8 @@ func (d *durations) learn(value string, n float64) {
 	}
 }
 
-// unit is what numbers count. A fraction tells more than the configuration, which may be newer than
-// the log: Caddy writes it in seconds only.
+// unit returns the unit of numbers. A fraction outweighs the configuration, which may be newer than the log:
+// Caddy writes fractions in seconds only.
 func (d *durations) unit() time.Duration {
 	switch {
 	case d.fractions:
@@ -103,8 +105,8 @@ func (d *durations) unit() time.Duration {
 	return time.Nanosecond
 }
 
-// guessed tells that the numbers are taken for milliseconds and may well be nanoseconds: all requests
-// took seconds, or microseconds.
+// guessed reports whether numbers are read as milliseconds but may be nanoseconds: all requests took seconds,
+// or microseconds.
 func (d *durations) guessed() bool {
 	return !d.fractions && d.named == 0 && d.certain == 0 && d.likely > 0
 }

@@ -84,7 +84,7 @@ func TestSummary_warns_of_durations_that_are_guessed(t *testing.T) {
 	line := `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"duration":12000,"size":1}` + "\n"
 	for format, want := range map[string]int{"": 1, "ms": 0, "ns": 0} {
 		_, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormat: format})
-		if got := s.Warnings(); len(got) != want || want > 0 && !strings.Contains(got[0], "taken for milliseconds") {
+		if got := s.Warnings(); len(got) != want || want > 0 && !strings.Contains(got[0], "read as milliseconds") {
 			t.Errorf("%q: warnings are %q", format, got)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package accesslog reads the access logs of web servers as one stream of requests in the order of
-// their arrival: Caddy's JSON, Common and Combined Log Format, plain or compressed, from several
-// files at once, in bounded memory, whatever the files hold.
+// Package accesslog reads the access logs of web servers as one stream of requests in the order of their
+// arrival. It reads Caddy's JSON, Common and Combined Log Format, plain or compressed, from several files at
+// once. Its memory is bounded for any content.
 package accesslog
 
 import (
@@ -10,73 +10,71 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
-// Entry is one request of a log. Strings are what the log says, text of strangers: what is shown
-// goes through [escape.Short] first.
+// Entry is one request of a log. Its strings are text of strangers: use [escape.Short] to show them.
 type Entry struct {
-	// Time is when the request arrived, in microseconds since the Unix epoch. Caddy logs a request
-	// at its end, so that its duration is subtracted.
+	// Time is when the request arrived, in microseconds since the Unix epoch. Caddy logs a request at its
+	// end, so its duration is subtracted.
 	Time int64
 
-	// Client is an address or a host name: Caddy's client_ip, else its remote_ip; the first field
-	// of the Common Log Format. It is empty where the log does not tell, see Summary.NoClient.
+	// Client is an address or a host name: Caddy's client_ip, or else its remote_ip; the first field of the
+	// Common Log Format. It is empty if the log has none, see Summary.NoClient.
 	Client string
 
-	// Remote is the peer of the connection, which is a proxy for some.
+	// Remote is the peer of the connection, which may be a proxy.
 	Remote string
 
-	// User is who was authenticated, empty for nobody.
+	// User is the authenticated user; empty without one.
 	User string
 
-	// Method is empty where the request line of a log has none, as an attack's may.
+	// Method is empty if the request line has none, as in some attacks.
 	Method string
 
-	// Host is empty in Common and Combined Log Format, which do not tell.
+	// Host is empty in Common and Combined Log Format.
 	Host string
 
-	// URI is the path and query, or all of a request line without a method.
+	// URI is the path and query, or a whole request line without a method.
 	URI string
 
-	// Proto is such as HTTP/1.1, empty where the log does not tell.
+	// Proto is the protocol, such as HTTP/1.1; empty if the log has none.
 	Proto string
 
-	// Header is what the log tells of the request's header: all of it in Caddy's, Referer and
-	// User-Agent in Combined Log Format; nil where there is none.
+	// Header holds the request's header fields in the log: all in Caddy's JSON, Referer and User-Agent in
+	// Combined Log Format; nil without any.
 	Header http.Header
 
-	// TLS tells that the request came encrypted, as Caddy's JSON does; false where the log does not
-	// tell.
+	// TLS is true if the request came encrypted, according to Caddy's JSON.
 	TLS bool
 
-	// Status is the response's status code, 0 where the log does not tell.
+	// Status is the response's status code; 0 if the log has none.
 	Status int
 
-	// Size is the number of bytes of the response's body, 0 where the log does not tell.
+	// Size is the number of bytes of the response's body; 0 if the log has none.
 	Size int64
 
-	// Line is where the request stands.
+	// Line is the place of the request.
 	Line Position
 
-	headers  string // the header as JSON, until the entry is handed out
+	headers  string // the header as JSON, until Next returns the entry
 	referer  string
 	agent    string
 	response string // the response's header as JSON
-	bytes    int    // of the text that the entry keeps in memory
-	peer     bool   // Client is Remote, because the log does not tell it
-	zoneless bool   // its time does not tell how far the clock was from UTC
+	bytes    int    // of text that the entry keeps in memory
+	peer     bool   // Client is Remote, because the log has no client
+	zoneless bool   // its time has no offset from UTC
 }
 
 // Position is a place in a log.
 type Position struct {
-	File string // as it was asked for
+	File string // as in Options
 	Line int64  // from 1
 }
 
-// String is the usual file:line, fit for a terminal.
+// String returns file:line, in a form that is safe on a terminal.
 func (p Position) String() string {
 	return escape.Short(p.File, 200) + ":" + strconv.FormatInt(p.Line, 10)
 }
 
-// before is the order of the requests of one file.
+// before reports whether an entry precedes another of the same file.
 func (e *Entry) before(other *Entry) bool {
 	if e.Time != other.Time {
 		return e.Time < other.Time
@@ -84,12 +82,12 @@ func (e *Entry) before(other *Entry) bool {
 	return e.Line.Line < other.Line.Line
 }
 
-// Format is how a line is written.
+// Format is the format of a line.
 type Format uint8
 
 const (
-	// Other is a line that is well-formed and tells of no request: a blank one, a message of
-	// Caddy's that is no access log, a connection that never sent a request.
+	// Other is a well-formed line without a request: a blank line, another message of Caddy's, or a
+	// connection that sent no request.
 	Other Format = iota
 
 	// Common is the Common Log Format.
@@ -104,7 +102,7 @@ const (
 	formats
 )
 
-// String is the name of a format as an operator knows it.
+// String returns the usual name of a format.
 func (f Format) String() string {
 	return [...]string{"other", "Common Log Format", "Combined Log Format", "Caddy JSON"}[f%formats]
 }

@@ -13,23 +13,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
-// waiting is a file that has been looked at.
+// waiting is a file that is not open yet.
 type waiting struct {
 	index  int
 	begins int64         // the time of its first entry
-	parser parser        // with what it has learned from the first lines
-	stream io.ReadCloser // what cannot be opened a second time is open already
+	parser parser        // in its state after the first lines
+	stream io.ReadCloser // for what cannot be opened twice, such as a pipe
 }
 
-// close closes a stream that nobody is going to read.
+// close closes the stream, if there is one.
 func (w *waiting) close() {
 	if w.stream != nil {
 		_ = w.stream.Close()
 	}
 }
 
-// look finds out when a file begins, without which a stream that cannot be read twice has to be
-// among the first that are opened.
+// look finds out when a file begins. A stream that cannot be read twice counts as the earliest.
 func (r *Reader) look(index int, name string) (*waiting, error) {
 	w := &waiting{index: index, begins: math.MinInt64, parser: newParser(&r.options)}
 	if name == "-" {
@@ -57,8 +56,7 @@ func (r *Reader) look(index int, name string) (*waiting, error) {
 	return w, err
 }
 
-// openDue opens the files whose time has come: those that begin before the next entry of those that
-// are open.
+// openDue opens the files that begin before the next entry of the open files.
 func (r *Reader) openDue() {
 	for len(r.waiting) > 0 {
 		w := r.waiting[0]
@@ -70,7 +68,7 @@ func (r *Reader) openDue() {
 	}
 }
 
-// begin opens a file and reads as much as its window may hold.
+// begin opens a file and fills its window.
 func (r *Reader) begin(w *waiting) {
 	report := &r.summary.Files[w.index]
 	if w.stream == nil {
@@ -91,7 +89,7 @@ func (r *Reader) begin(w *waiting) {
 	heap.Push(&r.open, s)
 }
 
-// counter counts what is read through it.
+// counter counts the bytes that are read through it.
 type counter struct {
 	io.Reader
 
@@ -105,8 +103,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sources is a heap of open files, each with an entry at least. The file with the earliest one is
-// the first; of equal ones, that which was named before.
+// sources is a heap of open files, each with an entry at least. The file with the earliest entry is the
+// first; of equal ones, the file that was named first.
 type sources []*source
 
 func (s sources) Len() int      { return len(s) }

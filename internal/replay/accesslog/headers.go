@@ -2,21 +2,21 @@ package accesslog
 
 import "net/http"
 
-// redacted is what Caddy writes in place of a header that may hold a secret.
+// redacted is what Caddy writes instead of a header that may hold a secret.
 const redacted = "REDACTED"
 
-// maxHeaderRoom is the number of header fields from which on a map is not used again, because
-// clearing it would cost as much for each entry that follows.
+// maxHeaderRoom is the largest number of header fields in a map that is used again. Clearing a larger one
+// would slow every later entry.
 const maxHeaderRoom = 256
 
-// headers builds the header of the entry that is being handed out. It uses the same memory again and
-// again: most of a log's entries have the same few fields.
+// headers builds the header of the entry that Next returns. It reuses its memory, because most entries of a log
+// have the same few fields.
 type headers struct {
 	header http.Header
 	values []string
 }
 
-// fill gives an entry its header.
+// fill sets the header of an entry.
 func (h *headers) fill(e *Entry) {
 	if e.headers == "" && e.referer == "" && e.agent == "" {
 		return
@@ -70,9 +70,9 @@ func (h *headers) addJSON(name, value string) {
 	}
 }
 
-// ResponseHeader makes what the log tells of the response's header: Caddy's JSON tells it, with
-// REDACTED for values such as those of Set-Cookie. It is empty elsewhere, and never nil. It is there
-// for those who asked for it with Options.Responses.
+// ResponseHeader returns the response's header fields in the log. Caddy's JSON has them, with REDACTED for
+// values such as those of Set-Cookie. Without Options.Responses, and in other formats, the header is empty. It
+// is never nil.
 func (e *Entry) ResponseHeader() http.Header {
 	h := headers{header: http.Header{}}
 	m := members{text: e.response}

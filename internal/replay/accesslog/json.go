@@ -2,21 +2,21 @@ package accesslog
 
 import "strings"
 
-// line is what a line of JSON tells beside the entry. The values are as they are written.
+// line holds members of a line of JSON besides the entry, as they are written.
 type line struct {
 	time     string
-	rank     int // of the key that time is from, less is better
+	rank     int // of the key of time; a lower one is better
 	duration string
-	request  bool // there is a request in it
-	served   bool // and how it was answered, as only access logs tell
+	request  bool // the line holds a request
+	served   bool // and its answer, as only access logs do
 }
 
-// usualTimes are the keys under which a time is looked for, the best first.
+// usualTimes are the usual keys of the time, the best first.
 var usualTimes = [...]string{"ts", "time", "timestamp", "@timestamp"}
 
-// json reads a line of Caddy's JSON access log. Keys that Caddy's encoder can rename (time, level,
-// message, logger) may have any name; the members of the request may stand at the top too, with or
-// without a prefix, as tools that flatten objects leave them.
+// json reads a line of Caddy's JSON access log. Keys that Caddy's encoder can rename (time, level, message,
+// logger) may have any name. The members of the request may also stand at the top, with or without a prefix,
+// as tools that flatten objects write them.
 func (p *parser) json(text string, e *Entry) (Format, string) {
 	found := line{rank: len(usualTimes)}
 	m := members{text: text}
@@ -39,7 +39,7 @@ func (p *parser) json(text string, e *Entry) (Format, string) {
 	return CaddyJSON, ""
 }
 
-// member takes one member of a line.
+// member reads one member of a line.
 func (p *parser) member(key, value string, e *Entry, found *line) {
 	switch key {
 	case "request":
@@ -76,12 +76,13 @@ func (p *parser) member(key, value string, e *Entry, found *line) {
 	}
 }
 
-// servedBy recognizes the message and the logger of an access log, whatever keys they are under.
+// servedBy reports whether a value is the message or the logger of an access log. Their keys may have any
+// name.
 func servedBy(value string) bool {
 	return value == `"handled request"` || strings.HasPrefix(value, `"http.log.access`)
 }
 
-// flat is the name of a member of the request that stands at the top.
+// flat returns the name of a member of the request that stands at the top.
 func flat(key string) string {
 	if name := within("request", key); name != "" {
 		return name
@@ -89,7 +90,7 @@ func flat(key string) string {
 	return key
 }
 
-// within is the name of a member of an object in a key that joins the two, empty for other keys.
+// within returns the name of an object's member in a key that joins both names; empty for other keys.
 func within(object, key string) string {
 	if at := len(object); len(key) > at+1 && key[:at] == object && strings.IndexByte("._>-", key[at]) >= 0 {
 		return key[at+1:]
@@ -97,7 +98,7 @@ func within(object, key string) string {
 	return ""
 }
 
-// ofRequest takes a member of the request and tells whether it is one that makes a request.
+// ofRequest reads a member of the request, and reports whether it proves that there is a request.
 func (e *Entry) ofRequest(key, value string) bool {
 	switch key {
 	case "client_ip":
@@ -131,7 +132,7 @@ func (e *Entry) ofRequest(key, value string) bool {
 	return true
 }
 
-// withoutPort is the address before a port.
+// withoutPort returns the address before a port.
 func withoutPort(address string) string {
 	if at := strings.LastIndexByte(address, ':'); at >= 0 {
 		address = address[:at]

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// members walks through the members of a JSON object without building anything: keys and values
-// are parts of the text. It is lenient within nested values, of which it sees only where they end.
+// members iterates over the members of a JSON object without allocating: keys and values are substrings of the
+// text. It does not validate nested values, and only finds their ends.
 type members struct {
 	text  string
 	at    int
@@ -15,10 +15,10 @@ type members struct {
 	key   string // as written, without its quotes
 	value string // as written, a string with its quotes
 
-	broken bool // what stopped the walk was not the end of the object
+	broken bool // the iteration ended before the end of the object
 }
 
-// next goes to the next member, if there is one.
+// next reads the next member, and reports whether there is one.
 func (m *members) next() bool {
 	opening := byte(',')
 	if !m.begun {
@@ -62,7 +62,7 @@ func (m *members) member() bool {
 	return true
 }
 
-// skipSpace returns what comes after blanks, 0 for the end.
+// skipSpace returns the first byte after blanks; 0 at the end.
 func (m *members) skipSpace() byte {
 	for ; m.at < len(m.text); m.at++ {
 		switch c := m.text[m.at]; c {
@@ -74,7 +74,7 @@ func (m *members) skipSpace() byte {
 	return 0
 }
 
-// skipString goes behind the string that begins here.
+// skipString moves behind the string that begins here.
 func (m *members) skipString() bool {
 	for m.at++; ; m.at++ {
 		quote := strings.IndexByte(m.text[m.at:], '"')
@@ -85,14 +85,14 @@ func (m *members) skipString() bool {
 			if m.at += backslash + 1; m.at >= len(m.text)-1 {
 				return false
 			}
-			continue // behind the escaped character
+			continue // after the escaped character
 		}
 		m.at += quote + 1
 		return true
 	}
 }
 
-// skipValue goes behind the value that begins here, however deep it is.
+// skipValue moves behind the value that begins here, of any depth.
 func (m *members) skipValue() bool {
 	from := m.at
 	for depth := 0; m.at < len(m.text); {
@@ -127,7 +127,7 @@ func (m *members) skipValue() bool {
 	return false // an object does not end with a value
 }
 
-// unquote is the text of a JSON string, empty for any other value.
+// unquote returns the text of a JSON string; empty for any other value.
 func unquote(value string) string {
 	if len(value) < 2 || value[0] != '"' {
 		return ""

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// longestTime is the longest text that is taken for a time, in bytes.
+// longestTime is the length of the longest text that may be a time, in bytes.
 const longestTime = 64
 
 // Why a line has no time.
 const (
-	noTime    = "no time that can be read; the configuration that wrote the log would tell its time_format"
+	noTime    = "no time that can be read; play the log with the configuration that wrote it, which has its time_format"
 	noDate    = "a time without a date, which cannot be played"
 	noSuchDay = "a time before 1990 or after 2099"
 )
@@ -39,8 +39,8 @@ func (p *parser) time(value string, e *Entry) (ok bool) {
 	return ok
 }
 
-// epoch reads a number of seconds, or of milliseconds, microseconds or nanoseconds since the Unix
-// epoch. Which it is follows from its size: today is a different power of ten in each.
+// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since the Unix epoch. Its size
+// decides the unit: the present is a different power of ten in each.
 func epoch(text string) (micros int64, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n > 0 && n < 1e19) {
@@ -64,8 +64,7 @@ var notTimes = map[string]bool{
 	"duration": true, "size": true, "status": true, "resp_headers": true,
 }
 
-// findTime looks through all members for one that holds a time, under a key that is not usual, and
-// remembers the key.
+// findTime looks for a time under an unusual key, and remembers the key.
 func (p *parser) findTime(text string, e *Entry) (ok bool) {
 	m := members{text: text}
 	for m.next() {
@@ -77,7 +76,7 @@ func (p *parser) findTime(text string, e *Entry) (ok bool) {
 	return false
 }
 
-// untimed is why a line has no time, given what is under a usual key.
+// untimed returns why a line has no time. The value is that of a usual key.
 func (p *parser) untimed(value, text string) string {
 	if _, err := strconv.ParseFloat(value, 64); err == nil {
 		return noSuchDay
@@ -91,7 +90,7 @@ func (p *parser) untimed(value, text string) string {
 	return noTime
 }
 
-// undated tells whether a value is a time that lacks its date.
+// undated reports whether a value is a time without a date.
 func (p *parser) undated(value string) bool {
 	if len(value) > longestTime {
 		return false

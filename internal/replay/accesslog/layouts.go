@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// layout is a way to write a time as text, in the words of [time.Layout].
+// layout is a form of a time as text, in the notation of [time.Layout].
 type layout struct {
 	text   string
-	dated  bool // it tells the year, the month and the day
-	offset bool // it tells how far the clock is from UTC
-	zone   bool // it tells the abbreviation of a zone
+	dated  bool // it has year, month and day
+	offset bool // it has an offset from UTC
+	zone   bool // it has the abbreviation of a zone
 }
 
 // Layouts that Caddy has a name for. Fractions of a second need no layout of their own.
@@ -20,9 +20,8 @@ const (
 	commonLog = "02/Jan/2006:15:04:05 -0700"
 )
 
-// layouts are tried where the configuration names none: those of Caddy and of Go, and what else is
-// common and can be read in one way only. Days and months between slashes cannot: 01/02/2006 is in
-// January for some and in February for others.
+// layouts are tried after those of the configuration: the layouts of Caddy and of Go, and other common ones
+// that are unambiguous. Numbers between slashes are not: 01/02/2006 may be in January or in February.
 var layouts = [...]string{
 	time.RFC3339,
 	iso8601,
@@ -55,14 +54,14 @@ var layouts = [...]string{
 	"20060102150405",
 	"02.01.2006 15:04:05",
 
-	// Without a date: they are here to be recognized.
+	// Without a date, for a specific error.
 	time.TimeOnly,
 	time.Kitchen,
 	"3:04:05PM",
 	time.Stamp,
 }
 
-// newLayouts are those of a configuration, and the others.
+// newLayouts returns the layouts of a configuration, then all others.
 func newLayouts(configured []string) []layout {
 	all := make([]layout, 0, len(configured)+len(layouts))
 	for _, name := range configured {
@@ -76,8 +75,7 @@ func newLayouts(configured []string) []layout {
 	return all
 }
 
-// layoutOf is the layout of a time_format, empty where that is a number: its size tells what it
-// counts.
+// layoutOf returns the layout of a time_format; empty for a number, whose size decides its unit.
 func layoutOf(format string) string {
 	switch format {
 	case "unix_seconds_float", "unix_milli_float", "unix_nano":
@@ -106,8 +104,8 @@ func newLayout(text string) layout {
 	}
 }
 
-// read tells too whether the zone is known, without which the time is taken for UTC: abbreviations
-// are only those of UTC and of the zone in which this process runs, as others have several meanings.
+// read reads a time, and reports whether its zone is known. A time of an unknown zone is taken for UTC. Only the
+// abbreviations of UTC and of this process's zone are known, because others have several meanings.
 func (l *layout) read(text string) (t time.Time, zoned, ok bool) {
 	t, err := time.Parse(l.text, text)
 	if err != nil || !plausible(t.UnixMicro()) {

@@ -93,7 +93,7 @@ func TestSummary_warns_of_times_without_a_known_zone(t *testing.T) {
 		if len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless {
 			t.Errorf("%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
 		}
-		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 requests have a time without a known zone")
+		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 request with a time without a known zone")
 		if warned != (tt.zoneless > 0) {
 			t.Errorf("%s: warnings are %q", tt.time, s.Warnings())
 		}

@@ -7,19 +7,19 @@ import (
 	"io"
 )
 
-// maxLine is the longest line that is read, in bytes; a longer one is malformed and never held as a
-// whole.
+// maxLine is the length of the longest line that is read, in bytes. A longer one is malformed, and never in
+// memory as a whole.
 const maxLine = 1 << 20
 
-// lines cuts a file into lines.
+// lines reads a file line by line.
 type lines struct {
 	r *bufio.Reader
 }
 
 func newLines(r io.Reader) lines { return lines{bufio.NewReaderSize(r, maxLine+2)} }
 
-// next returns a line without its end, valid until the next call. Of a line that is too long it
-// returns the beginning. The line at which reading failed is lost, as it may be cut anywhere.
+// next returns a line without its end, valid until the next call. It returns the beginning of a line that is
+// too long. The line at which reading fails is lost, because it may be incomplete.
 func (l lines) next() (line []byte, tooLong bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	switch {
@@ -34,7 +34,7 @@ func (l lines) next() (line []byte, tooLong bool, err error) {
 		_, err = l.r.ReadSlice('\n')
 	}
 	if errors.Is(err, io.EOF) {
-		err = nil // the next call tells
+		err = nil // the next call returns it
 	}
 	return line, true, err
 }

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// byteOrderMark begins files of some programs.
+// byteOrderMark begins the files of some programs.
 const byteOrderMark = "\ufeff"
 
-// parser reads the lines of one file; what it learns from a line makes the next one cheaper.
+// parser reads the lines of one file. State from a line makes the next one cheaper.
 type parser struct {
 	clock    clock
-	timeKey  string // of JSON, where it is none of the usual
+	timeKey  string // of JSON, if it is not a usual one
 	layouts  []layout
-	layout   int // of JSON's time, the last that fitted
+	layout   int // the last that fitted a time in JSON
 	duration durations
 
-	responses bool // the header of JSON's responses is asked for
+	responses bool // keep the header of responses
 }
 
 func newParser(o *Options) parser {
 	return parser{layouts: newLayouts(o.TimeLayouts), duration: newDurations(o.DurationFormat), responses: o.Responses}
 }
 
-// parse reads a line into an empty entry. A reason tells that the line is malformed, and why.
+// parse reads a line into an empty entry. A malformed line has a reason.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if text != "" && text[0] == '"' {
@@ -47,16 +47,16 @@ func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
 	return format, reason
 }
 
-// Times outside are taken for errors: there were no access logs before.
+// Times outside count as errors: no access log is older.
 var (
 	earliest = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	latest   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 )
 
-// plausible takes microseconds since the Unix epoch.
+// plausible reports whether microseconds since the Unix epoch are within these bounds.
 func plausible(micros int64) bool { return micros >= earliest && micros < latest }
 
-// noneIfDash is a field of the Common Log Format, where a dash stands for nothing.
+// noneIfDash returns a field of the Common Log Format, in which a dash is empty.
 func noneIfDash(field string) string {
 	if field == "-" {
 		return ""

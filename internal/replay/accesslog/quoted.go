@@ -2,8 +2,8 @@ package accesslog
 
 import "strings"
 
-// quoted reads a text in quotes and returns what follows it. A quote that is never closed, as in
-// lines that were cut off, reaches to the end.
+// quoted reads a text in quotes and returns the rest of the line. A text without a closing quote, as in a
+// line that was cut off, reaches to the end.
 func quoted(text string) (value, rest string) {
 	if text == "" || text[0] != '"' {
 		return "", text
@@ -19,8 +19,8 @@ func quoted(text string) (value, rest string) {
 	return unescape(text[1:]), ""
 }
 
-// unescape undoes the escapes of Apache and nginx: \" \\ \n \r \t \b \v and \x22. A backslash
-// before anything else is one.
+// unescape decodes the escapes of Apache and nginx: \" \\ \n \r \t \b \v and \x22. Before anything else a
+// backslash stands for itself.
 func unescape(text string) string {
 	at := strings.IndexByte(text, '\\')
 	if at < 0 {
@@ -56,7 +56,7 @@ func readEscape(text string) (char byte, length int) {
 	return '\\', 1
 }
 
-// hex is the value of a digit, 16 if it is none.
+// hex returns the value of a digit; 16 for any other byte.
 func hex(digit byte) byte {
 	switch lower := digit | 0x20; {
 	case digit >= '0' && digit <= '9':
@@ -67,8 +67,8 @@ func hex(digit byte) byte {
 	return 16
 }
 
-// unwrapped is a line without a quote before it, which exports put there, and without the one behind it,
-// if there is one. Where a program has made a cell of CSV of the line, its quotes are doubled.
+// unwrapped returns a line without the quotes that an export has put around it. The closing quote may be
+// missing. Doubled quotes, as in a cell of CSV, become single ones.
 func unwrapped(line string) string {
 	line = line[1:]
 	inside, closed := strings.CutSuffix(line, `"`)

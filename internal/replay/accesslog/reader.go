@@ -11,51 +11,51 @@ import (
 	"time"
 )
 
-// Limits of the window in which lines are sorted.
+// The bounds of the window in which lines are sorted.
 const (
-	// DefaultWindow is how many entries the window holds, unless Options say otherwise.
+	// DefaultWindow is the default of Options.Window.
 	DefaultWindow = 65_536
 
-	// maxWindowBytes is how much text it holds, whatever the length of the lines.
+	// maxWindowBytes bounds the text in the window, for lines of any length.
 	maxWindowBytes = 64 << 20
 )
 
-// Options tell what to read.
+// Options are the logs to read, and how to read them.
 type Options struct {
-	// Files are read as one log, whatever their order. The name - is Stdin.
+	// Files are read as one log, in any order. The name - is Stdin.
 	Files []string
 
 	// Stdin is read for the name -.
 	Stdin io.Reader
 
-	// Window is the number of entries, of all files together, within which lines that are not in
-	// the order of arrival are sorted. Default: [DefaultWindow]. It is what bounds the memory, by
-	// default to some 60 MB for short lines and 150 MB for long ones: 64 MiB of text end it too.
+	// Window is the number of entries, of all files together, within which lines are sorted by arrival.
+	// Default: [DefaultWindow]. It bounds the memory, by default to some 60 MB for short lines and 150 MB
+	// for long ones, because the window also ends at 64 MiB of text.
 	Window int
 
-	// SkipHeaders leaves Entry.Header nil, which is faster where nobody looks at it.
+	// SkipHeaders leaves Entry.Header nil, which is faster.
 	SkipHeaders bool
 
-	// TimeLayouts are layouts of Go for times in JSON, or Caddy's names of them, that are tried before
-	// all others. They are the time_format of the configuration that wrote the log.
+	// TimeLayouts are Go's layouts for times in JSON, or Caddy's names of them. They are tried before all
+	// others. They come from the time_format of the configuration that wrote the log.
 	TimeLayouts []string
 
-	// DurationFormat is the duration_format of the configuration that wrote the log. Without it whole
-	// numbers are taken for milliseconds or nanoseconds, whichever they look like.
+	// DurationFormat is the duration_format of the configuration that wrote the log. Without it the unit of
+	// whole numbers, milliseconds or nanoseconds, is guessed.
 	DurationFormat string
 
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }
 
-// Reader hands out the requests of logs in the order of their arrival. It is for a single goroutine,
-// but for Progress.
+// Reader returns the requests of logs in the order of their arrival. Apart from Progress it is for a single
+// goroutine.
 type Reader struct {
 	options Options
 	waiting []*waiting // files that are not open yet, the earliest first
 	open    sources
 	free    []*Entry
-	given   *Entry // what the last call of Next returned
+	given   *Entry // returned by the last call of Next
 	last    int64  // its time
 	headers headers
 	summary Summary
@@ -64,8 +64,8 @@ type Reader struct {
 	total   int64
 }
 
-// Open looks at all files and begins to read. An error tells of a file that cannot be opened;
-// whatever is wrong with its content is in the [Summary].
+// Open looks at all files and begins to read. It returns an error for a file that cannot be opened. Faults of
+// the content are in the [Summary].
 func Open(o Options) (*Reader, error) {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -85,12 +85,12 @@ func Open(o Options) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next request, [io.EOF] after the last one and no other error. The entry and its
-// header are the reader's and valid until the next call; a copy of the entry without the header may
-// be kept. Its strings share the memory of its line, so that one to be kept for long is better cloned.
+// Next returns the next request, or [io.EOF] after the last one, and no other error. The entry and its header
+// belong to the reader and are valid until the next call. A copy of the entry without the header may be kept.
+// Its strings refer to the memory of the whole line: clone a string that is kept for long.
 //
-// Time never runs backwards: a request that comes out of the window later than its time has the time
-// of the one before and is counted in Summary.Late.
+// Times never decrease. A request that leaves the window after a later one has the time of that one, and is
+// counted in Summary.Late.
 func (r *Reader) Next() (*Entry, error) {
 	if r.given != nil {
 		r.free, r.given = append(r.free, r.given), nil
@@ -108,12 +108,12 @@ func (r *Reader) Next() (*Entry, error) {
 		heap.Pop(&r.open)
 		s.close()
 	}
-	r.hand(e)
+	r.prepare(e)
 	return e, nil
 }
 
-// hand prepares an entry for who asked for it.
-func (r *Reader) hand(e *Entry) {
+// prepare completes an entry that Next returns.
+func (r *Reader) prepare(e *Entry) {
 	r.given = e
 	r.summary.Entries++
 	if e.Time < r.last {
@@ -136,7 +136,7 @@ func (r *Reader) hand(e *Entry) {
 	r.summary.countRedacted(e)
 }
 
-// entry is one that may be filled.
+// entry returns an entry to fill.
 func (r *Reader) entry() *Entry {
 	last := len(r.free) - 1
 	if last < 0 {
@@ -153,11 +153,11 @@ func (r *Reader) roomPerFile() (entries, bytes int) {
 	return max(1, r.options.Window/files), maxWindowBytes / files
 }
 
-// Progress tells how many bytes of the files have been read, as they are on disk, and how many there
-// are: 0 where that is not known, as of a pipe. It may be called by any goroutine at any time.
+// Progress returns how many bytes of the files have been read, as stored on disk, and how many there are; 0 if
+// that is unknown, as for a pipe. Any goroutine may call it at any time.
 func (r *Reader) Progress() (read, total int64) { return r.read.Load(), max(0, r.total) }
 
-// Close closes what is open; Next returns [io.EOF] from then on.
+// Close closes all files. Next returns [io.EOF] from then on.
 func (r *Reader) Close() error {
 	for _, s := range r.open {
 		s.close()

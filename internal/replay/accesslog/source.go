@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// hopeless is the number of malformed lines after which a file without a request is given up: it is
-// no log, and may be large. A log that starts with other messages is not meant, so that these must
-// be fewer than one in ten; among binary data some lines are blank by chance.
+// hopeless is the number of malformed lines after which a file without a request is not read further: it is no
+// log, and may be large. Other messages must be fewer than one in ten lines, because a log may start with
+// them, and some lines of binary data are blank by chance.
 const hopeless = 1000
 
-// errNoLog is a file that is given up.
+// errNoLog is the error for such a file.
 var errNoLog = fmt.Errorf("this is no access log: none of the first %d lines can be read", hopeless)
 
-// source is one file that is being read.
+// source is an open file.
 type source struct {
 	index  int // among the files
 	file   io.ReadCloser
@@ -27,12 +27,12 @@ type source struct {
 	done   bool
 	report *FileReport
 
-	malformed func(line Position, reason, text string) // is told of each
-	entry     func() *Entry                            // an empty one
-	spare     *Entry                                   // one that no line has needed
+	malformed func(line Position, reason, text string) // called for each
+	entry     func() *Entry                            // returns an empty one
+	spare     *Entry                                   // left over from a line without a request
 }
 
-// open starts to read a file. The source is usable after an error too: it is done.
+// open begins to read a file. After an error the source is done.
 func (s *source) open(file io.ReadCloser, counted io.Reader) {
 	s.file = file
 	text, kind, err := unpack(counted)
@@ -44,7 +44,7 @@ func (s *source) open(file io.ReadCloser, counted io.Reader) {
 	s.text, s.lines = text, newLines(text)
 }
 
-// fail ends the source; what it has in its window stays.
+// fail ends the source. The entries in its window stay.
 func (s *source) fail(err error) {
 	s.done = true
 	s.report.GuessedDurations = s.parser.duration.guessed()
@@ -53,7 +53,7 @@ func (s *source) fail(err error) {
 	}
 	var path *os.PathError
 	if errors.As(err, &path) {
-		err = path.Err // the report names the file already
+		err = path.Err // the report already names the file
 	}
 	s.report.Err = err
 }
@@ -65,7 +65,7 @@ func (s *source) close() {
 	_ = s.file.Close()
 }
 
-// fill reads until the window holds as much as it may, of entries and of bytes.
+// fill reads until the window holds so many entries or bytes.
 func (s *source) fill(entries, bytes int) {
 	for !s.done && (s.window.size() == 0 || s.window.size() < entries && s.window.bytes < bytes) {
 		s.step()
@@ -115,9 +115,9 @@ func (s *source) reject(reason, text string) {
 	}
 }
 
-// beginning is the earliest time among a file's first lines, the earliest of all if it is not known.
-// It decides when the file is opened, so that of a year of daily logs only one or two are open at a
-// time. What the parser learns here helps with the first line of all already.
+// beginning returns the earliest time among a file's first lines, or the smallest time if they have none. It
+// decides when the file is opened: of a year of daily logs only one or two are open at a time. The parser
+// keeps its state from these lines.
 func beginning(name string, p *parser) (int64, error) {
 	const most, mostBytes = 1000, 1 << 20
 	file, err := os.Open(name)

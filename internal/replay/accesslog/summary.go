@@ -10,54 +10,54 @@ import (
 )
 
 const (
-	// shownMalformed is how many malformed lines are shown.
+	// shownMalformed is the number of malformed lines that are shown.
 	shownMalformed = 5
 
-	// shownText is how much of one is shown, in characters.
+	// shownText is the length of the part of each that is shown, in characters.
 	shownText = 120
 
-	// maxRedacted is how many names of headers are remembered as redacted.
+	// maxRedacted bounds the names of headers in Summary.Redacted.
 	maxRedacted = 64
 
-	// clientIP and userID are the names in Summary.Redacted that are no headers.
+	// clientIP and userID are the names in Summary.Redacted that are not headers.
 	clientIP, userID = "client_ip", "user_id"
 )
 
-// Summary tells what was in the logs as far as they have been read.
+// Summary describes the logs as far as they have been read.
 type Summary struct {
-	// Entries is the number of requests that were handed out.
+	// Entries is the number of requests that Next has returned.
 	Entries int64
 
 	// First and Last are the times of the first and the last of them, in microseconds since the
 	// Unix epoch.
 	First, Last int64
 
-	// Late is how many of them came out of the window later than their time, and LatestBy how much
-	// the latest one. They were handed out with the time of the request before.
+	// Late is how many of them left the window after a later one, and LatestBy by how much at most. They
+	// have the time of the request before.
 	Late     int64
 	LatestBy time.Duration
 
-	// Zoneless is how many of them have a time that does not tell how far the clock was from UTC. It
-	// was taken for UTC, as Caddy writes it without time_local.
+	// Zoneless is how many of them have a time without an offset. It is taken for UTC, as Caddy writes it
+	// without time_local.
 	Zoneless int64
 
 	// NoClient is how many of them have no client.
 	NoClient int64
 
-	// PeerClients is how many of them have no client_ip in their line of JSON, so that the peer of the
-	// connection counts as the client.
+	// PeerClients is how many of them have no client_ip in their line of JSON. The peer of the connection
+	// counts as their client.
 	PeerClients int64
 
-	// ClientWord is the only client of at least 100 requests if it is neither an address nor the full
-	// name of a host, but a word that may stand for any client.
+	// ClientWord is the only client of at least 100 requests, if it is a word that may stand for any client,
+	// and not an address or a full host name.
 	ClientWord string
 
-	// MaskedClients tells that all addresses of clients end in zeros, as a filter such as ip_mask
-	// leaves them, so that many clients are one.
+	// MaskedClients is true if all addresses of clients end in zeros, as after a filter such as ip_mask.
+	// Many clients are then one.
 	MaskedClients bool
 
-	// Redacted are the names of the header fields, and client_ip and user_id, whose values were
-	// replaced by REDACTED, with the number of entries. Headers that were skipped are not counted.
+	// Redacted counts the entries whose values were replaced by REDACTED, by the name of the header field,
+	// client_ip or user_id. Skipped headers are not counted.
 	Redacted map[string]int64
 
 	// Malformed are the first malformed lines, five at most.
@@ -71,17 +71,17 @@ type Summary struct {
 type Malformed struct {
 	Line   Position
 	Reason string
-	Text   string // shortened, fit for a terminal
+	Text   string // shortened, safe on a terminal
 }
 
-// FileReport tells what was in one file.
+// FileReport describes one file.
 type FileReport struct {
 	Name string
 
-	// Packing is plain, gzip, zstd, or what else the file turned out to be.
+	// Packing is plain, gzip, zstd, or a kind that cannot be read.
 	Packing string
 
-	// Lines is the number of all lines: entries, other ones and malformed ones.
+	// Lines is the number of all lines: entries, others and malformed ones.
 	Lines int64
 
 	// Malformed is the number of those that cannot be read.
@@ -90,17 +90,16 @@ type FileReport struct {
 	// Formats is the number of the other lines by their [Format].
 	Formats [formats]int64
 
-	// GuessedDurations tells that its durations are whole numbers that were taken for milliseconds and
-	// may as well be nanoseconds. The requests arrived so much before the time of their line.
+	// GuessedDurations is true if its durations are whole numbers that were read as milliseconds but may be
+	// nanoseconds. Arrival times follow from them.
 	GuessedDurations bool
 
-	// Err is why the file was not read to its end: it is cut off, damaged or no log. What was read
-	// before counts.
+	// Err is why the file was not read to its end: it is cut off, damaged or no log. The lines before
+	// count.
 	Err error
 }
 
-// Summary returns what is known so far. The entries that wait in the window are counted among the
-// lines already.
+// Summary returns the summary so far. The lines include the entries in the window.
 func (r *Reader) Summary() Summary {
 	s := r.summary
 	s.NoClient, s.PeerClients = r.clients.missing, r.clients.peers
@@ -109,7 +108,7 @@ func (r *Reader) Summary() Summary {
 	return s
 }
 
-// Total adds up what the files tell of their lines.
+// Total adds up the line counts of the files.
 func (s *Summary) Total() FileReport {
 	var total FileReport
 	for i := range s.Files {
@@ -122,14 +121,14 @@ func (s *Summary) Total() FileReport {
 	return total
 }
 
-// malformed remembers a line, if it is one of the first.
+// malformed keeps a line, if it is one of the first.
 func (s *Summary) malformed(line Position, reason, text string) {
 	if len(s.Malformed) < shownMalformed {
 		s.Malformed = append(s.Malformed, Malformed{Line: line, Reason: reason, Text: escape.Short(text, shownText)})
 	}
 }
 
-// countRedacted counts what Caddy, or a filter, has replaced in an entry.
+// countRedacted counts the values that Caddy or a filter has replaced in an entry.
 func (s *Summary) countRedacted(e *Entry) {
 	if e.Client == redacted {
 		s.redact(clientIP)

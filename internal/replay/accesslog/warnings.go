@@ -7,29 +7,30 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-// Warnings tells an operator, in a sentence each, what may make decisions on the log different from
-// those on the traffic, beside what was not read or came late: that stands in the summary itself. They
-// are fit for a terminal. Of headers and user_id, which are redacted in almost any log, only those are
-// told that are used: names as in Redacted, from which keys are made.
+// Warnings returns sentences about why decisions on the log may differ from those on the traffic. Unread and
+// late lines are not among them, because the summary has their numbers. Headers and user_id are redacted in
+// almost any log, so only those that keys use are reported, by their names in Redacted. The sentences are safe
+// on a terminal.
 func (s *Summary) Warnings(used ...string) []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for i := range s.Files {
 		if f := &s.Files[i]; f.GuessedDurations {
-			warn("%s: durations are taken for milliseconds and may be nanoseconds; the configuration that wrote the log would tell its duration_format",
+			warn("%s: durations are read as milliseconds and may be nanoseconds; play the log with the configuration that wrote it, which has its duration_format",
 				escape.Short(f.Name, 200))
 		}
 	}
 	if s.Zoneless > 0 {
-		warn("%d requests have a time without a known zone: it is taken for UTC", s.Zoneless)
+		warn("%s with a time without a known zone: it is taken for UTC", humanize.Counted(s.Zoneless, "request"))
 	}
 	if s.NoClient > 0 {
-		warn("%d requests have no client: they count as one", s.NoClient)
+		warn("%s without a client: they count as one client", humanize.Counted(s.NoClient, "request"))
 	}
 	if s.PeerClients > 0 {
-		warn("%d requests tell no client_ip: the peer of the connection counts as the client, which is a proxy where there is one", s.PeerClients)
+		warn("%s without client_ip: the peer of the connection counts as the client, also if it is a proxy", humanize.Counted(s.PeerClients, "request"))
 	}
 	if s.ClientWord != "" {
 		warn("all requests have the client %s, which is no address: if it stands for many clients, they count as one",
@@ -42,8 +43,8 @@ func (s *Summary) Warnings(used ...string) []string {
 		if name != clientIP && !slices.ContainsFunc(used, func(u string) bool { return strings.EqualFold(u, name) }) {
 			continue
 		}
-		warn("%s is redacted in %d requests: by it as a key they all count as one",
-			escape.Short(name, 60), s.Redacted[name])
+		warn("%s is redacted in %s: with a key of it they all count as one",
+			escape.Short(name, 60), humanize.Counted(s.Redacted[name], "request"))
 	}
 	return all
 }

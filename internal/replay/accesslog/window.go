@@ -1,10 +1,9 @@
 package accesslog
 
-// window sorts a stream that is nearly sorted: what is handed out is the earliest of all that it
-// holds. Entries that come in order wait in a queue, which costs next to nothing; only the others
-// go through a heap.
+// window sorts a stream that is nearly sorted: pop returns the earliest of its entries. Entries in order wait
+// in a queue, which is cheap. Only the others go through a heap.
 type window struct {
-	queue []*Entry // sorted; the first head ones have left
+	queue []*Entry // sorted; those before head have left
 	head  int
 	heap  []*Entry // earliest first
 	bytes int      // of text
@@ -22,7 +21,7 @@ func (w *window) push(e *Entry) {
 	w.up(len(w.heap) - 1)
 }
 
-// first is the earliest entry, nil if there is none.
+// first returns the earliest entry; nil without one.
 func (w *window) first() *Entry {
 	switch {
 	case w.head == len(w.queue) && len(w.heap) == 0:
@@ -35,7 +34,7 @@ func (w *window) first() *Entry {
 	return w.queue[w.head]
 }
 
-// pop takes the first entry out; there must be one.
+// pop removes and returns the first entry. The window must not be empty.
 func (w *window) pop() *Entry {
 	e := w.first()
 	w.bytes -= e.bytes
@@ -52,7 +51,7 @@ func (w *window) pop() *Entry {
 	return e
 }
 
-// compact gives back the room of those who left, when they are the greater part.
+// compact frees the room of the entries that have left, once they are the larger part.
 func (w *window) compact() {
 	const small = 256
 	if w.head < small || w.head < len(w.queue)/2 {
