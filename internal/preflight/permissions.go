@@ -23,7 +23,7 @@ const probeKey = "{" + checkPolicyName + "}:probe"
 
 // permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
 // sliding_window_log alone, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
-// README lists them.
+// docs/redis.md lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
 	return []permission{

@@ -24,7 +24,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that nobody trusts yet.
+// NewAuthority returns a new authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{dir: t.TempDir()}
@@ -62,8 +62,8 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", pkcs8)
 }
 
-// ServeTLS is what [Start] takes to make a server listen with TLS too, with a certificate of this
-// authority for "redis.test" and 127.0.0.1, and where. Clients need no certificate.
+// ServeTLS returns the arguments of [Start] for a server that also listens with TLS, and its address. The server
+// has a certificate of this authority for "redis.test" and 127.0.0.1. Clients need no certificate.
 func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 	t.Helper()
 	address = FreeAddr(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// StartCluster starts a Cluster of three masters and returns them. Its bus needs ports 10,000
-// above the servers', so that these are taken below 50,000.
+// StartCluster starts a Cluster of three masters and returns them. Its bus needs ports 10,000 above those of the
+// servers, which are therefore below 50,000.
 func StartCluster(t testing.TB) []*Server {
 	t.Helper()
 	masters := make([]*Server, 3)
@@ -23,9 +23,8 @@ func StartCluster(t testing.TB) []*Server {
 	return masters
 }
 
-// StartReplicatedCluster starts a Cluster of three masters, each with a replica that takes over
-// about two seconds after its master was killed. Meanwhile the other masters go on: by default they
-// would refuse too.
+// StartReplicatedCluster starts a Cluster of three masters. Each has a replica that takes over about two seconds
+// after the end of its master. The other masters continue meanwhile; by default they would refuse too.
 func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 	t.Helper()
 	var servers []*Server
@@ -51,7 +50,7 @@ func startClusterServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// follow adds a server to a master's Cluster as its replica and waits until it gets all that is written.
+// follow adds a server to a master's Cluster as its replica, and waits until it receives all writes.
 func follow(t testing.TB, s, master *Server) {
 	t.Helper()
 	ctx, client := context.Background(), s.Client(t)
@@ -60,8 +59,8 @@ func follow(t testing.TB, s, master *Server) {
 		t.Fatal(err)
 	}
 	id := master.ClusterID(t)
-	WaitFor(t, "the server knows its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
-	// The master's word: it keeps what it is told back until the replica has said that it is ready.
+	WaitFor(t, "the server finds its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
+	// The master decides: it buffers writes until the replica reports that it is ready.
 	owner := master.Client(t)
 	WaitFor(t, "the replica follows", func() error {
 		if info := owner.Info(ctx, "replication").Val(); !strings.Contains(info, "state=online") {
@@ -71,7 +70,7 @@ func follow(t testing.TB, s, master *Server) {
 	})
 }
 
-// ClusterID is what the Cluster calls the server.
+// ClusterID returns the server's ID in the Cluster.
 func (s *Server) ClusterID(t testing.TB) string {
 	t.Helper()
 	id, err := s.Client(t).ClusterMyID(context.Background()).Result()

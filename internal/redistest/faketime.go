@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// StartAt starts a server like [Start] whose clock is ahead by that much, or behind where it is
-// negative. The test is skipped where faketime is not installed.
+// StartAt starts a server like [Start] with a clock that is ahead by a duration, or behind by a negative one. It
+// skips the test if faketime is not installed.
 func StartAt(t testing.TB, ahead time.Duration, args ...string) *Server {
 	t.Helper()
 	s := startServer(t, clock(t, ahead), args)
 	now, err := s.Client(t).Time(context.Background()).Result()
 	if off := time.Until(now.Add(-ahead)); err != nil || off.Abs() > time.Second {
-		t.Fatalf("the server's clock is %v off what was asked for, error %v", off, err)
+		t.Fatalf("the server's clock is %v off the wanted one, error %v", off, err)
 	}
 	return s
 }
 
-// clock is the environment in which a process has another clock. It is taken from the command
-// faketime, which would otherwise stand between the test and its server as a process of its own and
-// keep signals from it. The clock that only measures lapses stays as it is. The C library stands before
-// jemalloc, which asks for the time before faketime can tell it, and waits for itself then.
+// clock returns the environment in which a process has another clock. The command faketime prints it; as the
+// parent of the server, faketime would not pass on signals. The monotonic clock stays as it is. The C library is
+// loaded before jemalloc, which reads the time before faketime is ready, and then deadlocks.
 func clock(t testing.TB, ahead time.Duration) []string {
 	t.Helper()
 	binary, err := exec.LookPath("faketime")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Proxy stands between a client and a server, and can do what bad networks do.
+// Proxy stands between a client and a server, and can fail like a bad network.
 type Proxy struct {
 	Addr string // 127.0.0.1:port
 
@@ -45,10 +45,10 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// CutNextReply closes the connection that the next reply comes from, and drops the reply.
+// CutNextReply drops the next reply and closes its connection.
 func (p *Proxy) CutNextReply() { p.cut.Store(true) }
 
-// Delay holds everything that passes, in either direction, for half of a round trip.
+// Delay delays all data, in either direction, by half of a round trip.
 func (p *Proxy) Delay(roundTrip time.Duration) { p.delay.Store(int64(roundTrip / 2)) }
 
 // CutAll closes all connections.
@@ -56,7 +56,7 @@ func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range p.open {
-		_ = conn.Close() // closed already: fine
+		_ = conn.Close() // it may be closed already
 	}
 	p.open = nil
 }
@@ -70,7 +70,7 @@ func (p *Proxy) keep(conns ...net.Conn) {
 func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
-		_ = client.Close() // the client sees the server's refusal as an end
+		_ = client.Close() // the client sees the refusal as a closed connection
 		return
 	}
 	p.keep(client, server)
@@ -78,14 +78,14 @@ func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 	p.pass(client, server, &p.cut, running)
 }
 
-// chunk is bytes and when they may go on.
+// chunk is data and the time to send it.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// pass copies what from sends to to, each chunk after its delay; the delay does not limit how much
-// is under way. Where the flag is set, the next chunk ends the connection instead.
+// pass copies data between connections, each chunk after its delay. The delay does not limit how much is in
+// flight. If the flag cut is set, the next chunk is dropped and ends the connection.
 func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, running *sync.WaitGroup) {
 	queue := make(chan chunk, 4096)
 	running.Go(func() {
@@ -97,14 +97,14 @@ func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, running *sync.WaitGrou
 				_ = from.Close() // ends the reading loop
 			}
 		}
-		_ = to.Close() // the end is passed on
+		_ = to.Close() // passes the end on
 	})
 	defer close(queue)
 	buffer := make([]byte, 64*1024)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 && cut != nil && cut.CompareAndSwap(true, false) {
-			_ = from.Close() // the reply is lost, and with it the connection
+			_ = from.Close() // the reply and the connection are lost
 			return
 		}
 		if n > 0 {

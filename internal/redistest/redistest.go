@@ -28,8 +28,8 @@ type Server struct {
 	exited  chan struct{}
 }
 
-// Start starts a server that the test's end stops. The arguments are options of redis-server's
-// command line. Persistence is off.
+// Start starts a server that stops at the end of the test. The arguments are options of redis-server. Persistence
+// is off.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startServer(t, nil, args)
@@ -38,7 +38,7 @@ func Start(t testing.TB, args ...string) *Server {
 func startServer(t testing.TB, env, args []string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir(), args: args, env: env}
-	t.Cleanup(s.Kill) // also where it never gets ready
+	t.Cleanup(s.Kill) // also if it is never ready
 	for !s.run(t) {   // the port was taken meanwhile
 		s.Addr = FreeAddr(t)
 	}
@@ -53,7 +53,7 @@ func (s *Server) Run(t testing.TB) {
 	}
 }
 
-// run starts the server and waits until it serves. It is false where the port is taken.
+// run starts the server and waits until it serves. It returns false if the port is taken.
 func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
@@ -63,11 +63,11 @@ func (s *Server) run(t testing.TB) bool {
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
 	s.start(t, "redis-server", args...)
 	served := false
-	// An answer on its port would prove less than the server's own word: another process may have
-	// taken the port.
+	// The server's own output proves more than an answer on its port, which another process may have
+	// taken.
 	WaitFor(t, "redis-server is ready", func() error {
-		said := s.output.String()
-		if served = strings.Contains(said, "Ready to accept connections"); served || strings.Contains(said, "Address already in use") {
+		printed := s.output.String()
+		if served = strings.Contains(printed, "Ready to accept connections"); served || strings.Contains(printed, "Address already in use") {
 			return nil
 		}
 		select {
@@ -75,7 +75,7 @@ func (s *Server) run(t testing.TB) bool {
 			t.Fatalf("the server ended: %s", s.output)
 		default:
 		}
-		return fmt.Errorf("it says %s", said)
+		return fmt.Errorf("it prints %s", printed)
 	})
 	return served
 }
@@ -115,21 +115,21 @@ func (s *Server) start(t testing.TB, name string, args ...string) {
 		t.Fatal(err)
 	}
 	go func(command *exec.Cmd, exited chan struct{}) {
-		_ = command.Wait() // killed by Kill: no news
+		_ = command.Wait() // Kill causes an error here
 		close(exited)
 	}(s.command, s.exited)
 }
 
-// Kill ends the server at once and waits until it is gone. Killing it twice is fine.
+// Kill kills the server and waits for its end. It may be called twice.
 func (s *Server) Kill() {
 	if s.command == nil || s.command.Process == nil {
-		return // it never ran
+		return // it was never started
 	}
-	_ = s.command.Process.Kill() // gone already: fine
+	_ = s.command.Process.Kill() // it may be gone already
 	<-s.exited
 }
 
-// Pause stops the server's process as it stands: connections stay open and nothing answers.
+// Pause stops the server's process: connections stay open, and nothing answers.
 func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 
 // Resume continues a paused server.

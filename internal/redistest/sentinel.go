@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// StartSentinel starts a sentinel that watches the master under that name. The lines are further
-// ones of its configuration.
+// StartSentinel starts a sentinel that watches the master under that name. The lines are added to its
+// configuration.
 func StartSentinel(t testing.TB, master *Server, name string, lines ...string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir()}
@@ -24,17 +24,17 @@ func StartSentinel(t testing.TB, master *Server, name string, lines ...string) *
 		"bind 127.0.0.1",
 		"sentinel monitor " + name + " " + strings.ReplaceAll(master.Addr, ":", " ") + " 1",
 	}, lines...)
-	path := filepath.Join(s.Dir, "sentinel.conf") // which it rewrites
+	path := filepath.Join(s.Dir, "sentinel.conf") // the sentinel rewrites it
 	if err := os.WriteFile(path, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.start(t, "redis-server", path, "--sentinel")
 	t.Cleanup(s.Kill)
 	client := s.Client(t)
-	WaitFor(t, "the sentinel knows its master", func() error {
+	WaitFor(t, "the sentinel finds its master", func() error {
 		info, err := client.Info(context.Background(), "sentinel").Result()
 		if err == nil && !strings.Contains(info, "status=ok") {
-			err = fmt.Errorf("it says: %s", info)
+			err = fmt.Errorf("it answers: %s", info)
 		}
 		if err != nil && strings.Contains(err.Error(), "NOAUTH") {
 			return nil // it is up, and has a password

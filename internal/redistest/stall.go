@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// WatchStalls measures how long this process is kept waiting for the machine, which others may be
-// busy on: bounds on how long an answer may take are about Redis. It watches until it is asked, or
-// the test ends.
+// WatchStalls measures how long this process waits for a processor on a busy machine, so that bounds on answers
+// can leave that time out. It measures until longest is called, or the test ends.
 func WatchStalls(t testing.TB) (longest func() time.Duration) {
 	const nap = time.Millisecond
 	over, found := make(chan struct{}), make(chan time.Duration, 1)

@@ -11,39 +11,37 @@ import (
 	"testing"
 )
 
-// Toxiproxy is a running toxiproxy-server with one proxy, which passes everything on until it gets
-// toxics. Unlike [Proxy] it is the tool that others test their clients with.
+// Toxiproxy is a running toxiproxy-server with one proxy. It forwards all data until it has toxics. Unlike [Proxy]
+// it is a tool that other projects test with.
 type Toxiproxy struct {
 	Addr string // 127.0.0.1:port of the proxy
 
 	api string
 }
 
-// Toxic is something bad that a proxy does to what passes. The types and their attributes are
-// those of https://github.com/Shopify/toxiproxy#toxics.
+// Toxic is a fault that a proxy adds to a connection. Its types and attributes are those of https://github.com/Shopify/toxiproxy#toxics.
 type Toxic struct {
 	Type       string         `json:"type"`
 	Stream     string         `json:"stream"`     // "upstream": requests; "downstream": replies
 	Attributes map[string]int `json:"attributes"` // times in milliseconds
 }
 
-// StartToxiproxy starts a toxiproxy-server, by its binary, in front of a server; the test's end
-// stops it.
+// StartToxiproxy starts a toxiproxy-server, by its binary, in front of a server. The test's end stops it.
 func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 	t.Helper()
 	host, port, err := net.SplitHostPort(FreeAddr(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &output{}
+	printed := &output{}
 	command := exec.Command(binary, "-host", host, "-port", port)
-	command.Stdout, command.Stderr = said, said
+	command.Stdout, command.Stderr = printed, printed
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // gone already: fine
-		_ = command.Wait()         // killed: no news
+		_ = command.Process.Kill() // it may be gone already
+		_ = command.Wait()         // it was killed
 	})
 	p := &Toxiproxy{api: "http://" + net.JoinHostPort(host, port)}
 	WaitFor(t, "toxiproxy answers", func() error { return p.ask(http.MethodGet, "/version", nil, nil) })
@@ -54,13 +52,13 @@ func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 		Enabled  bool   `json:"enabled"`
 	}{"redis", "127.0.0.1:0", target, true}
 	if err := p.ask(http.MethodPost, "/proxies", proxy, &proxy); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, printed)
 	}
 	p.Addr = proxy.Listen
 	return p
 }
 
-// Poison adds a toxic, which open connections feel too. There is one of each type at most.
+// Poison adds a toxic, also to open connections. There is at most one of each type.
 func (p *Toxiproxy) Poison(t testing.TB, toxic Toxic) {
 	t.Helper()
 	if err := p.ask(http.MethodPost, "/proxies/redis/toxics", toxic, nil); err != nil {
@@ -90,7 +88,7 @@ func (p *Toxiproxy) ask(method, path string, body, result any) error {
 	if err != nil {
 		return err
 	}
-	request.Close = true // so that no connection is left when the process is killed
+	request.Close = true // leaves no connection to the killed process
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err

@@ -21,13 +21,13 @@ type decisionWriter struct {
 	row      []string
 }
 
-// decisionColumns name the columns. The policy is the one that denied, or else the first that the
-// request met; one that only pretends is named where there is no other.
+// decisionColumns are the titles of the columns. The policy is the one that denied, or else the first that the
+// request met. A policy in a dry run is named only without any other.
 var decisionColumns = []string{"line", "time", "client", "method", "host", "uri", "decision", "policy", "key", "retry_after"}
 
 func newDecisionWriter(w io.Writer, policies []PolicyResult) *decisionWriter {
 	d := &decisionWriter{csv: csv.NewWriter(w), policies: policies}
-	_ = d.csv.Write(decisionColumns) // its error comes with the end
+	_ = d.csv.Write(decisionColumns) // end returns its error
 	return d
 }
 
@@ -43,10 +43,10 @@ func (d *decisionWriter) write(e *accesslog.Entry, v *Verdict) {
 	for i := range d.row {
 		d.row[i] = harmless(d.row[i])
 	}
-	_ = d.csv.Write(d.row) // its error comes with the end
+	_ = d.csv.Write(d.row) // end returns its error
 }
 
-// end writes what is left.
+// end writes what is buffered.
 func (d *decisionWriter) end() error {
 	d.csv.Flush()
 	if err := d.csv.Error(); err != nil {
@@ -55,7 +55,7 @@ func (d *decisionWriter) end() error {
 	return nil
 }
 
-// bindingOf is the decision that a line tells of.
+// bindingOf returns the decision that a line names.
 func bindingOf(v *Verdict) *Decision {
 	var binding *Decision
 	for i := range v.Decisions {
@@ -67,7 +67,7 @@ func bindingOf(v *Verdict) *Decision {
 	return binding
 }
 
-// rank orders decisions by how much they tell of what became of the request.
+// rank orders decisions by their effect on the request.
 func rank(d *Decision) int {
 	switch {
 	case d.DryRun:
@@ -78,10 +78,9 @@ func rank(d *Decision) int {
 	return 1
 }
 
-// harmless is a cell that no spreadsheet takes for a formula, not even one that takes wide characters for
-// the usual ones, and no terminal for a command. Tabs and line breaks, which a spreadsheet may skip before
-// a formula, become escapes. A spreadsheet that separates cells by semicolons begins one after each of
-// them, where the quotes of CSV protect nothing.
+// harmless returns a cell that no spreadsheet reads as a formula, also with wide characters, and no terminal as
+// a command. Tabs and line breaks, which a spreadsheet may skip before a formula, become escapes. A spreadsheet
+// that separates cells by semicolons begins a cell after each of them, even within the quotes of CSV.
 func harmless(cell string) string {
 	cell = escape.Short(cell, maxCell)
 	if !isFormula(cell) && !strings.Contains(cell, ";") {
@@ -96,8 +95,8 @@ func harmless(cell string) string {
 	return strings.Join(parts, ";")
 }
 
-// isFormula reports whether a spreadsheet may take a text for a formula, after blanks and quotes that it
-// may skip.
+// isFormula reports whether a spreadsheet may read a text as a formula, after blanks and quotes that it may
+// skip.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(text, isSkipped))
 	return strings.ContainsRune("=+-@＝＋－＠", first)

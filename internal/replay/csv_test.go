@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
-func TestDecisions_name_the_policy_that_denied_and_not_one_that_only_pretends(t *testing.T) {
+func TestDecisions_policy(t *testing.T) {
 	policies := []PolicyResult{{Name: "dry"}, {Name: "calm"}, {Name: "strict"}}
 	dry := Decision{Policy: 0, DryRun: true, Denied: true, RetryAfter: time.Hour}
 	calm, strict := Decision{Policy: 1}, Decision{Policy: 2, Denied: true, RetryAfter: time.Second}
@@ -45,7 +45,7 @@ func TestDecisions_name_the_policy_that_denied_and_not_one_that_only_pretends(t 
 	}
 }
 
-func TestHarmless_leaves_no_formula(t *testing.T) {
+func TestHarmless(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "/a=b": "/a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@a": "'@a",
 		"＝1": "'＝1", "＋1": "'＋1", "－1": "'－1", "＠a": "'＠a", "\t=1": `\x09=1`, "\r=1": `\x0d=1`, "\n=1": `\x0a=1`,

@@ -8,50 +8,50 @@ import (
 
 // Engine decides requests as a configuration would, on the clock of the log.
 type Engine interface {
-	// Policies are those of the configuration. The verdicts speak of them by their index.
+	// Policies returns the policies of the configuration. Verdicts name them by index.
 	Policies() []PolicyResult
 
-	// Play decides the request of an entry, at its time. The verdict is good until the next call.
+	// Play decides the request of an entry, at its time. The verdict is valid until the next call.
 	Play(e *accesslog.Entry) *Verdict
 
-	// Skipped are the handlers of the configuration that were left out.
+	// Skipped returns the handlers of the configuration that were skipped.
 	Skipped() []string
 
-	// KeyHeaders are the request headers that keys are made of; user_id stands for the user.
+	// KeyHeaders returns the request headers in keys; user_id stands for the user.
 	KeyHeaders() []string
 
-	// Warnings are sentences about what the configuration asks for and the log does not tell, as far
-	// as it was played. They are fit for a terminal.
+	// Warnings returns sentences about data that the configuration uses and the log lacks, as far as it was
+	// played. They are safe on a terminal.
 	Warnings() []string
 }
 
-// Verdict is what became of a request.
+// Verdict is the decision about a request.
 type Verdict struct {
 	Outcome Outcome
 
-	// Decisions are those of the policies that the request met.
+	// Decisions are the decisions of the policies that the request met.
 	Decisions []Decision
 }
 
-// Decision is what one policy decided.
+// Decision is the decision of one policy.
 type Decision struct {
 	Policy   int // index
 	Key      string
 	Weight   int64
-	Denied   bool // in a dry run: would have been
-	DryRun   bool // the policy only pretends
-	Returned bool // the response has its units given back, or would have
+	Denied   bool // also in a dry run
+	DryRun   bool // the decision has no effect
+	Returned bool // the response refunds its units, also in a dry run
 	EmptyKey bool // a placeholder of the key was empty in the log
-	LeftOut  bool // for that reason the policy did not count the request
+	LeftOut  bool // the policy did not count the request for that reason
 
-	// SuggestKey is the key that limits are suggested for, where it is not the policy's own.
+	// SuggestKey is the key that limits are suggested for, if it is not the policy's own.
 	SuggestKey string
 
-	// RetryAfter is how long until the denied request would have passed, negative for never.
+	// RetryAfter is the time until the denied request would have passed; negative for never.
 	RetryAfter time.Duration
 }
 
-// Outcome is what became of a request as a whole.
+// Outcome is the decision about a whole request.
 type Outcome string
 
 // The outcomes.
@@ -61,5 +61,5 @@ const (
 	Exempt     Outcome = "exempt"
 	Unlimited  Outcome = "unlimited"  // it met no policy
 	Rejected   Outcome = "rejected"   // its key was empty, and on_empty_key is reject
-	Unplayable Outcome = "unplayable" // no server would have understood it
+	Unplayable Outcome = "unplayable" // no server would have accepted it
 )

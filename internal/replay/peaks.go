@@ -2,22 +2,21 @@ package replay
 
 import "math"
 
-// peakParts is how many parts a window has when the peak of a key is looked for.
+// peakParts is the number of parts of a window in which a peak is counted.
 const peakParts = 12
 
-// peak finds the most units that a key asked for in any window. It counts them in parts of a window: the
-// one that now is in and the eleven before, which is what a window has seen or up to a twelfth of it
-// less. So the peak is never too high, and at least that of a window shorter by a twelfth. It takes 64
-// bytes; to be exact it would have to remember every request of a window. The zero peak is that of a key
-// that has asked for nothing.
+// peak finds the most units that a key asked for in any window. It counts them in twelfths of a window: the
+// current one and the eleven before, which cover a window or up to a twelfth less. So the peak is never too
+// high, and at least that of a window shorter by a twelfth. It takes 64 bytes. An exact peak would need every
+// request of a window. The zero peak is that of a key without requests.
 type peak struct {
 	most  int64 // units
 	now   int64 // the number of the part since the Unix epoch
 	parts [peakParts]uint32
 }
 
-// add counts a request. The instant and the window are in microseconds; an instant before the last one
-// counts as that.
+// add counts a request. The instant and the window are in microseconds. An instant before the last one counts
+// as the last one.
 func (k *peak) add(micros, weight, window int64) {
 	now := max(k.now, floorDiv(micros, max(1, window/peakParts)))
 	if now-k.now >= peakParts {
@@ -37,14 +36,14 @@ func (k *peak) add(micros, weight, window int64) {
 	k.most = max(k.most, sum)
 }
 
-// refund undoes the last request, which needed room all the same.
+// refund subtracts the last request again. Its room still counts in the peak.
 func (k *peak) refund(weight int64) {
 	part := &k.parts[k.now%peakParts]
 	*part -= uint32(min(weight, int64(*part)))
 }
 
-// histogram tells how many keys had which peak, from the first bin with a key to the last. The bins widen
-// as decades do, and one of them ends at the limit. Keys without a peak are left out.
+// histogram counts keys by their peak, from the first bin with a key to the last. The bins widen by decade, and
+// one of them ends at the limit. Keys without a peak are not counted.
 func histogram(peaks []peak, limit int64) []PeakRate {
 	counts := map[int64]int{}
 	lowest, highest := int64(math.MaxInt64), int64(0)
@@ -70,8 +69,8 @@ func histogram(peaks []peak, limit int64) []PeakRate {
 	return bins
 }
 
-// binsUpTo makes the bins for peaks from 1 to the highest. The limit's own edge takes the place of the
-// one that is nearest, so that no bin is a sliver.
+// binsUpTo returns the bins for peaks from 1 to the highest. The limit replaces the nearest edge, so that no bin
+// is narrow.
 func binsUpTo(highest, limit int64) []PeakRate {
 	starts := binStarts(max(highest, limit))
 	nearest, edge := 0, float64(limit)+1
@@ -89,7 +88,7 @@ func binsUpTo(highest, limit int64) []PeakRate {
 	return bins
 }
 
-// binStarts are the lowest peaks of bins, to beyond the highest: 1, 2, 3, 4, 6, 10, 15, 20, 30, 40, 60,
+// binStarts returns the lowest peaks of bins, to beyond the highest: 1, 2, 3, 4, 6, 10, 15, 20, 30, 40, 60,
 // 100 and so on.
 func binStarts(highest int64) []int64 {
 	starts := []int64{1, 2, 3, 4, 6}

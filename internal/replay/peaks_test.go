@@ -10,7 +10,7 @@ import (
 
 const peakStart = int64(1_750_000_000_000_000)
 
-func TestPeak_counts_what_a_window_has_seen_or_a_twelfth_less(t *testing.T) {
+func TestPeak_accuracy(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, window := range []int64{1000, 60_000_000, 86_400_000_000} {
 		var k peak
@@ -45,7 +45,7 @@ func mostWithin(instants []int64, window int64) int64 {
 	return most
 }
 
-func TestPeak_adds_up_weights_without_overflowing(t *testing.T) {
+func TestPeak_overflow(t *testing.T) {
 	var k peak
 	for range 3 {
 		k.add(peakStart, math.MaxInt64, 1_000_000)
@@ -56,7 +56,7 @@ func TestPeak_adds_up_weights_without_overflowing(t *testing.T) {
 	}
 }
 
-func TestPeak_takes_earlier_instants_as_the_last_one(t *testing.T) {
+func TestPeak_earlier_instants(t *testing.T) {
 	var k peak
 	k.add(peakStart, 1, 1_000_000)
 	k.add(peakStart-5_000_000, 1, 1_000_000)
@@ -65,13 +65,13 @@ func TestPeak_takes_earlier_instants_as_the_last_one(t *testing.T) {
 	}
 }
 
-func TestPeak_is_small(t *testing.T) {
+func TestPeak_size(t *testing.T) {
 	if size := unsafe.Sizeof(peak{}); size > 64 {
 		t.Errorf("%d bytes", size)
 	}
 }
 
-func TestHistogram_ends_a_bin_at_the_limit(t *testing.T) {
+func TestHistogram_limit(t *testing.T) {
 	for _, limit := range []int64{1, 2, 3, 4, 5, 7, 8, 10, 14, 60, 100, 101, 12_345, 1 << 52} {
 		var peaks []peak
 		for most := int64(0); most < 40_000; most += 1 + most/50 {
@@ -95,7 +95,7 @@ func TestHistogram_ends_a_bin_at_the_limit(t *testing.T) {
 	}
 }
 
-func TestHistogram_shows_the_bins_between_the_lowest_and_the_highest(t *testing.T) {
+func TestHistogram_range(t *testing.T) {
 	got := histogram([]peak{{most: 3}, {most: 12}, {most: 3}, {}}, 7)
 	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
 	if !slices.Equal(got, want) {

@@ -1,15 +1,14 @@
-// Package replay plays access logs through rate limits on a virtual clock, and tells whom they would
-// have refused.
+// Package replay plays access logs through rate limits on a virtual clock, and reports which requests and
+// clients they would have refused.
 //
-// It reads logs with [accesslog], has every request decided by an [Engine], and gathers what came of
-// it in a [Result], which becomes a table, JSON or an HTML report. What it keeps grows with the number
-// of clients, never with that of the lines.
+// It reads logs with [accesslog], and an [Engine] decides every request. The [Result] becomes a table, JSON or
+// an HTML report. Memory grows with the number of clients, not with that of the lines.
 package replay
 
 import "time"
 
-// Result is what a replay has found. Times are those of the log; in JSON, durations are in seconds. All text in it is as it was in the
-// log, which is hostile input: whoever shows it escapes it.
+// Result is the result of a replay. Times are those of the log. In JSON, durations are in seconds. Its text comes
+// from the log, which is hostile input: escape it to show it.
 type Result struct {
 	// Requests counts the requests that were played, Denied those that a policy refused.
 	Requests int64 `json:"requests"`
@@ -24,7 +23,7 @@ type Result struct {
 	Last  time.Time `json:"last"`
 
 	// Unlimited counts the requests that met no policy, Exempt those of exempt clients, Rejected those
-	// refused because a key was empty, Unplayable those that no server would have understood.
+	// refused for an empty key, Unplayable those that no server would have accepted.
 	Unlimited  int64 `json:"unlimited"`
 	Exempt     int64 `json:"exempt"`
 	Rejected   int64 `json:"rejected"`
@@ -40,13 +39,13 @@ type Result struct {
 	Timeline []Bucket      `json:"timeline"`
 	Step     time.Duration `json:"step"`
 
-	// Suggestions are what --suggest has found; nil without it.
+	// Suggestions are the result of --suggest; nil without it.
 	Suggestions *Suggestions `json:"suggestions,omitempty"`
 
-	// Log tells what was read, and how well.
+	// Log reports what was read.
 	Log LogReport `json:"log"`
 
-	// Skipped are the handlers of the configuration that were left out.
+	// Skipped are the handlers of the configuration that were skipped.
 	Skipped []string `json:"skipped_handlers"`
 
 	// Warnings are sentences about what makes the result less than exact.
@@ -67,7 +66,7 @@ type Bucket struct {
 	Denied   int64     `json:"denied"`
 }
 
-// PolicyResult is what one policy decided.
+// PolicyResult is the result of one policy.
 type PolicyResult struct {
 	// Settings are the policy's own.
 	Name      string        `json:"name"`
@@ -78,20 +77,19 @@ type PolicyResult struct {
 	Key       string        `json:"key"` // the template, of the first handler that has the policy
 	DryRun    bool          `json:"dry_run,omitempty"`
 
-	// LimitFrom and BurstFrom are the placeholders whose values count instead of Limit and Burst
-	// where they are possible ones.
+	// LimitFrom and BurstFrom are the placeholders whose values replace Limit and Burst if they are valid.
 	LimitFrom string `json:"limit_from,omitempty"`
 	BurstFrom string `json:"burst_from,omitempty"`
 
-	// MaxDelay is for how long a request is held instead of refused. CountIf tells that only requests
-	// with certain responses count. Charge is what is charged after the response: a placeholder, or
+	// MaxDelay is how long a request is delayed instead of refused. CountIf is true if only requests with
+	// certain responses count. Charge is what is charged after the response: a placeholder, or
 	// response_bytes.
 	MaxDelay time.Duration `json:"max_delay,omitempty"`
 	CountIf  bool          `json:"count_if,omitempty"`
 	Charge   string        `json:"charge,omitempty"`
 
-	// Requests counts the requests that met the policy, Denied those that it refused, or, in a dry
-	// run, would have.
+	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
+	// without dry run.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 
@@ -102,51 +100,51 @@ type PolicyResult struct {
 	// EmptyKeys counts the requests whose key was empty in the log.
 	EmptyKeys int64 `json:"empty_keys,omitempty"`
 
-	// Worst are the keys that were denied most, the worst first; at most as many as asked for.
+	// Worst are the keys that were denied most, the worst first; at most Options.Worst.
 	Worst []ClientResult `json:"worst_clients"`
 
-	// PeakRates tells how many keys had which peak: the most units that they asked for in any window.
+	// PeakRates counts keys by their peak: the most units that they asked for in any window.
 	PeakRates []PeakRate `json:"peak_rates"`
 
-	// Timeline is the policy's part in that of the result, step by step.
+	// Timeline counts the policy's requests in the steps of the result's timeline.
 	Timeline []Bucket `json:"timeline"`
 }
 
-// ClientResult is what became of one key.
+// ClientResult is the result of one key.
 type ClientResult struct {
 	Key      string `json:"key"`
 	Requests int64  `json:"requests"`
 	Denied   int64  `json:"denied"`
 
-	// FirstDenied is when the key was first refused. LongestBegan and LongestLasted are its longest
-	// stretch of refusals without an admitted request between, LongestDenied how many they were.
+	// FirstDenied is when the key was first refused. LongestBegan, LongestLasted and LongestDenied describe
+	// its longest stretch of refusals without an admitted request: its begin, its length and their number.
 	FirstDenied   time.Time     `json:"first_denied"`
 	LongestBegan  time.Time     `json:"longest_began"`
 	LongestLasted time.Duration `json:"longest_lasted"`
 	LongestDenied int64         `json:"longest_denied"`
 }
 
-// PeakRate is how many keys had a peak of From to To units in a window, both included.
+// PeakRate is the number of keys with a peak of From to To units in a window, both included.
 type PeakRate struct {
 	From    int64 `json:"from"`
 	To      int64 `json:"to"`
 	Clients int   `json:"clients"`
 }
 
-// LogReport is what was read of the logs.
+// LogReport describes the logs as far as they were read.
 type LogReport struct {
 	Files     []FileReport `json:"files"`
 	Lines     int64        `json:"lines"`
 	Malformed int64        `json:"malformed"`
-	Other     int64        `json:"other"` // lines that are no requests, such as Caddy's own messages
+	Other     int64        `json:"other"` // lines without a request, such as Caddy's own messages
 	Late      int64        `json:"late"`  // requests that stood too far behind later ones to be sorted
 	First5    []BadLine    `json:"malformed_examples,omitempty"`
 
-	// LatestBy is by how much the latest request stood too far behind.
+	// LatestBy is how far behind the latest of these requests stood.
 	LatestBy time.Duration `json:"latest_by,omitempty"`
 }
 
-// FileReport is one file that was read.
+// FileReport describes one file.
 type FileReport struct {
 	Name   string `json:"name"`
 	Format string `json:"format"`
@@ -161,9 +159,9 @@ type BadLine struct {
 	Text   string `json:"text"`
 }
 
-// Suggestions tell how other limits would have done on the same traffic.
+// Suggestions are the results of other limits on the same traffic.
 type Suggestions struct {
-	// Policy is whose key and window were used; Key is the key's template.
+	// Policy is the policy whose traffic was used. Key is the key's template.
 	Policy string        `json:"policy"`
 	Key    string        `json:"key"`
 	Window time.Duration `json:"window"`
@@ -171,17 +169,17 @@ type Suggestions struct {
 	Requests int64 `json:"requests"`
 	Clients  int   `json:"clients"`
 
-	// OwnLimit is the policy's own limit where the ladders show the policy as it is; 0 where they try
-	// another window, other keys, or not all that the policy does.
+	// OwnLimit is the policy's own limit if the ladders show the policy as it is. It is 0 if they try
+	// another window, other keys, or only part of the policy's options.
 	OwnLimit int64 `json:"own_limit,omitempty"`
 
-	// NotTried are sentences about what of the policy is not tried.
+	// NotTried are sentences about options of the policy that are not tried.
 	NotTried []string `json:"not_tried"`
 
 	// Ladders has one for each algorithm that was tried.
 	Ladders []Ladder `json:"algorithms"`
 
-	// Differences is what a sliding window counter decides otherwise than the exact log, limit by limit.
+	// Differences are the decisions of the sliding window counter that differ from the exact log, by limit.
 	Differences []Difference `json:"counter_against_log"`
 }
 
@@ -191,22 +189,21 @@ type Ladder struct {
 	Limits    []LimitResult `json:"limits"`
 
 	// Untouched99, Untouched999 and Untouched100 are the smallest limits that leave 99, 99.9 and 100 %
-	// of the clients untouched; 0 where not even the highest limit that was tried is enough, or there
-	// was no request.
+	// of the clients untouched; 0 if the highest limit that was tried is too low, or without requests.
 	Untouched99  int64 `json:"untouched_99"`
 	Untouched999 int64 `json:"untouched_99_9"`
 	Untouched100 int64 `json:"untouched_100"`
 }
 
-// LimitResult is one limit: how many requests and clients it would have refused.
+// LimitResult is the number of requests and clients that one limit would have refused.
 type LimitResult struct {
 	Limit         int64 `json:"limit"`
 	Denied        int64 `json:"denied"`
 	ClientsDenied int   `json:"clients_denied"`
 }
 
-// Difference is how a sliding window counter judges under one limit, against the exact log under the
-// same: requests that it denied though the log admits them, and the other way round.
+// Difference compares a sliding window counter with the exact log under one limit: the requests that it denies
+// though the log admits them, and the other way round.
 type Difference struct {
 	Limit           int64 `json:"limit"`
 	DeniedWrongly   int64 `json:"denied_though_log_admits"`

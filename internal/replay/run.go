@@ -11,23 +11,23 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
-// Options say what a replay is to find out.
+// Options are what a replay finds out.
 type Options struct {
-	// Worst is how many of the worst keys of each policy are listed. Default: 10.
+	// Worst is the number of worst keys listed for each policy. Default: 10.
 	Worst int
 
-	// Decisions, where not nil, gets a line of CSV for every request.
+	// Decisions, if not nil, receives a line of CSV for every request.
 	Decisions io.Writer
 
-	// Suggest, where not nil, is told of every request that meets the policy of the index SuggestFor.
+	// Suggest, if not nil, receives every request that meets the policy of the index SuggestFor.
 	Suggest    *Suggester
 	SuggestFor int
 }
 
-// defaultWorst is how many of the worst keys are listed.
+// defaultWorst is the default of Options.Worst.
 const defaultWorst = 10
 
-// Run plays a log through an engine, and gathers what came of it. Its errors are those of writing.
+// Run plays a log through an engine and returns the result. Its errors are those of reading and writing.
 func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	if o.Worst == 0 {
 		o.Worst = defaultWorst
@@ -59,7 +59,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		}
 	}
 	result := tally.finish(o.Worst)
-	result.Skipped = append([]string{}, engine.Skipped()...) // a list even where it is empty
+	result.Skipped = append([]string{}, engine.Skipped()...) // a list even if empty
 	if o.Suggest != nil {
 		result.Suggestions = o.Suggest.Finish()
 	}
@@ -72,7 +72,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	return result, rows.end()
 }
 
-// suggest tells of what met the policy, whatever was decided.
+// suggest adds the requests that met the policy, of any decision.
 func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
@@ -87,7 +87,7 @@ func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 	}
 }
 
-// logReport is what was read.
+// logReport returns the report on the logs.
 func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
 	report := LogReport{Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy}
@@ -105,7 +105,7 @@ func logReport(s *accesslog.Summary) LogReport {
 	return report
 }
 
-// formatOf names what most of a file's lines are.
+// formatOf returns the format of most lines of a file.
 func formatOf(f *accesslog.FileReport) string {
 	most := accesslog.Other
 	for format := range f.Formats {
@@ -120,20 +120,20 @@ func formatOf(f *accesslog.FileReport) string {
 	return text
 }
 
-// warnings are sentences about what makes the result less than exact.
+// warnings returns sentences about what makes the result less than exact.
 func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
 	sentences := append([]string{}, s.Warnings(keyHeaders...)...)
 	if text := emptyKeys(r.Policies); text != "" {
 		sentences = append(sentences, text)
 	}
 	if r.Unplayable > 0 {
-		sentences = append(sentences, fmt.Sprintf("without a URL that a server understands, counted as passing: %s", humanize.Counted(r.Unplayable, "request")))
+		sentences = append(sentences, fmt.Sprintf("without a URL that a server accepts, counted as passing: %s", humanize.Counted(r.Unplayable, "request")))
 	}
 	return sentences
 }
 
-// emptyKeys tells of all policies that had an empty key in one sentence: where one log tells nothing of
-// a user, any number of policies may ask for him.
+// emptyKeys returns one sentence about all policies that had an empty key: many policies may use a user that
+// the log does not have.
 func emptyKeys(policies []PolicyResult) string {
 	const named = 3
 	var names []string
@@ -148,11 +148,11 @@ func emptyKeys(policies []PolicyResult) string {
 	case len(names) == 0:
 		return ""
 	case len(names) == 1:
-		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log does not tell it, the real limit counts otherwise",
+		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log lacks it, the real limit counts otherwise",
 			last.Name, escape.Short(last.Key, shownPlaceholder), humanize.Counted(last.EmptyKeys, "request"))
 	case more > 0:
 		listed = strings.Join(names[:named], ", ") + fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("the keys of %d policies (%s) are empty for some requests in this log; if the log does not tell them, the real limits count otherwise",
+	return fmt.Sprintf("the keys of %d policies (%s) are empty for some requests in this log; if the log lacks them, the real limits count otherwise",
 		len(names), listed)
 }

@@ -56,7 +56,7 @@ func tableOf(t *testing.T, r *Result) string {
 	return table.String()
 }
 
-func TestRun_tells_of_all_empty_keys_in_one_sentence(t *testing.T) {
+func TestRun_empty_keys(t *testing.T) {
 	for policies, want := range map[int]string{
 		1:  "policy p0: the key {user} is empty for 1 request in this log",
 		2:  "the keys of 2 policies (p0, p1) are empty",
@@ -77,7 +77,7 @@ func TestRun_tells_of_all_empty_keys_in_one_sentence(t *testing.T) {
 	}
 }
 
-func TestRun_lists_no_worst_keys_where_fewer_than_none_are_asked_for(t *testing.T) {
+func TestRun_Worst(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	for worst, want := range map[int]int{-1: 0, 0: 1, 1: 1} {
@@ -87,7 +87,7 @@ func TestRun_lists_no_worst_keys_where_fewer_than_none_are_asked_for(t *testing.
 	}
 }
 
-func TestRun_counts_units_that_are_given_back_once_in_a_peak(t *testing.T) {
+func TestRun_refunds_in_peaks(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 3, Window: time.Minute, CountIf: true}}}
 	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	r := runOn(t, strings.Repeat(commonLine(0), 9), engine, Options{})
@@ -96,7 +96,7 @@ func TestRun_counts_units_that_are_given_back_once_in_a_peak(t *testing.T) {
 	}
 }
 
-func TestResult_in_JSON_has_seconds_and_lists(t *testing.T) {
+func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	text, err := json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{}))
@@ -113,7 +113,7 @@ func TestResult_in_JSON_has_seconds_and_lists(t *testing.T) {
 	}
 }
 
-func TestResult_in_JSON_is_fit_for_a_terminal_and_says_the_same(t *testing.T) {
+func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
 	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
 	if err != nil {

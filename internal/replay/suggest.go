@@ -10,27 +10,27 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// SuggestOptions say what a [Suggester] tries.
+// SuggestOptions are what a [Suggester] tries.
 type SuggestOptions struct {
-	// Algorithms are those to try, in this order. Default: the policy's own, then of
-	// sliding_window_counter, sliding_window_log and a bucket those that are missing.
+	// Algorithms are tried in this order. Default: the policy's own, then the others of
+	// sliding_window_counter, sliding_window_log and a bucket.
 	Algorithms []string
 
 	// Window is the window to try. Default: the policy's own.
 	Window time.Duration
 
-	// MaxLimit is the highest limit to try, in units. Default, and the most: 3,000,000, or with windows
-	// of months the highest that can be counted exactly.
+	// MaxLimit is the highest limit to try, in units. Default and maximum: 3,000,000, or with windows of
+	// months the highest limit that can be counted exactly.
 	MaxLimit int64
 }
 
-// Suggester tries a ladder of limits on the traffic that one policy met, with several algorithms. What
-// it keeps grows with the keys and, for the sliding window log, with the requests of a key within one
-// window. A bucket's burst is the limit that is tried; the policy's own burst and max_delay are not.
+// Suggester tries a ladder of limits on the traffic of one policy, with several algorithms. Its memory grows with
+// the keys and, for the sliding window log, with the requests of a key within one window. A bucket's burst is
+// the limit that is tried. The policy's own burst and max_delay are not tried.
 type Suggester struct {
-	result    Suggestions // but for what is counted below
+	result    Suggestions // without the counts below
 	own       limiter.Settings
-	otherKeys bool // than the policy's own were told
+	otherKeys bool // the keys are not the policy's own
 	ladder    *ladder
 	names     []string // of the algorithms
 	columns   []column // one each
@@ -41,8 +41,8 @@ type Suggester struct {
 	last      int64 // microseconds
 }
 
-// NewSuggester returns a suggester for the traffic that a policy met. The template of its key is only
-// passed on. The error says which option is wrong.
+// NewSuggester returns a suggester for the traffic of a policy. The key template is copied into the result. The
+// error names the wrong option.
 func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) (*Suggester, error) {
 	own := policy.Settings()
 	o, err := o.completed(own)
@@ -67,7 +67,7 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 	return s, nil
 }
 
-// completed puts the defaults in and checks the rest.
+// completed sets the defaults and checks the other options.
 func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) {
 	switch {
 	case o.MaxLimit < 0 || o.MaxLimit > highestLimit:
@@ -89,8 +89,8 @@ func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) 
 	return o, nil
 }
 
-// usualAlgorithms are those tried by default. One bucket stands for all, because with the limit as the
-// burst and without a queue they decide alike.
+// usualAlgorithms returns the algorithms that are tried by default. One bucket stands for all: with the limit as
+// the burst and without a queue they decide alike.
 func usualAlgorithms(own string) []string {
 	algorithms := []string{own}
 	for _, other := range []string{counterName, logName} {
@@ -118,17 +118,16 @@ func newColumn(l *ladder, algorithm string) (column, error) {
 	return newWindowColumn(l, algorithm)
 }
 
-// Add tells of a request that met the policy: its key, when in microseconds since the Unix epoch, and its
-// weight, of which 0 asks for nothing and passes. An instant before the last one counts as that. One
-// whose units are returned after its response needs room as any other does, and leaves nothing behind
-// where it is admitted.
+// Add adds a request that met the policy: its key, its instant in microseconds since the Unix epoch, and its
+// weight. A weight of 0 takes nothing and passes. An instant before the last one counts as the last one. A
+// request whose units are refunded after its response needs room like any other, and takes nothing.
 func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
 	s.last = max(s.last, micros)
 	s.requests++
 	number, known := s.keys[key]
 	if !known {
 		number = int32(len(s.keys))
-		s.keys[strings.Clone(key)] = number // the caller's is part of a line
+		s.keys[strings.Clone(key)] = number // the caller's key is part of a line
 		for _, c := range s.columns {
 			c.grow()
 		}
@@ -145,7 +144,7 @@ func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
 	s.differ.count()
 }
 
-// countBits counts each bit of a mask in its place.
+// countBits counts each bit of a mask at its index.
 func countBits(counts []int64, mask uint64) {
 	for ; mask != 0; mask &= mask - 1 {
 		counts[bits.TrailingZeros64(mask)]++

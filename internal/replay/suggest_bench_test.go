@@ -50,7 +50,7 @@ func BenchmarkSuggester(b *testing.B) {
 	}
 }
 
-func TestSuggester_keeps_little_of_a_key(t *testing.T) {
+func TestSuggester_memory(t *testing.T) {
 	const clients = 5_000
 	traffic := pageViews(clients, 10*clients, 24*time.Hour)
 	for _, c := range []struct {

@@ -1,19 +1,18 @@
 package replay
 
-// bucketColumn tries a bucket whose burst is the limit, which the three buckets of the limiter then have
-// in common. How fast it drains depends on the limit, and so what a limit has admitted is not one number
-// for all that have admitted everything. But it follows from the requests: the debt under such a limit
-// is the most, over all requests so far, of what was asked for from that request on, less what has
-// drained since. See [frontier] for the few requests that matter.
+// bucketColumn tries a bucket whose burst is the limit. The three buckets of the limiter then decide alike. A
+// bucket drains at the rate of its limit, so the limits that have admitted everything have different debts. But
+// each debt follows from the requests: it is the maximum, over all requests so far, of the units from that
+// request on less what has drained since. See [frontier] for the few requests that matter.
 type bucketColumn struct {
 	ladder *ladder
 	keys   []bucketKey
 }
 
-// bucketKey is one key. Debts are in 1/window units, as they stand at an instant.
+// bucketKey is one key. Debts are in 1/window units, at an instant.
 type bucketKey struct {
 	starts frontier
-	units  int64   // of all requests before now that were not given back
+	units  int64   // of all requests before now without refund
 	debts  []int64 // under the limits below the peak
 	at     int64
 	most   int64 // peak demand
@@ -39,7 +38,7 @@ func (c *bucketColumn) add(key int, at, weight int64, returned bool) (denied uin
 	return denied
 }
 
-// drain brings the debts to an instant. Each is at most what a window drains.
+// drain updates the debts to an instant. Each is at most what a window drains.
 func (k *bucketKey) drain(l *ladder, at int64) {
 	elapsed := min(at-k.at, l.window)
 	for i := range k.debts {
@@ -48,7 +47,7 @@ func (k *bucketKey) drain(l *ladder, at int64) {
 	k.at = at
 }
 
-// rise raises the peak to what a request demands, and gives the limits that fall below it a debt.
+// rise raises the peak to the demand of a request, and adds a debt for each limit that falls below it.
 func (k *bucketKey) rise(l *ladder, at, weight int64, returned bool) {
 	k.starts = k.starts.with(start{at, k.units})
 	demand := max(k.most, weight)
@@ -67,6 +66,6 @@ func (k *bucketKey) rise(l *ladder, at, weight int64, returned bool) {
 	}
 	k.starts = k.starts[k.starts.worst(0, demand, l.window):]
 	if demand > l.top() {
-		k.starts = nil // every limit has a debt
+		k.starts = nil // every limit has a debt of its own
 	}
 }

@@ -8,15 +8,15 @@ const (
 	logName     = "sliding_window_log"
 )
 
-// differences counts what a sliding window counter decides otherwise than the exact log, limit by limit.
-// Each runs by itself: it has charged what it admitted, not what the other did.
+// differences counts the decisions of a sliding window counter that differ from the exact log, limit by limit.
+// Each has charged what it admitted itself.
 type differences struct {
 	counter, log           int // the columns
 	byCounter, byLog       uint64
 	tooStrict, tooGenerous []int64 // limit by limit
 }
 
-// newDifferences is nil unless both algorithms are among those that are tried.
+// newDifferences returns nil unless both algorithms are tried.
 func newDifferences(algorithms []string, limits int) *differences {
 	counter, log := slices.Index(algorithms, counterName), slices.Index(algorithms, logName)
 	if counter < 0 || log < 0 {
@@ -25,7 +25,7 @@ func newDifferences(algorithms []string, limits int) *differences {
 	return &differences{counter: counter, log: log, tooStrict: make([]int64, limits), tooGenerous: make([]int64, limits)}
 }
 
-// note keeps which limits deny the request at hand under the algorithm of a column.
+// note keeps the limits that deny the current request under the algorithm of a column.
 func (d *differences) note(column int, denied uint64) {
 	switch {
 	case d == nil:
@@ -36,7 +36,7 @@ func (d *differences) note(column int, denied uint64) {
 	}
 }
 
-// count ends the request at hand.
+// count ends the current request.
 func (d *differences) count() {
 	if d == nil || d.byCounter == d.byLog {
 		return

@@ -90,7 +90,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	return d
 }
 
-func TestSuggester_decides_every_limit_as_a_store_does(t *testing.T) {
+func TestSuggester_exact(t *testing.T) {
 	cases := []struct {
 		window   time.Duration
 		step     int64
@@ -117,7 +117,7 @@ func TestSuggester_decides_every_limit_as_a_store_does(t *testing.T) {
 	}
 }
 
-func TestSuggester_decides_as_a_store_does_on_traffic_that_never_pauses(t *testing.T) {
+func TestSuggester_exact_without_pauses(t *testing.T) {
 	for _, growth := range []float64{1, 0.99, 1.01} {
 		t.Run(fmt.Sprintf("gaps grow by %v", growth), func(t *testing.T) {
 			const window = time.Second

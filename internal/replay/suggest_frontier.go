@@ -2,21 +2,21 @@ package replay
 
 import "math/bits"
 
-// frontier is those requests of one key that the debt of a bucket may have begun to grow at, for any limit
-// not below the key's peak demand. Under a limit L the debt is the most of
+// frontier holds the requests of one key at which the debt of a bucket may have begun to grow, for any limit not
+// below the key's peak demand. Under a limit L the debt is the maximum of
 //
 //	(units - before) * window - (now - at) * L
 //
-// over all requests. Drawn with their instants to the right and the units before them upward, the ones
-// that can be it for some limit are the corners of the convex curve below all points, steeper from one
-// to the next; corners reached by less than the peak demand a window are of no more use. So few are
-// left that a key costs some tens of bytes, unless its traffic grew faster and faster.
+// over all requests. Draw the requests as points, with the instant to the right and the units before it upward.
+// The requests that can be the maximum for some limit are the corners of the lower convex hull. Corners with a
+// slope below the peak demand are no longer needed. So few are left that a key costs some tens of bytes, unless
+// its traffic grows faster and faster.
 type frontier []start
 
-// start is a request: its instant in ticks, and the units that were asked for before it.
+// start is a request: its instant in ticks, and the units of the requests before it.
 type start struct{ at, before int64 }
 
-// with appends a request and drops what it makes useless.
+// with appends a request and drops those that it makes useless.
 func (f frontier) with(s start) frontier {
 	if len(f) > 0 && f[len(f)-1].at == s.at {
 		return f
@@ -31,8 +31,8 @@ func (f frontier) with(s start) frontier {
 	return append(f, s)
 }
 
-// worst is the index of the request from which on the debt under a limit is largest, at or after the
-// given one.
+// worst returns the index of the request since which the debt under a limit is largest, at or after the given
+// one.
 func (f frontier) worst(from int, limit, window int64) int {
 	for from+1 < len(f) && !less(f[from+1].at-f[from].at, limit, f[from+1].before-f[from].before, window) {
 		from++
@@ -40,9 +40,9 @@ func (f frontier) worst(from int, limit, window int64) int {
 	return from
 }
 
-// demand is the smallest limit, from the given one on, whose bucket has room for so many units at an
-// instant: (units - before) * window <= limit * (window + now - at) for every request. Each round takes
-// the limit that the worst request for the last one needs, until that is no more.
+// demand returns the smallest limit, from the given one on, whose bucket has room for so many units at an
+// instant: (units - before) * window <= limit * (window + now - at) for every request. Each round takes the
+// limit that the worst request under the last limit needs, until it no longer grows.
 func (f frontier) demand(limit, now, units, window int64) int64 {
 	for i := 0; ; {
 		i = f.worst(i, limit, window)
@@ -54,14 +54,14 @@ func (f frontier) demand(limit, now, units, window int64) int64 {
 	}
 }
 
-// less tells whether a*b < c*d, for numbers from 0 whose products may need 128 bits.
+// less reports whether a*b < c*d, for numbers from 0 whose products may need 128 bits.
 func less(a, b, c, d int64) bool {
 	high1, low1 := bits.Mul64(uint64(a), uint64(b))
 	high2, low2 := bits.Mul64(uint64(c), uint64(d))
 	return high1 < high2 || (high1 == high2 && low1 < low2)
 }
 
-// quotientUp is a*b/c rounded up, for numbers from 0 with b <= c.
+// quotientUp returns a*b/c rounded up, for numbers from 0 with b <= c.
 func quotientUp(a, b, c int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	quotient, rest := bits.Div64(high, low, uint64(c))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFrontier_keeps_what_matters_of_all_requests(t *testing.T) {
+func TestFrontier_demand(t *testing.T) {
 	const window = int64(1000)
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -53,7 +53,7 @@ func worstDebt(all []start, limit, now, units, window int64) int64 {
 	return worst
 }
 
-func TestQuotientUp_holds_products_beyond_64_bits(t *testing.T) {
+func TestQuotientUp(t *testing.T) {
 	for _, c := range []struct{ a, b, c, want int64 }{
 		{10, 3, 3, 10}, {10, 3, 4, 8}, {9, 4, 4, 9}, {1, 1, 1 << 40, 1}, {0, 5, 5, 0},
 		{1 << 40, 1 << 40, 1<<40 + 1, 1 << 40}, {1 << 40, 1 << 40, 1 << 60, 1 << 20},

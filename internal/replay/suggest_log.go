@@ -1,19 +1,19 @@
 package replay
 
-// logColumn tries the sliding window log. A log under one limit holds some of the requests of the last
-// window, and so one log of all of them, which remembers for each the limits that denied it, does for
-// the whole ladder. It takes 24 bytes for each request of a key within a window and an instant; what
-// the top denies is no entry, so that the top bounds the entries of a key.
+// logColumn tries the sliding window log. The log under one limit holds some of the requests of the last window.
+// So one log of all requests, with the limits that denied each, serves the whole ladder. It takes 24 bytes for
+// each request of a key within a window and an instant. A request that the highest limit denies is no entry, so
+// that this limit bounds the entries of a key.
 type logColumn struct {
 	ladder *ladder
 	keys   []logKey
 }
 
-// logKey is one key. Units fit 32 bits because no limit lets more pass than itself.
+// logKey is one key. Units fit 32 bits, because no limit admits more than itself.
 type logKey struct {
 	entries []logEntry
-	below   []int32 // units in the window under the limits below the peak, never under the top
-	units   int32   // those under all others
+	below   []int32 // units in the window under the limits below the peak, without the highest
+	units   int32   // units under all other limits
 	most    int32   // peak demand
 }
 
@@ -81,7 +81,7 @@ func (k *logKey) forget(until int64, top int) {
 		dead++
 	}
 	if dead == len(k.entries) && cap(k.entries) <= 16 {
-		k.entries = k.entries[:0] // most keys need little room, again and again
+		k.entries = k.entries[:0] // most keys need little room, repeatedly
 		return
 	}
 	k.entries = k.entries[dead:]

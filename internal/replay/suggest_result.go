@@ -5,9 +5,8 @@ import (
 	"sort"
 )
 
-// Finish tells what was found. A smallest limit that leaves so many keys untouched is exact; 0 says that
-// not even the highest that was tried does, or that there was no request. All ladders show the same
-// limits.
+// Finish returns the result. The smallest limits that leave keys untouched are exact; 0 means that the highest
+// limit that was tried is too low, or that there was no request. All ladders show the same limits.
 func (s *Suggester) Finish() *Suggestions {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
@@ -40,7 +39,7 @@ func (s *Suggester) Finish() *Suggestions {
 	return &r
 }
 
-// peaks are those of all keys, from low to high.
+// peaks returns the peaks of all keys, from low to high.
 func (s *Suggester) peaks(c column) []int64 {
 	peaks := make([]int64, len(s.keys))
 	for key := range peaks {
@@ -50,7 +49,7 @@ func (s *Suggester) peaks(c column) []int64 {
 	return peaks
 }
 
-// untouched is the smallest limit that touches at most so many keys.
+// untouched returns the smallest limit that touches at most so many keys.
 func (s *Suggester) untouched(peaks []int64, touched int) int64 {
 	if len(peaks) == 0 {
 		return 0

@@ -30,7 +30,7 @@ func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Sugge
 	return suggester
 }
 
-func TestSuggester_finds_the_smallest_limit_for_a_part_of_the_clients(t *testing.T) {
+func TestSuggester_untouched(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
 	for client := range 1000 { // client n asks for n units
 		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
@@ -42,7 +42,7 @@ func TestSuggester_finds_the_smallest_limit_for_a_part_of_the_clients(t *testing
 	}
 }
 
-func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
+func TestSuggester_untouched_none(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
 	s.Add("a", peakStart, 1<<62, false)
 	s.Add("a", peakStart, highestLimit, false)
@@ -53,7 +53,7 @@ func TestSuggester_says_0_where_no_limit_is_high_enough(t *testing.T) {
 	}
 }
 
-func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
+func TestSuggester_useful_limits(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}, SuggestOptions{})
 	for i := range 20_000 {
 		s.Add("busy", peakStart+int64(i), 1, false)
@@ -67,7 +67,7 @@ func TestSuggester_shows_the_useful_limits_and_the_policys_own(t *testing.T) {
 	}
 }
 
-func TestSuggester_suggests_nothing_without_traffic(t *testing.T) {
+func TestSuggester_without_traffic(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute}, SuggestOptions{})
 	r := s.Finish()
 	if len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}" {
@@ -97,7 +97,7 @@ func crowd(s *Suggester) {
 	}
 }
 
-func TestSuggester_shows_the_limits_of_ordinary_clients_beside_one_that_dominates(t *testing.T) {
+func TestSuggester_dominant_client(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute}, SuggestOptions{})
 	crowd(s)
 	for _, l := range s.Finish().Ladders {
@@ -117,7 +117,7 @@ func TestSuggester_shows_the_limits_of_ordinary_clients_beside_one_that_dominate
 	}
 }
 
-func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *testing.T) {
+func TestSuggester_distant_own_limit(t *testing.T) {
 	for _, own := range []int64{3, 1_000_000} {
 		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute}, SuggestOptions{})
 		for i := range 20_000 {
@@ -136,7 +136,7 @@ func TestSuggester_shows_limits_between_the_useful_ones_and_the_policys_own(t *t
 	}
 }
 
-func TestNewSuggester_refuses_what_it_cannot_try(t *testing.T) {
+func TestNewSuggester_errors(t *testing.T) {
 	p := suggestPolicy(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	for _, o := range []SuggestOptions{
 		{Algorithms: []string{"leaky"}},
@@ -151,7 +151,7 @@ func TestNewSuggester_refuses_what_it_cannot_try(t *testing.T) {
 	}
 }
 
-func TestLadder_fits_a_mask_whatever_the_limits(t *testing.T) {
+func TestLadder_mask(t *testing.T) {
 	for _, window := range []time.Duration{time.Millisecond, time.Second, time.Hour, 13 * time.Hour, 13*time.Hour + time.Microsecond, 400 * 24 * time.Hour} {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-// leaveOut notes what of the policy no ladder has, in sentences that are fit for a terminal. Where there
-// is something, the ladders do not show the policy as it is.
+// leaveOut notes the options of the policy that no ladder tries, in sentences that are safe on a terminal. With
+// such options the ladders do not show the policy as it is.
 func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
 	if p.Charge != "" {
@@ -32,7 +32,7 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	s.result.NotTried = sentences
 }
 
-// ownLimit is the policy's own, or 0 where no ladder shows the policy as it is.
+// ownLimit returns the policy's own limit, or 0 if no ladder shows the policy as it is.
 func (s *Suggester) ownLimit() int64 {
 	if len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
 		return 0

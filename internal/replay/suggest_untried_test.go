@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-func TestSuggester_names_what_no_ladder_has(t *testing.T) {
+func TestSuggester_NotTried(t *testing.T) {
 	none, some := time.Duration(0), 5*time.Second
 	for _, tt := range []struct {
 		name   string
@@ -37,7 +37,7 @@ func TestSuggester_names_what_no_ladder_has(t *testing.T) {
 	}
 }
 
-func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *testing.T) {
+func TestSuggester_OwnLimit(t *testing.T) {
 	settings := limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}
 	for _, tt := range []struct {
 		name    string
@@ -73,7 +73,7 @@ func TestSuggester_has_an_own_limit_only_where_it_shows_the_policy_as_it_is(t *t
 	}
 }
 
-func TestSuggest_tells_what_is_given_back(t *testing.T) {
+func TestRun_suggest_refunds(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute}, SuggestOptions{})
 	for range 5 {
 		suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// mostLimits bounds the limits that are shown of a ladder.
+// mostLimits bounds the limits of a ladder that are shown.
 const mostLimits = 30
 
-// nearlyAll is the share from which on a limit denies so much that lower ones tell nothing new.
+// nearlyAll is the fraction from which a limit denies so much that lower ones add no information.
 const nearlyAll = 0.9
 
-// fractions are those of the requests, or of the clients, that each limit of a ladder denies under one
-// algorithm. Where one client sends most requests the two have little in common: the limits that matter
-// to all others are far below those at which the share of the requests changes.
+// fractions are the fractions of the requests, or of the clients, that each limit of a ladder denies under one
+// algorithm. If one client sends most requests the two differ much: the limits that matter to the others are far
+// below those at which the fraction of the requests changes.
 type fractions []float64
 
 func fractionsOf(ladder []LimitResult, requests int64, clients int) []fractions {
@@ -25,7 +25,7 @@ func fractionsOf(ladder []LimitResult, requests int64, clients int) []fractions 
 	return []fractions{ofRequests, ofClients}
 }
 
-// span is from the last limit that denies nearly all to the first that denies nothing.
+// span returns the last limit that denies nearly all and the first that denies nothing.
 func (s fractions) span() (first, last int) {
 	if last = slices.Index(s, 0); last < 0 {
 		last = len(s) - 1
@@ -38,10 +38,10 @@ func (s fractions) span() (first, last int) {
 	return first, last
 }
 
-// usefulPlaces chooses the limits that are shown, by their places on the ladder: all from where the first
-// share begins to fall to where the last has ended, or from the policy's own limit on where that is lower.
-// Where these are too many, those are left out that tell the least. An own limit above stands alone:
-// nothing changes on the way to it.
+// usefulPlaces returns the limits that are shown, by their places on the ladder: from where the first fraction
+// begins to fall, or from the policy's own limit if that is lower, to where the last fraction is 0. If these are
+// too many, those with the least information are dropped. An own limit above is added alone, because nothing
+// changes on the way to it.
 func usefulPlaces(all []fractions, own int) []int {
 	first, last := len(all[0])-1, 0
 	for _, s := range all {
@@ -70,8 +70,8 @@ func usefulPlaces(all []fractions, own int) []int {
 	return places
 }
 
-// gapOf is how much is left open between two neighbors: how far a share falls from one to the other, and
-// what part of the ladder lies between them, so that flat stretches are not left without a limit either.
+// gapOf returns the information that is lost between two neighbors: how far a fraction falls from one to the
+// other, and the part of the ladder between them, so that flat stretches keep a limit too.
 func gapOf(all []fractions, from, to int) float64 {
 	fall := 0.0
 	for _, s := range all {

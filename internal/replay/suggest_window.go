@@ -7,23 +7,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// windowColumn tries an algorithm that counts units in aligned windows: its demand does not depend on the
-// limit, and its share is a few numbers.
+// windowColumn tries an algorithm that counts units in aligned windows. Its demand does not depend on the limit,
+// and its state is a few numbers.
 type windowColumn struct {
 	ladder   *ladder
 	policies []*limiter.Policy // limit by limit
 	keys     []windowKey
 }
 
-// windowKey is one key: the share of all limits that have admitted everything, and those of the limits
-// that have not.
+// windowKey is one key: the state of all limits that have admitted everything, and the states of the others.
 type windowKey struct {
 	admitted limiter.State
-	below    []limiter.State // never that of the top, which admitted is
+	below    []limiter.State // without the highest limit, whose state is admitted
 	most     int64           // peak demand
 }
 
-// newWindowColumn makes a policy of each limit. One of its microseconds is a tick of the ladder.
+// newWindowColumn creates a policy for each limit. A tick of the ladder is one microsecond of these policies.
 func newWindowColumn(l *ladder, algorithm string) (*windowColumn, error) {
 	c := &windowColumn{ladder: l}
 	for _, limit := range l.limits {
@@ -65,11 +64,11 @@ func (c *windowColumn) add(key int, at, weight int64, returned bool) (denied uin
 	return denied
 }
 
-// take decides a request under one limit. Where its units are given back, a copy of the share is charged.
+// take decides a request under one limit. With a refund it charges a copy of the state.
 func (c *windowColumn) take(s *limiter.State, limit int, at, weight int64, returned bool) limiter.Result {
 	if returned {
-		looked := *s
-		s = &looked
+		unchanged := *s
+		s = &unchanged
 	}
 	return s.Take(c.policies[limit], at, weight)
 }

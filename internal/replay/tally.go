@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
-// tally gathers verdicts. Its memory grows with the number of clients.
+// tally collects verdicts. Its memory grows with the number of clients.
 type tally struct {
 	result   Result
 	policies []policyTally
@@ -18,13 +18,13 @@ type tally struct {
 	minuteAt int64 // its number since the Unix epoch
 }
 
-// policyTally gathers what one policy decided.
+// policyTally collects the decisions of one policy.
 type policyTally struct {
 	result  PolicyResult
 	clients map[string]*clientTally
 }
 
-// clientTally gathers what became of one key.
+// clientTally collects the decisions on one key.
 type clientTally struct {
 	requests, denied int64
 	firstDenied      int64
@@ -43,7 +43,7 @@ func newTally(policies []PolicyResult) *tally {
 	return t
 }
 
-// add gathers the verdict on an entry's request.
+// add collects the verdict on an entry's request.
 func (t *tally) add(e *accesslog.Entry, v *Verdict) {
 	r := &t.result
 	if r.Requests == 0 {
@@ -83,7 +83,7 @@ func (t *tally) addClient(client string, denied bool) {
 	before, known := t.clients[client]
 	switch {
 	case !known:
-		t.clients[strings.Clone(client)] = denied // the log's line is larger
+		t.clients[strings.Clone(client)] = denied // the key is part of a line
 	case denied && !before:
 		t.clients[client] = true
 	}
@@ -105,7 +105,7 @@ func (t *tally) endMinute() {
 	}
 }
 
-// addDecision gathers what a policy decided.
+// addDecision collects the decision of a policy.
 func (t *tally) addDecision(micros int64, place int, d *Decision) {
 	p := &t.policies[d.Policy]
 	if d.EmptyKey {
@@ -133,7 +133,7 @@ func (t *tally) addDecision(micros int64, place int, d *Decision) {
 	c.add(micros, d.Denied)
 }
 
-// add gathers one decision on the key.
+// add collects one decision on the key.
 func (c *clientTally) add(micros int64, denied bool) {
 	c.requests++
 	if !denied {
@@ -155,7 +155,7 @@ func (c *clientTally) add(micros int64, denied bool) {
 	}
 }
 
-// finish makes the result, with so many of the worst keys of each policy.
+// finish returns the result, with so many of the worst keys of each policy.
 func (t *tally) finish(worst int) *Result {
 	t.endMinute()
 	r := &t.result
@@ -174,7 +174,7 @@ func (t *tally) finish(worst int) *Result {
 	return r
 }
 
-// finish makes the policy's result.
+// finish returns the policy's result.
 func (p *policyTally) finish(worst int) PolicyResult {
 	r := p.result
 	r.Clients = len(p.clients)

@@ -2,7 +2,7 @@ package replay
 
 import "time"
 
-// maxBuckets bounds how many steps a timeline has. Where more are needed the steps become longer.
+// maxBuckets bounds the steps of a timeline. A longer timeline has longer steps.
 const maxBuckets = 720
 
 // steps are the lengths that a timeline's steps can have. Each is a multiple of the one before.
@@ -11,7 +11,7 @@ var steps = []time.Duration{
 	time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 364 * 24 * time.Hour,
 }
 
-// timeline counts requests over time, for each of a number of series. Times never run backwards.
+// timeline counts requests over time, for a number of series. Times never decrease.
 type timeline struct {
 	step   int        // of steps
 	first  int64      // the number of the first step since the Unix epoch
@@ -25,7 +25,7 @@ func newTimeline(series int) *timeline { return &timeline{series: make([][]count
 // micros is the length of a step.
 func (t *timeline) micros() int64 { return steps[t.step].Microseconds() }
 
-// at makes the timeline reach an instant, and returns its place.
+// at extends the timeline to an instant, and returns the index of its step.
 func (t *timeline) at(micros int64) int {
 	if len(t.series[0]) == 0 {
 		t.first = floorDiv(micros, t.micros())
@@ -69,7 +69,7 @@ func (t *timeline) coarsen() {
 	t.first = first
 }
 
-// buckets are those of a series.
+// buckets returns the steps of a series.
 func (t *timeline) buckets(series int) []Bucket {
 	buckets := make([]Bucket, len(t.series[series]))
 	for i, m := range t.series[series] {
@@ -81,7 +81,7 @@ func (t *timeline) buckets(series int) []Bucket {
 // instant is a time of the log.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// floorDiv is a quotient rounded down, also of what was before 1970.
+// floorDiv returns a quotient rounded down, also for times before 1970.
 func floorDiv(a, b int64) int64 {
 	quotient := a / b
 	if a%b < 0 {

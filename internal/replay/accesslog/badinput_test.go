@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestReader_reports_bad_files(t *testing.T) {
+func TestReader_bad_files(t *testing.T) {
 	plain, err := os.ReadFile(nasaLog)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestReader_reports_bad_files(t *testing.T) {
 					t.Errorf("lines do not add up: %+v", total)
 				}
 				if len(s.Warnings()) > 0 {
-					t.Errorf("told twice: %q", s.Warnings())
+					t.Errorf("reported twice: %q", s.Warnings())
 				}
 			}
 		})
@@ -79,7 +79,7 @@ func (f failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestReader_keeps_what_it_read_before_an_error(t *testing.T) {
+func TestReader_read_error(t *testing.T) {
 	log := clfLine(1, "a") + clfLine(2, "a") + clfLine(3, "a")[:50]
 	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
 	if order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) {
@@ -87,7 +87,7 @@ func TestReader_keeps_what_it_read_before_an_error(t *testing.T) {
 	}
 }
 
-func TestReader_skips_lines_that_are_too_long(t *testing.T) {
+func TestReader_long_lines(t *testing.T) {
 	fits := fmt.Sprintf("a - - [%s] \"GET /%%s HTTP/1.1\" 200 5\n", clfTime(2))
 	room := maxLine - len(fits) + len("%s") + len("\n")
 	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
@@ -101,7 +101,7 @@ func TestReader_skips_lines_that_are_too_long(t *testing.T) {
 	}
 }
 
-func TestReader_shows_the_first_malformed_lines_and_no_escapes(t *testing.T) {
+func TestReader_malformed_lines(t *testing.T) {
 	var log strings.Builder
 	for i := range 9 {
 		fmt.Fprintf(&log, "%s\x1b]0;owned\a\u202e<script>%d%s\n", clfLine(i, "a"), i, strings.Repeat("é", 500))
@@ -119,11 +119,11 @@ func TestReader_shows_the_first_malformed_lines_and_no_escapes(t *testing.T) {
 		}
 	}
 	if got := s.Warnings(); len(got) > 0 {
-		t.Errorf("told twice: %q", got)
+		t.Errorf("reported twice: %q", got)
 	}
 }
 
-func TestSummary_warns_without_escapes_of_the_log(t *testing.T) {
+func TestSummary_Warnings_escapes(t *testing.T) {
 	const hostile = "\x1b[31m\u202e\n\a"
 	line := strings.Replace(caddyLine("1750000000.5", "client"), `"client_ip":"client"`, `"client_ip":"\u001b[31m\u202e\n\u0007"`, 1)
 	line = strings.Replace(line, `"duration":0.5`, `"duration":12000`, 1)
@@ -139,18 +139,18 @@ func TestSummary_warns_without_escapes_of_the_log(t *testing.T) {
 	}
 }
 
-func TestSummary_does_not_warn_of_what_it_tells_itself(t *testing.T) {
+func TestSummary_Warnings_no_duplicates(t *testing.T) {
 	log := clfLine(9, "a") + clfLine(1, "a") + clfLine(2, "a") + "malformed\n" + clfLine(3, "a")
 	_, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}, Window: 1})
 	if s.Late != 3 || s.LatestBy != 8*time.Second || len(s.Malformed) != 1 || s.Files[0].Err == nil {
 		t.Errorf("%+v", s)
 	}
 	if got := s.Warnings(); len(got) > 0 {
-		t.Errorf("told twice: %q", got)
+		t.Errorf("reported twice: %q", got)
 	}
 }
 
-func TestReader_warns_where_clients_fold_into_one(t *testing.T) {
+func TestSummary_Warnings_clients(t *testing.T) {
 	tests := []struct {
 		name, line, want string
 	}{
@@ -178,7 +178,7 @@ func alone(client string) string {
 	return strings.ReplaceAll(caddyLine("1750000000.5", client), `"remote_ip":"10.0.0.1",`, "")
 }
 
-func TestReader_does_not_warn_of_a_single_client(t *testing.T) {
+func TestSummary_Warnings_single_client(t *testing.T) {
 	for name, log := range map[string]string{
 		"an address":            strings.Repeat(alone("10.1.2.3"), 150),
 		"an address of IPv6":    strings.Repeat(alone("fe80::1%eth0"), 150),
@@ -195,7 +195,7 @@ func TestReader_does_not_warn_of_a_single_client(t *testing.T) {
 	}
 }
 
-func TestSummary_warns_of_redacted_headers_that_are_used(t *testing.T) {
+func TestSummary_Warnings_redacted(t *testing.T) {
 	_, s := readText(t, caddyLine("1750000000.5", "a"))
 	if got := s.Warnings(); len(got) != 0 {
 		t.Errorf("none is used: %v", got)
@@ -225,7 +225,7 @@ func (l *long) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestReader_holds_long_lines_within_bounds(t *testing.T) {
+func TestReader_memory(t *testing.T) {
 	line := strings.Replace(clfLine(1, "a"), "GET /1", "GET /"+strings.Repeat("x", 500_000), 1)
 	r, err := Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}})
 	if err != nil {

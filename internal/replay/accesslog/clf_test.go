@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestParser_reads_Common_and_Combined(t *testing.T) {
+func TestParser_CLF(t *testing.T) {
 	const start = `1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] `
 	tests := []struct {
 		name   string
@@ -80,7 +80,7 @@ func sameEntry(a, b *Entry) bool {
 		x.Status == y.Status && x.Size == y.Size && x.referer == y.referer && x.agent == y.agent
 }
 
-func TestParser_counts_connections_without_a_request_apart(t *testing.T) {
+func TestParser_CLF_without_request(t *testing.T) {
 	for _, request := range []string{"", "-"} {
 		p := newParser(&Options{})
 		format, reason := p.parse(`1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] "`+request+`" 408 0`, &Entry{})
@@ -90,7 +90,7 @@ func TestParser_counts_connections_without_a_request_apart(t *testing.T) {
 	}
 }
 
-func TestParser_rejects_what_is_no_request(t *testing.T) {
+func TestParser_CLF_malformed(t *testing.T) {
 	for _, line := range []string{
 		"hello",
 		"a - - [15/Jun/2025:15:06:40",
@@ -118,7 +118,7 @@ func TestParser_rejects_what_is_no_request(t *testing.T) {
 	}
 }
 
-func TestClock_agrees_with_the_standard_library(t *testing.T) {
+func TestClock(t *testing.T) {
 	var c clock
 	at := time.Date(1995, 2, 27, 22, 59, 58, 0, time.FixedZone("", -5*3600-30*60))
 	for range 5000 {

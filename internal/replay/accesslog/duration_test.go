@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/logging"
 )
 
-func TestReader_reads_every_duration_format(t *testing.T) {
+func TestReader_DurationFormat(t *testing.T) {
 	for _, format := range []string{"", "s", "second", "seconds", "ms", "milli", "millis", "ns", "nano", "nanos", "string", "unknown"} {
 		for _, took := range []time.Duration{1500 * time.Millisecond, 12 * time.Second, 2 * time.Hour, 15 * time.Microsecond} {
 			line := encode(t, logging.LogEncoderConfig{DurationFormat: format}, took)
@@ -28,7 +28,7 @@ func TestReader_reads_every_duration_format(t *testing.T) {
 	}
 }
 
-func TestDurations_learn_their_unit_from_the_file(t *testing.T) {
+func TestDurations_unit(t *testing.T) {
 	tests := []struct {
 		name    string
 		format  string
@@ -66,7 +66,7 @@ func TestDurations_learn_their_unit_from_the_file(t *testing.T) {
 	}
 }
 
-func TestReader_knows_the_unit_of_durations_from_the_first_line_of_a_file(t *testing.T) {
+func TestReader_unit_from_first_line(t *testing.T) {
 	line := func(duration int) string {
 		return fmt.Sprintf(`{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"duration":%d,"size":1}`+"\n", duration)
 	}
@@ -80,7 +80,7 @@ func TestReader_knows_the_unit_of_durations_from_the_first_line_of_a_file(t *tes
 	}
 }
 
-func TestSummary_warns_of_durations_that_are_guessed(t *testing.T) {
+func TestSummary_Warnings_durations(t *testing.T) {
 	line := `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"duration":12000,"size":1}` + "\n"
 	for format, want := range map[string]int{"": 1, "ms": 0, "ns": 0} {
 		_, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormat: format})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestReader_merges_files(t *testing.T) {
+func TestReader_several_files(t *testing.T) {
 	write := func(name string, seconds ...int) string {
 		var log strings.Builder
 		for _, s := range seconds {
@@ -37,7 +37,7 @@ func TestReader_merges_files(t *testing.T) {
 	}
 }
 
-func TestReader_opens_a_file_when_its_time_has_come(t *testing.T) {
+func TestReader_open_files(t *testing.T) {
 	var files []string
 	for day := range 20 {
 		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))

@@ -9,7 +9,7 @@ import (
 const responseLine = `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200,"resp_headers":` +
 	`{"X-Login":["failed"],"x-cost":["5","\u0031\"0"],"Set-Cookie":["REDACTED"],"Server":"Caddy","Vary":[]}}` + "\n"
 
-func TestEntry_tells_the_header_of_the_response(t *testing.T) {
+func TestEntry_ResponseHeader(t *testing.T) {
 	log := responseLine + clfLine(1, "a") + strings.Replace(caddyLine(`"2025-06-15T15:06:42Z"`, "a"), "resp_headers", "other", 1)
 	tests := []struct {
 		name  string
@@ -34,7 +34,7 @@ func TestEntry_tells_the_header_of_the_response(t *testing.T) {
 	}
 }
 
-func TestReader_forgets_the_response_and_the_encryption_of_the_entry_before(t *testing.T) {
+func TestReader_reused_entries(t *testing.T) {
 	plain := `{"ts":1750000001,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200}` + "\n"
 	encrypted := strings.Replace(responseLine, `"client_ip"`, `"tls":{"version":772},"client_ip"`, 1)
 	log := strings.Repeat(encrypted+plain, 3)

@@ -41,7 +41,7 @@ func (request) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	return nil
 }
 
-func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
+func TestReader_time_formats(t *testing.T) {
 	for format, lost := range map[string]int64{ // microseconds that the format does not write
 		"": 0, "unix_seconds_float": 0, "unix_milli_float": 0, "unix_nano": 0, "iso8601": 0, "rfc3339": 500_000, "rfc3339_nano": 0,
 		"2006-01-02 15:04:05.000000 MST": 0, "02-Jan-2006 15:04:05,000": 0, "Jan 2, 2006 15:04:05": 500_000,
@@ -69,7 +69,7 @@ func TestReader_reads_every_time_format_under_any_key(t *testing.T) {
 	}
 }
 
-func TestReader_reads_a_line_of_Caddy(t *testing.T) {
+func TestReader_Caddy_JSON(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
 	if len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1 {
 		t.Fatalf("%v", s.Malformed)
@@ -88,7 +88,7 @@ func TestReader_reads_a_line_of_Caddy(t *testing.T) {
 	}
 }
 
-func TestReader_takes_renamed_and_flattened_keys(t *testing.T) {
+func TestReader_renamed_keys(t *testing.T) {
 	for name, line := range map[string]string{
 		"all of the encoder's": `{"lvl":"info","at":"2025-06-15T15:06:40Z","who":"x","text":"handled request","request":{"client_ip":"1.2.3.4"}}`,
 		"flattened":            `{"ts":1750000000,"client_ip":"1.2.3.4","uri":"/","size":1}`,
@@ -106,7 +106,7 @@ func TestReader_takes_renamed_and_flattened_keys(t *testing.T) {
 	}
 }
 
-func TestReader_tells_encrypted_requests(t *testing.T) {
+func TestReader_TLS(t *testing.T) {
 	const rest = `,"ts":1750000000,"client_ip":"1.2.3.4","size":1}`
 	for line, want := range map[string]bool{
 		strings.TrimSpace(caddyLine("1750000000.5", "a")):       true,
@@ -126,7 +126,7 @@ func TestReader_tells_encrypted_requests(t *testing.T) {
 	}
 }
 
-func TestReader_counts_messages_apart(t *testing.T) {
+func TestReader_other_messages(t *testing.T) {
 	entries, s := readText(t, strings.Join([]string{
 		`{"level":"info","ts":1750000000.5,"msg":"serving initial configuration"}`,
 		`{"level":"error","ts":1750000000.5,"logger":"http.log.error","msg":"x","request":{"client_ip":"1.2.3.4"},"duration":0.1,"status":500,"err_id":"x"}`,

@@ -18,7 +18,7 @@ func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
 	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts})
 }
 
-func TestReader_reads_the_time_formats_of_the_configuration_first(t *testing.T) {
+func TestReader_TimeLayouts(t *testing.T) {
 	for _, format := range []string{
 		"01/02/2006 15:04:05.000", "02/01/2006 15:04:05.000", "3:04:05.000PM 02-Jan-06", "2006-01-02T15:04:05.000 MST", "150405.000 20060102",
 		"unix_seconds_float", "unix_milli_float", "unix_nano", "iso8601", "rfc3339_nano", "wall_milli", "wall_nano",
@@ -33,7 +33,7 @@ func TestReader_reads_the_time_formats_of_the_configuration_first(t *testing.T) 
 	}
 }
 
-func TestReader_does_not_guess_which_is_the_day_and_which_the_month(t *testing.T) {
+func TestReader_ambiguous_dates(t *testing.T) {
 	log := timedLine(`"06/15/2025 15:06:40"`) + timedLine(`"05/06/2025 15:06:40"`)
 	if entries, s := readTimed(t, log); len(entries) != 0 || s.Total().Malformed != 2 {
 		t.Errorf("guessed %+v", entries)
@@ -44,7 +44,7 @@ func TestReader_does_not_guess_which_is_the_day_and_which_the_month(t *testing.T
 	}
 }
 
-func TestReader_tells_why_a_time_cannot_be_read(t *testing.T) {
+func TestReader_unreadable_times(t *testing.T) {
 	tests := []struct{ time, layout, want string }{
 		{`"06/15/2025 15:06:40"`, "", noTime},
 		{`"at noon"`, "", noTime},
@@ -70,7 +70,7 @@ func TestReader_tells_why_a_time_cannot_be_read(t *testing.T) {
 	}
 }
 
-func TestSummary_warns_of_times_without_a_known_zone(t *testing.T) {
+func TestSummary_Warnings_zones(t *testing.T) {
 	tests := []struct {
 		time, layout string
 		zoneless     int64

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestReader_reads_a_real_log(t *testing.T) {
+func TestReader_real_log(t *testing.T) {
 	plain, err := os.ReadFile(nasaLog)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestReader_reads_a_real_log(t *testing.T) {
 	}
 }
 
-func TestReader_sorts_within_the_window(t *testing.T) {
+func TestReader_Window(t *testing.T) {
 	tests := []struct {
 		name    string
 		seconds []int
@@ -76,7 +76,7 @@ func TestReader_sorts_within_the_window(t *testing.T) {
 	}
 }
 
-func TestWindow_sorts_any_order_and_keeps_that_of_equals(t *testing.T) {
+func TestWindow_order(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var w window
@@ -98,7 +98,7 @@ func TestWindow_sorts_any_order_and_keeps_that_of_equals(t *testing.T) {
 	}
 }
 
-func TestReader_hands_out_headers_of_their_own(t *testing.T) {
+func TestReader_headers(t *testing.T) {
 	line := func(n int, more string) string {
 		return strings.TrimSuffix(clfLine(n, "a"), "\n") + more + "\n"
 	}
@@ -121,7 +121,7 @@ func TestReader_hands_out_headers_of_their_own(t *testing.T) {
 	}
 }
 
-func TestOpen_refuses_what_it_cannot_open(t *testing.T) {
+func TestOpen_errors(t *testing.T) {
 	for name, o := range map[string]Options{
 		"missing":       {Files: []string{"testdata/no such file"}},
 		"directory":     {Files: []string{"testdata"}},
@@ -135,7 +135,7 @@ func TestOpen_refuses_what_it_cannot_open(t *testing.T) {
 	}
 }
 
-func TestReader_ends_when_it_is_closed(t *testing.T) {
+func TestReader_Close(t *testing.T) {
 	r, err := Open(Options{Files: []string{nasaLog}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// algorithmCharts draws each algorithm's curve before those of all others, all on the same scales. Many
-// of them nearly coincide, and six lines in one drawing could not be told apart.
+// algorithmCharts draws each algorithm's curve in front of all others, on the same scales. Many nearly coincide,
+// and six lines in one drawing could not be distinguished.
 func algorithmCharts(s *replay.Suggestions) []*chart {
 	low, high, most := math.Inf(1), 1.0, 0.0
 	for _, l := range s.Ladders {
@@ -22,7 +22,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 		}
 	}
 	if low >= high {
-		return nil // one limit is no curve, and the table has it
+		return nil // one limit is no curve; the table has it
 	}
 	ticks := percentSteps(most, 3)
 	x := chartScale{low: low, high: high, start: labelRoom(ticks, axisPercent), end: 232, log: true}
@@ -44,17 +44,17 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 		v.path("curve", curveLine(l, requests, x, y))
 		charts = append(charts, &chart{
 			ID: fmt.Sprintf("algorithm-%d", i+1), Title: sayName(l.Algorithm), Views: []chartView{v},
-			Desc: "Share of requests that each limit denies under " + sayName(l.Algorithm) + ", before the other algorithms in gray. " +
+			Desc: "Percentage of requests that each limit denies under " + sayName(l.Algorithm) + ", before the other algorithms in gray. " +
 				untouchedSentence(l) + " The table after these charts has the numbers.",
 		})
 	}
 	return charts
 }
 
-// algorithmTable has the numbers of all algorithms, limit by limit.
+// algorithmTable returns the numbers of all algorithms, limit by limit.
 func algorithmTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
-		Caption: "Share of requests and of clients that a limit denies, by algorithm",
+		Caption: "Percentage of requests and of clients that a limit denies, by algorithm",
 		Columns: []reportColumn{{"Limit", numbers}},
 	}
 	rows := map[int64][]string{}

@@ -16,7 +16,7 @@ func ticksOf(v chartView) []chartText {
 	return ticks
 }
 
-func TestLogAxis_keeps_its_labels_apart_where_they_stand(t *testing.T) {
+func TestLogAxis_labels(t *testing.T) {
 	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
 		for _, low := range []int64{1, high / 30, high / 2} {
 			p := replay.PolicyResult{Limit: high, Window: time.Minute, PeakRates: []replay.PeakRate{{From: max(1, low), To: high, Clients: 1}}}
@@ -33,7 +33,7 @@ func TestLogAxis_keeps_its_labels_apart_where_they_stand(t *testing.T) {
 	}
 }
 
-func TestCurve_without_a_denial_has_a_whole_axis(t *testing.T) {
+func TestCurve_without_denials(t *testing.T) {
 	s := &replay.Suggestions{Requests: 9, Clients: 3, Window: time.Minute}
 	l := replay.Ladder{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}
 	s.Ladders = []replay.Ladder{l}

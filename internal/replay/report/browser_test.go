@@ -32,7 +32,7 @@ type visit struct {
 	console, asked []string
 }
 
-// open shows a file to a headless browser. Its proxy is a port where nobody listens, so that nothing
+// open shows a file to a headless browser. Its proxy is a port without a listener, so that nothing
 // leaves the machine, not even what the browser itself asks its maker for.
 func open(t *testing.T, browser, file string) visit {
 	t.Helper()
@@ -81,7 +81,7 @@ func askedFor(t *testing.T, netLog string) []string {
 	return asked
 }
 
-func TestReport_opens_in_a_browser_without_a_word_and_without_a_network(t *testing.T) {
+func TestReport_browser(t *testing.T) {
 	browser := chromium(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestReport_opens_in_a_browser_without_a_word_and_without_a_network(t *testi
 
 // Markup that had slipped through the template would meet the page's own policy. Without that policy the
 // same markup loads and runs, so that the test above would notice it.
-func TestReport_forbids_a_browser_what_its_template_let_through(t *testing.T) {
+func TestReport_security_policy(t *testing.T) {
 	browser := chromium(t)
 	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// chart is a picture, in a wide and a narrow view of which the style sheet shows the one that fits, so
-// that its letters keep their size on a phone; and a table with the same numbers.
+// chart is a picture and a table with the same numbers. It has a wide and a narrow view. The style sheet shows the
+// one that fits, so that letters keep their size on a phone.
 type chart struct {
 	ID, Title, Desc string
 	Legend          []chartKey
@@ -16,10 +16,10 @@ type chart struct {
 	Table           reportTable
 }
 
-// chartKey explains a mark: its class, and what it means.
+// chartKey explains a mark: its class and its meaning.
 type chartKey struct{ Class, Text string }
 
-// chartView is one drawing. Letters stand above all lines.
+// chartView is one drawing. Letters are drawn over all lines.
 type chartView struct {
 	Class         string
 	Width, Height float64
@@ -27,17 +27,17 @@ type chartView struct {
 	Texts         []chartText
 }
 
-// chartPath is a line or an area; its title is shown where the mouse rests on it.
+// chartPath is a line or an area. Its title is shown under the mouse.
 type chartPath struct{ Class, D, Title string }
 
-// chartText is a line of letters: x and y are the place of its start, middle or end on the baseline.
+// chartText is a line of letters. X and Y are the place of its start, middle or end on the baseline.
 type chartText struct {
 	Class, Anchor, Text string
 	X, Y                float64
 }
 
-// chartSizes are the views of a chart: their class, their width, the height of a panel, how many ticks an
-// axis of time may have, and how many steps a timeline.
+// chartSizes are the views of a chart: class, width, height of a panel, and the largest numbers of ticks on an axis
+// of time and of steps in a timeline.
 var chartSizes = []chartSize{
 	{class: "wide", width: 760, height: 210, ticks: 9, steps: 300},
 	{class: "narrow", width: 348, height: 170, ticks: 4, steps: 120},
@@ -49,7 +49,7 @@ type chartSize struct {
 	ticks, steps  int
 }
 
-// letter is about how wide a letter of a chart is.
+// letter is the approximate width of a letter in a chart.
 const letter = 7.2
 
 func textWidth(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
@@ -70,7 +70,7 @@ func (v *chartView) line(class string, x1, y1, x2, y2 float64) {
 	v.path(class, "M"+at(x1, y1)+"L"+at(x2, y2))
 }
 
-// px is a coordinate with one decimal at most: more would be invisible and long.
+// px returns a coordinate with at most one decimal: more would be invisible.
 func px(x float64) string { return strconv.FormatFloat(round1(x), 'f', -1, 64) }
 
 func at(x, y float64) string { return px(x) + " " + px(y) }
@@ -86,7 +86,7 @@ func polyline(xs, ys []float64) string {
 	return b.String()
 }
 
-// btoi picks the first of two for false and the second for true.
+// btoi returns the index in a pair: 0 for false, 1 for true.
 func btoi(b bool) int {
 	if b {
 		return 1

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestReport_has_colors_that_can_be_told_apart(t *testing.T) {
+func TestReport_contrast(t *testing.T) {
 	sheet, err := reportFiles.ReadFile("report.css")
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ type curveMark struct {
 	limit       int64
 }
 
-// curveChart draws how many requests and clients each limit denies under one algorithm. It is nil
-// without limits.
+// curveChart draws how many requests and clients each limit denies under one algorithm. It returns nil without
+// limits.
 func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64) *chart {
 	if len(l.Limits) == 0 {
 		return nil
@@ -27,7 +27,7 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 		Desc: fmt.Sprintf("Limits from %s to %s in a window of %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
 			humanize.Count(l.Limits[0].Limit), humanize.Count(l.Limits[len(l.Limits)-1].Limit), sayPeriod(s.Window),
 			sayPercent(l.Limits[0].Denied, s.Requests), sayPercent(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
-		Legend: []chartKey{{"curve", "share of requests denied"}, {"curve clients", "share of clients denied at least once"}},
+		Legend: []chartKey{{"curve", "requests denied"}, {"curve clients", "clients denied at least once"}},
 		Table:  curveTable(s, l),
 	}
 	for _, size := range chartSizes {
@@ -36,7 +36,7 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 	return c
 }
 
-// curveMarks are the limits worth a line, from low to high; those that are equal share one.
+// curveMarks returns the limits that get a line, from low to high. Equal limits get one line.
 func curveMarks(l replay.Ladder, current int64) []curveMark {
 	var marks []curveMark
 	add := func(class, text string, limit int64) {
@@ -85,8 +85,8 @@ func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []c
 	return v
 }
 
-// curveMarkLines draws each mark down from a label in a row of its own. The rows descend towards the
-// side that the labels extend to, so that no line crosses another's label.
+// curveMarkLines draws each mark down from a label in its own row. The rows descend towards the side that the
+// labels extend to, so that no line crosses the label of another.
 func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMark) {
 	middle := 0.0
 	for _, m := range marks {
@@ -110,7 +110,7 @@ func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMar
 	}
 }
 
-// curvePercents are the percents of requests and of clients denied, in percent, limit by limit.
+// curvePercents returns the percentages of requests and of clients denied, limit by limit.
 func curvePercents(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
 	for _, r := range l.Limits {
 		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
@@ -124,13 +124,13 @@ func curveLine(l replay.Ladder, percents []float64, x, y chartScale) string {
 	for i, percent := range percents {
 		xs[i], ys[i] = x.at(float64(max(1, l.Limits[i].Limit))), y.at(percent)
 	}
-	if len(xs) == 1 { // a line of one point would be invisible
+	if len(xs) == 1 { // a line of one point is invisible
 		xs, ys = []float64{xs[0] - 3, xs[0] + 3}, []float64{ys[0], ys[0]}
 	}
 	return polyline(xs, ys)
 }
 
-// curveHover lays a transparent strip over each limit that tells its numbers.
+// curveHover draws a transparent strip over each limit. Its title has the numbers.
 func curveHover(v *chartView, x, y chartScale, s *replay.Suggestions, l replay.Ladder) {
 	if v.Class != "wide" || len(l.Limits) > 100 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-func TestWrite_has_something_to_say_where_there_is_little(t *testing.T) {
+func TestWrite_empty_results(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
 	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
@@ -58,7 +58,7 @@ func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
 	return r
 }
 
-func TestWrite_stays_small_for_times_that_are_far_apart(t *testing.T) {
+func TestWrite_size_of_long_logs(t *testing.T) {
 	r := sampleResult()
 	r.Timeline = []replay.Bucket{
 		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
@@ -71,7 +71,7 @@ func TestWrite_stays_small_for_times_that_are_far_apart(t *testing.T) {
 	}
 }
 
-func TestWrite_keeps_every_request_of_a_timeline_that_it_thins(t *testing.T) {
+func TestWrite_thinned_timeline(t *testing.T) {
 	r := sampleResult()
 	for most := 1; most < 2_000; most += 13 {
 		thin, step := thinTimeline(r.Timeline, r.Step, most)

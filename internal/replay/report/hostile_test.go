@@ -63,7 +63,7 @@ func skeleton(root *html.Node) []string {
 	return bones
 }
 
-func TestWrite_keeps_hostile_text_text(t *testing.T) {
+func TestWrite_hostile_text(t *testing.T) {
 	want := skeleton(parsed(t, reportOf(t, hostileResult("harmless"))))
 	for _, text := range hostileTexts {
 		t.Run(sayName(text)[:5], func(t *testing.T) {
@@ -95,7 +95,7 @@ func assertHarmless(t *testing.T, n *html.Node) {
 	}
 }
 
-func TestWrite_makes_invisible_characters_visible(t *testing.T) {
+func TestWrite_invisible_characters(t *testing.T) {
 	for _, text := range hostileTexts {
 		page := reportOf(t, hostileResult(text))
 		if i := strings.IndexFunc(page, func(r rune) bool {

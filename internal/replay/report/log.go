@@ -18,16 +18,16 @@ func newReportLog(l replay.LogReport) reportLog {
 	if len(l.Files) > 0 {
 		page.Files = &reportTable{
 			Caption: "Files that were read",
-			Columns: []reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Trouble", keys}},
+			Columns: []reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
 		}
 	}
 	for _, f := range l.Files {
-		trouble := "none"
+		failure := "none"
 		if f.Error != "" {
-			page.Files.Note = "What was read of a file before its trouble counts."
-			trouble = sayName(f.Error)
+			page.Files.Note = "The lines of a file before its error count."
+			failure = sayName(f.Error)
 		}
-		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), trouble})
+		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), failure})
 	}
 	if len(l.First5) > 0 {
 		page.Broken = &reportTable{
@@ -53,9 +53,9 @@ func logSentence(l replay.LogReport) string {
 	switch {
 	case l.Lines == 0:
 	case l.Malformed == 0:
-		text += "All of them could be understood."
+		text += "All of them could be read."
 	default:
-		text += fmt.Sprintf("%s (%s) could not be understood and %s left out.", sayCounted(l.Malformed, "line"), sayPercent(l.Malformed, l.Lines), wasWere(l.Malformed))
+		text += fmt.Sprintf("%s (%s) could not be read and %s left out.", sayCounted(l.Malformed, "line"), sayPercent(l.Malformed, l.Lines), wasWere(l.Malformed))
 	}
 	if l.Other > 0 {
 		text += fmt.Sprintf(" %s of other kinds, such as messages of the server, %s skipped.", sayCounted(l.Other, "line"), wasWere(l.Other))

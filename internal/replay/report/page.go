@@ -7,11 +7,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// reportPage is what the report's template shows. All text in it is printable, none of it is HTML.
+// reportPage is the data of the report's template. All its text is printable, and none is HTML.
 type reportPage struct {
 	Headline, Busiest string
 	Tiles             []reportTile
-	Facts             []reportFact
+	KeyValues         []reportKeyValue
 	Warnings          *reportWarnings
 	Timeline          *chart
 	Policies          []reportPolicy
@@ -21,14 +21,14 @@ type reportPage struct {
 	Skipped           []string
 }
 
-// reportTile is a number that is to be seen at once, and what it is a part of.
+// reportTile is a prominent number, with a note on the whole that it belongs to.
 type reportTile struct{ Name, Value, Note, Class string }
 
 func newReportPage(r *replay.Result) reportPage {
 	page := reportPage{
 		Headline:    headline(r),
 		Tiles:       reportTiles(r),
-		Facts:       leftOut(r),
+		KeyValues:   skippedRequests(r),
 		Warnings:    newReportWarnings(r),
 		Timeline:    timelineChart("timeline", "", r.Timeline, r.Step),
 		Suggestions: newReportSuggestions(r),
@@ -53,10 +53,10 @@ func noneOr(n int64) string {
 	return humanize.Count(n)
 }
 
-// headline is the result in one sentence.
+// headline returns the result in one sentence.
 func headline(r *replay.Result) string {
 	if r.Requests == 0 {
-		return "There was no request to play, so there is nothing to tell about these limits."
+		return "There was no request to play, so there is no result for these limits."
 	}
 	if r.Requests == 1 {
 		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), []string{"admitted", "refused"}[btoi(r.Denied > 0)])
@@ -81,9 +81,9 @@ func reportTiles(r *replay.Result) []reportTile {
 	}
 }
 
-// skipped counts the requests that no limit was asked about, as far as there are any.
-func leftOut(r *replay.Result) []reportFact {
-	var facts []reportFact
+// skippedRequests returns the numbers of requests that no limit has decided, if there are any.
+func skippedRequests(r *replay.Result) []reportKeyValue {
+	var pairs []reportKeyValue
 	for _, f := range []struct {
 		name string
 		n    int64
@@ -91,11 +91,11 @@ func leftOut(r *replay.Result) []reportFact {
 		{"Met no policy", r.Unlimited},
 		{"From exempt clients", r.Exempt},
 		{"Refused for an empty key", r.Rejected},
-		{"Understood by no server, not played", r.Unplayable},
+		{"Accepted by no server, not played", r.Unplayable},
 	} {
 		if f.n > 0 {
-			facts = append(facts, reportFact{f.name, sayCounted(f.n, "request")})
+			pairs = append(pairs, reportKeyValue{f.name, sayCounted(f.n, "request")})
 		}
 	}
-	return facts
+	return pairs
 }

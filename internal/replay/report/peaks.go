@@ -7,8 +7,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// peaksChart draws how many clients had which peak, with the limit as a line: who stands to its right
-// asked for more than the limit in some window. It is nil without clients.
+// peaksChart draws the number of clients by their peak, with the limit as a line. Clients to its right asked for
+// more than the limit in some window. It returns nil without clients.
 func peaksChart(id string, p replay.PolicyResult) *chart {
 	if len(p.PeakRates) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 		Legend: []chartKey{{"requests", "clients whose peak is at most " + humanize.Count(p.Limit)}},
 		Table: reportTable{
 			Caption: "Clients by the most they asked for in any " + sayPeriod(p.Window),
-			Columns: []reportColumn{{"Peak", words}, {"Clients", numbers}, {"Share of clients", numbers}},
+			Columns: []reportColumn{{"Peak", words}, {"Clients", numbers}, {"Percent of clients", numbers}},
 			Note:    "A peak is counted in twelfths of a window, so it may be a little too low, never too high.",
 		},
 	}
@@ -40,8 +40,8 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 	return c
 }
 
-// peaksSentence tells how many clients peaked above the limit. Where the limit lies within a bin, the
-// bin does not tell on which side its clients are.
+// peaksSentence returns how many clients peaked above the limit. If the limit lies within a bin, its clients may be
+// on either side.
 func peaksSentence(p replay.PolicyResult) string {
 	sure, perhaps, total := 0, 0, 0
 	for _, bin := range p.PeakRates {
@@ -62,7 +62,7 @@ func peaksSentence(p replay.PolicyResult) string {
 	return fmt.Sprintf("Of %s, %s asked for more than %s in some %s.", sayCounted(total, "client"), many, limitWords(p), sayPeriod(p.Window)) + peaksCaveat(p)
 }
 
-// limitWords are the limit that peaks are compared with.
+// limitWords returns the limit that peaks are compared with.
 func limitWords(p replay.PolicyResult) string {
 	if p.LimitFrom != "" {
 		return humanize.Count(p.Limit) + ", the limit where " + sayName(p.LimitFrom) + " sets none,"
@@ -70,14 +70,14 @@ func limitWords(p replay.PolicyResult) string {
 	return "the limit of " + humanize.Count(p.Limit)
 }
 
-// peaksCaveat tells what peaks do not have in them.
+// peaksCaveat returns what peaks do not contain.
 func peaksCaveat(p replay.PolicyResult) string {
 	text := ""
 	if p.CountIf {
-		text += " Units that were given back after the response count no longer than that."
+		text += " Units that were refunded after the response count until then."
 	}
 	if p.Charge != "" {
-		text += " What is charged after responses is not in it."
+		text += " What is charged after responses is not part of it."
 	}
 	return text
 }
@@ -110,11 +110,11 @@ func peaksView(size chartSize, p replay.PolicyResult) chartView {
 	return v
 }
 
-// above is the edge between a number and the next one: halfway, so that each tick stands below the bar
-// that its number belongs to. That before 1 is a little higher, or its bar would dwarf all others.
+// above returns the edge between a number and the next one: halfway, so that each tick stands below the bar of its
+// number. The edge before 1 is higher, or the first bar would dwarf all others.
 func above(n int64) float64 { return max(0.7, float64(n)+0.5) }
 
-// peaksBar draws a bin so that neighbors touch. A single client among thousands is still to be seen.
+// peaksBar draws a bin. Neighbors touch, and a single client among thousands is still visible.
 func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
 	if bin.Clients == 0 {
 		return
@@ -131,7 +131,7 @@ func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
 	}
 }
 
-// logAxis draws round values below a chart and what they are.
+// logAxis draws round values and their unit below a chart.
 func logAxis(v *chartView, x chartScale, bottom float64, name string) {
 	for _, value := range logSteps(x) {
 		place := x.at(value)

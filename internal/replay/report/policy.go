@@ -12,19 +12,19 @@ import (
 type reportPolicy struct {
 	ID, Name, Lede  string
 	DryRun          bool
-	Facts           []reportFact
+	KeyValues       []reportKeyValue
 	Timeline, Peaks *chart
 	PeaksLede       string
 	Worst           *reportTable
 }
 
-// reportFact is a name with a value.
-type reportFact struct{ Name, Value string }
+// reportKeyValue is a name with a value.
+type reportKeyValue struct{ Name, Value string }
 
 func newReportPolicy(r *replay.Result, i int) reportPolicy {
 	p := r.Policies[i]
 	id := fmt.Sprintf("policy-%d", i+1)
-	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun, Lede: policySentence(p), Facts: policyFacts(p)}
+	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun, Lede: policySentence(p), KeyValues: policyKeyValues(p)}
 	if p.Name == "" {
 		page.Name = "without a name"
 	}
@@ -50,22 +50,22 @@ func policySentence(p replay.PolicyResult) string {
 		sayCounted(p.ClientsDenied, "client"), sayPercent(p.ClientsDenied, p.Clients))
 }
 
-func policyFacts(p replay.PolicyResult) []reportFact {
-	facts := []reportFact{
-		{"Limit", limitFact(p)},
+func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
+	pairs := []reportKeyValue{
+		{"Limit", limitText(p)},
 		{"Algorithm", sayName(p.Algorithm)},
 		{"Key", sayName(p.Key)},
 	}
 	if options := p.Options(); len(options) > 0 {
-		facts = append(facts, reportFact{"Options", strings.Join(options, ", ")})
+		pairs = append(pairs, reportKeyValue{"Options", strings.Join(options, ", ")})
 	}
 	if p.EmptyKeys > 0 {
-		facts = append(facts, reportFact{"Requests with an empty key", humanize.Count(p.EmptyKeys)})
+		pairs = append(pairs, reportKeyValue{"Requests with an empty key", humanize.Count(p.EmptyKeys)})
 	}
-	return facts
+	return pairs
 }
 
-func limitFact(p replay.PolicyResult) string {
+func limitText(p replay.PolicyResult) string {
 	text := p.LimitText()
 	if p.LimitFrom != "" {
 		text += ","
@@ -95,7 +95,7 @@ func longestStretch(c replay.ClientResult) string {
 	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
 }
 
-// settingsTable has what was played, policy by policy.
+// settingsTable returns the settings that were played, policy by policy.
 func settingsTable(r *replay.Result) *reportTable {
 	if len(r.Policies) == 0 {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// reportFiles are the templates of the report and its style sheet, which stands in the page itself.
+// reportFiles are the templates of the report and its style sheet, which becomes part of the page.
 //
 //go:embed *.gohtml report.css
 var reportFiles embed.FS
 
-// Write writes a result as one HTML file that needs nothing else: no script, no font, no
-// picture from elsewhere. The template escapes all text, and the page's own policy forbids the browser
-// to load or to run anything even so, because what stands in a log was written by strangers.
+// Write writes a result as one HTML file that needs nothing else: no script, font or picture from elsewhere. The
+// text of a log comes from strangers. The template escapes all text, and the page's own policy forbids the
+// browser to load or run anything.
 func Write(w io.Writer, r *replay.Result) error {
 	page, err := template.ParseFS(reportFiles, "*.gohtml", "report.css")
 	if err != nil {

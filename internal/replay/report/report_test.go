@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-func TestWrite_has_every_section_in_order(t *testing.T) {
+func TestWrite_sections(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	want := []string{
 		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run",
@@ -20,7 +20,7 @@ func TestWrite_has_every_section_in_order(t *testing.T) {
 	}
 }
 
-func TestWrite_says_the_result_in_one_sentence(t *testing.T) {
+func TestWrite_headline(t *testing.T) {
 	r := sampleResult()
 	r.Requests, r.Denied, r.Clients, r.ClientsDenied = 30_969, 1_234, 2_365, 12
 	got := textOf(elements(parsed(t, reportOf(t, r)), "h1")[0])
@@ -31,7 +31,7 @@ func TestWrite_says_the_result_in_one_sentence(t *testing.T) {
 	}
 }
 
-func TestWrite_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T) {
+func TestWrite_charts(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	ids := map[string]int{}
 	for _, n := range elements(root) {
@@ -68,7 +68,7 @@ func TestWrite_describes_every_chart_and_has_its_numbers_in_a_table(t *testing.T
 	}
 }
 
-func TestWrite_shows_the_numbers_of_the_result(t *testing.T) {
+func TestWrite_numbers(t *testing.T) {
 	r := sampleResult()
 	page := textOf(parsed(t, reportOf(t, r)))
 	for _, want := range []string{
@@ -82,11 +82,11 @@ func TestWrite_shows_the_numbers_of_the_result(t *testing.T) {
 	}
 }
 
-func TestWrite_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *testing.T) {
+func TestWrite_judgment(t *testing.T) {
 	s := replay.Suggestions{Requests: 1_000, Differences: []replay.Difference{{Limit: 2, DeniedWrongly: 30, AdmittedWrongly: 70}, {Limit: 5, DeniedWrongly: 1, AdmittedWrongly: 2}, {Limit: 9}}}
 	for limit, want := range map[int64]string{
-		5: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all. Under the limit of now, 5, it does so with 3 requests (0.3 %).",
-		7: "under a limit of 2, it decides 100 requests otherwise than the log, 10.0 % of all.",
+		5: "under a limit of 2, it decides 100 requests differently from the log, 10.0 % of all. Under the current limit, 5, it does so with 3 requests (0.3 %).",
+		7: "under a limit of 2, it decides 100 requests differently from the log, 10.0 % of all.",
 	} {
 		if got := strings.ReplaceAll(judgment(&s, limit), noBreak, " "); !strings.HasSuffix(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -98,7 +98,7 @@ func TestWrite_judges_the_counter_at_its_worst_and_under_the_limit_of_now(t *tes
 	}
 }
 
-func TestWrite_counts_one_in_the_singular(t *testing.T) {
+func TestWrite_singular(t *testing.T) {
 	r := sampleResult()
 	r.Requests, r.Clients, r.ClientsDenied = 1, 1, 1
 	for _, tile := range textsOf(elements(parsed(t, reportOf(t, r)), "dt"))[:4] {
@@ -108,13 +108,13 @@ func TestWrite_counts_one_in_the_singular(t *testing.T) {
 	}
 }
 
-func TestWrite_stays_small_for_a_day(t *testing.T) {
+func TestWrite_size(t *testing.T) {
 	if size := len(reportOf(t, sampleResult())); size > 300_000 {
 		t.Errorf("%d bytes", size)
 	}
 }
 
-func TestWrite_is_the_same_each_time(t *testing.T) {
+func TestWrite_deterministic(t *testing.T) {
 	first, second := reportOf(t, sampleResult()), reportOf(t, sampleResult())
 	if first != second {
 		t.Error("two reports of one result differ")

@@ -7,13 +7,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-// chartScale turns values into places: low is drawn at start, high at end, either way round.
+// chartScale maps values to places: low is drawn at start and high at end, in either direction.
 type chartScale struct {
 	low, high, start, end float64
 	log                   bool // then low and high are above 0
 }
 
-// at is the place of a value.
+// at returns the place of a value.
 func (s chartScale) at(value float64) float64 {
 	low, high := s.low, s.high
 	if s.log {
@@ -25,8 +25,8 @@ func (s chartScale) at(value float64) float64 {
 	return s.start + (value-low)/(high-low)*(s.end-s.start)
 }
 
-// roundSteps are the steps from 0 to at least high, in which an axis of about so many ticks is easy to
-// read: 1, 2 or 5 times a power of ten, and not below least.
+// roundSteps returns the steps from 0 to at least high for an axis of about so many ticks. The size of a step is 1,
+// 2 or 5 times a power of ten, and at least least.
 func roundSteps(high, least float64, ticks int) []float64 {
 	step := max(high/float64(ticks), least, math.SmallestNonzeroFloat32)
 	power := math.Pow(10, math.Floor(math.Log10(step)))
@@ -44,8 +44,8 @@ func roundSteps(high, least float64, ticks int) []float64 {
 	return steps
 }
 
-// percentSteps are the steps of an axis of percents: up to 100 where all are 0, so that nothing looks like
-// little.
+// percentSteps returns the steps of an axis of percents. If all values are 0 it reaches 100, so that they do not
+// look like a small percentage.
 func percentSteps(high float64, ticks int) []float64 {
 	if high == 0 {
 		high = 100
@@ -53,7 +53,7 @@ func percentSteps(high float64, ticks int) []float64 {
 	return roundSteps(high, 0.01, ticks)
 }
 
-// logSteps are round values for a logarithmic axis, as many as leave room between their labels.
+// logSteps returns round values for a logarithmic axis, as many as leave room between their labels.
 func logSteps(s chartScale) []float64 {
 	for _, rounds := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 5, 6, 8}, {1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}} {
 		if steps := logStepsOf(rounds, s.low, s.high); fits(s, steps) {
@@ -70,13 +70,12 @@ func logSteps(s chartScale) []float64 {
 	return steps
 }
 
-// labelAt is the middle of the label of a value: below it, or as far to its left as the end of the axis
-// makes necessary.
+// labelAt returns the middle of a value's label: below the value, or further left near the end of the axis.
 func labelAt(s chartScale, value float64) float64 {
 	return min(s.at(value), s.end-textWidth(axisCount(value))/2+8)
 }
 
-// fits tells whether the labels of an axis keep apart where they stand.
+// fits reports whether the labels of an axis keep a distance.
 func fits(s chartScale, steps []float64) bool {
 	for i := 1; i < len(steps); i++ {
 		room := (textWidth(axisCount(steps[i-1])) + textWidth(axisCount(steps[i]))) / 2
@@ -87,7 +86,7 @@ func fits(s chartScale, steps []float64) bool {
 	return true
 }
 
-// logStepsOf are the multiples by round numbers of powers of ten, from 1: less than one is no number here.
+// logStepsOf returns the powers of ten times round numbers, from 1: counts below one do not exist.
 func logStepsOf(rounds []float64, low, high float64) []float64 {
 	low = max(low, 1)
 	var steps []float64
@@ -101,7 +100,7 @@ func logStepsOf(rounds []float64, low, high float64) []float64 {
 	return steps
 }
 
-// axisCount is a number for an axis: short where it is large.
+// axisCount returns a number for an axis. Large numbers are abbreviated.
 func axisCount(value float64) string {
 	for _, unit := range []struct {
 		of   float64
@@ -127,7 +126,7 @@ func rowsAxis(v *chartView, s chartScale, values []float64, left, right float64,
 	}
 }
 
-// labelRoom is how much room labels need before an axis.
+// labelRoom returns the width of the labels before an axis.
 func labelRoom(values []float64, label func(float64) string) float64 {
 	room := 0.0
 	for _, value := range values {

@@ -14,7 +14,7 @@ func pageText(t *testing.T, r *replay.Result) string {
 	return strings.ReplaceAll(textOf(parsed(t, reportOf(t, r))), noBreak, " ")
 }
 
-func TestWrite_shows_the_settings_as_they_count(t *testing.T) {
+func TestWrite_settings(t *testing.T) {
 	text := pageText(t, &replay.Result{Policies: []replay.PolicyResult{
 		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: time.Minute, PeakRates: []replay.PeakRate{{From: 8, To: 9, Clients: 3}}},
 		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute},
@@ -22,7 +22,7 @@ func TestWrite_shows_the_settings_as_they_count(t *testing.T) {
 	}})
 	for _, want := range []string{
 		"{http.request.header.X-Limit}, else 5, per minute", "asked for more than 5, the limit where {http.request.header.X-Limit} sets none, in some minute",
-		"burst 20, max_delay 5s", "count_if, charge response_bytes", "What is charged after responses is not in it.",
+		"burst 20, max_delay 5s", "count_if, charge response_bytes", "What is charged after responses is not part of it.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
@@ -33,7 +33,7 @@ func TestWrite_shows_the_settings_as_they_count(t *testing.T) {
 	}
 }
 
-func TestWrite_marks_the_limit_of_now_only_where_the_curve_shows_the_policy(t *testing.T) {
+func TestWrite_current_limit(t *testing.T) {
 	now := "limit now"
 	for _, tt := range []struct {
 		name   string
@@ -55,7 +55,7 @@ func TestWrite_marks_the_limit_of_now_only_where_the_curve_shows_the_policy(t *t
 	}
 }
 
-func TestWrite_says_what_of_the_policy_was_not_tried(t *testing.T) {
+func TestWrite_NotTried(t *testing.T) {
 	r := sampleResult()
 	r.Suggestions.NotTried = []string{"what is charged is left out"}
 	if !strings.Contains(pageText(t, r), "Not all that the policy does is tried: what is charged is left out") {

@@ -41,8 +41,8 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	return page
 }
 
-// currentLadder is the ladder of the algorithm that the policy uses now, and the policy's limit if that
-// ladder shows the policy as it is. Where the algorithm was not tried, it is the first ladder, and no limit.
+// currentLadder returns the ladder of the policy's algorithm, and the policy's limit if that ladder shows the
+// policy as it is. If the algorithm was not tried, it returns the first ladder without a limit.
 func currentLadder(r *replay.Result) (replay.Ladder, int64) {
 	s := r.Suggestions
 	for _, p := range r.Policies {
@@ -55,7 +55,7 @@ func currentLadder(r *replay.Result) (replay.Ladder, int64) {
 	return s.Ladders[0], 0
 }
 
-// judgment is the worst that the counter does, and what it does under the limit of now.
+// judgment returns how often the counter differs from the log at worst, and under the current limit.
 func judgment(s *replay.Suggestions, current int64) string {
 	worst, now := s.Differences[0], ""
 	for _, d := range s.Differences {
@@ -63,13 +63,13 @@ func judgment(s *replay.Suggestions, current int64) string {
 			worst = d
 		}
 		if n := d.DeniedWrongly + d.AdmittedWrongly; d.Limit == current {
-			now = fmt.Sprintf(" Under the limit of now, %s, it does so with %s (%s).", humanize.Count(current), sayCounted(n, "request"), sayPercent(n, s.Requests))
+			now = fmt.Sprintf(" Under the current limit, %s, it does so with %s (%s).", humanize.Count(current), sayCounted(n, "request"), sayPercent(n, s.Requests))
 		}
 	}
 	wrong := worst.DeniedWrongly + worst.AdmittedWrongly
 	if wrong == 0 {
 		return "The sliding window counter, which keeps two numbers for each client, decides every request as the exact log does."
 	}
-	return fmt.Sprintf("The sliding window counter keeps two numbers for each client where the log keeps every request. At worst, under a limit of %s, it decides %s otherwise than the log, %s of all.",
+	return fmt.Sprintf("The sliding window counter keeps two numbers for each client where the log keeps every request. At worst, under a limit of %s, it decides %s differently from the log, %s of all.",
 		humanize.Count(worst.Limit), sayCounted(wrong, "request"), sayPercent(wrong, s.Requests)) + now
 }

@@ -8,12 +8,11 @@ type reportTable struct {
 	Rows    [][]string
 }
 
-// reportColumn is a column: its heading, and the class that tells how its cells are set. The first
-// column's cells are the headings of the rows.
+// reportColumn is a column: its heading, and the class of its cells. The cells of the first column are the headings
+// of the rows.
 type reportColumn struct{ Name, Class string }
 
-// The classes of columns: numbers stand to the right, keys break anywhere,
-// instants nowhere.
+// The classes of columns. Numbers stand to the right, keys break anywhere, and instants nowhere.
 const (
 	numbers = "n"
 	keys    = "k"
@@ -21,13 +20,13 @@ const (
 	times   = "t"
 )
 
-// reportCell is a cell with what the template has to know of its column.
+// reportCell is a cell with the properties of its column.
 type reportCell struct {
 	Text, Class string
 	Heads       bool
 }
 
-// Cells is the table's body, row by row.
+// Cells returns the table's body, row by row.
 func (t reportTable) Cells() [][]reportCell {
 	rows := make([][]reportCell, len(t.Rows))
 	for i, row := range t.Rows {

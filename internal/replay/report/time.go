@@ -6,7 +6,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// roundSpans are the steps of time that are easy to read; beyond them two weeks are doubled.
+// roundSpans are steps of time that are easy to read. Longer steps double two weeks.
 var roundSpans = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
@@ -14,8 +14,8 @@ var roundSpans = []time.Duration{
 	24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour, 14 * 24 * time.Hour,
 }
 
-// roundSpan is the shortest easy step that is a multiple of unit and divides a time into most parts at
-// most.
+// roundSpan returns the shortest of these steps that is a multiple of unit and divides a time into at most so many
+// parts.
 func roundSpan(whole, unit time.Duration, most int) time.Duration {
 	least := max(whole/time.Duration(most), unit)
 	for _, span := range roundSpans {
@@ -33,8 +33,8 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 	return span
 }
 
-// thinTimeline sums a timeline up to at most about so many steps, and tells how long they are. Steps
-// that the timeline leaves out are there, with nothing in them.
+// thinTimeline sums a timeline up to about so many steps at most, and returns their length. Steps that the timeline
+// lacks are empty.
 func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
@@ -57,13 +57,13 @@ func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]repl
 	return thin, size
 }
 
-// timeTick is a place on an axis of time: the time below it, and the day below that where it is new.
+// timeTick is a place on an axis of time: the time below it, and below that the day if it is a new one.
 type timeTick struct {
 	at        time.Time
 	time, day string
 }
 
-// timeTicks are round times from begin to end, at most about so many.
+// timeTicks returns round times from begin to end, about so many at most.
 func timeTicks(begin, end time.Time, most int) []timeTick {
 	step := roundSpan(end.Sub(begin), time.Second, most)
 	layout, dayLayout := "15:04", "2 Jan 2006"

@@ -9,12 +9,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// tableSteps is how many rows the table of a timeline has at most.
+// tableSteps is the largest number of rows in the table of a timeline.
 const tableSteps = 50
 
-// timelineChart draws the requests over time with the denied ones before them. Where these are too few to
-// be seen beside all, as they are under a limit that is right, they are drawn again below, on a scale of
-// their own. It is nil without requests.
+// timelineChart draws the requests over time with the denied ones in front. If those are few, as under a good limit,
+// they are drawn again below on a larger scale. It returns nil without requests.
 func timelineChart(id, of string, buckets []replay.Bucket, step time.Duration) *chart {
 	var requests, denied int64
 	for _, m := range buckets {
@@ -55,7 +54,7 @@ func timelineTable(buckets []replay.Bucket, step time.Duration) reportTable {
 	t := reportTable{
 		Caption: "Requests and denials in steps of " + sayDuration(step) + ", times in UTC",
 		Note:    "The chart may have shorter steps; the table sums them up to stay readable.",
-		Columns: []reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Share denied", numbers}},
+		Columns: []reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Percent denied", numbers}},
 	}
 	for _, m := range buckets {
 		t.Rows = append(t.Rows, []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)})
@@ -63,7 +62,7 @@ func timelineTable(buckets []replay.Bucket, step time.Duration) reportTable {
 	return t
 }
 
-// timelineView draws the panels one below the other, over one axis of time.
+// timelineView draws the panels above one axis of time.
 func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chartView {
 	buckets, step := thinTimeline(all, step, size.steps)
 	var requests, denied float64
@@ -93,7 +92,7 @@ func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chart
 	return v
 }
 
-// timelinePanel adds a panel below what is there, and returns its vertical scale.
+// timelinePanel adds a panel below the others, and returns its vertical scale.
 func timelinePanel(v *chartView, x chartScale, gap, height float64, name string, ticks []float64) chartScale {
 	top := v.Height + gap
 	y := chartScale{high: ticks[len(ticks)-1], start: top + height, end: top}
@@ -103,8 +102,8 @@ func timelinePanel(v *chartView, x chartScale, gap, height float64, name string,
 	return y
 }
 
-// stairs is the outline of a timeline: level through each step, down to the axis around those without
-// anything. The least of steps is still to be seen.
+// stairs returns the outline of a timeline: level within each step, and on the axis in empty ones. The lowest step
+// is still visible.
 func stairs(buckets []replay.Bucket, x, y chartScale, of func(replay.Bucket) int64) string {
 	var b strings.Builder
 	begin, base := buckets[0].Begins, px(y.start)
@@ -142,7 +141,7 @@ func timeAxis(v *chartView, x chartScale, begin, end time.Time, most int) {
 	}
 }
 
-// hoverSteps lays transparent boxes over the chart that tell the numbers of the table.
+// hoverSteps draws transparent boxes over the chart. Their titles have the numbers of the table.
 func hoverSteps(v *chartView, x chartScale, all []replay.Bucket, step time.Duration) {
 	fine, _ := thinTimeline(all, step, 300)
 	coarse, size := thinTimeline(all, step, tableSteps)

@@ -7,10 +7,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// tableLimits is how many limits a table of them has at most.
+// tableLimits is the largest number of limits in a table.
 const tableLimits = 70
 
-// untouchedSentence tells which limits leave almost everybody alone.
+// untouchedSentence returns the limits that leave almost all clients untouched.
 func untouchedSentence(l replay.Ladder) string {
 	var parts []string
 	for _, u := range []struct {
@@ -27,11 +27,11 @@ func untouchedSentence(l replay.Ladder) string {
 	return "A limit of " + strings.Join(parts, ", ") + "."
 }
 
-// curveTable has the numbers of one ladder.
+// curveTable returns the numbers of one ladder.
 func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 	t := reportTable{
 		Caption: "Limits per " + sayPeriod(s.Window) + " under " + sayName(l.Algorithm),
-		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Share", numbers}, {"Clients denied", numbers}, {"Share", numbers}},
+		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
 	}
 	limits, thinned := thinRows(l.Limits)
 	if thinned {
@@ -44,7 +44,7 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 	return t
 }
 
-// thinRows leaves rows out, evenly, until there are few enough; the first and the last stay.
+// thinRows drops rows evenly until there are few enough. The first and the last stay.
 func thinRows[R any](rows []R) (some []R, thinned bool) {
 	if len(rows) <= tableLimits {
 		return rows, false
@@ -58,7 +58,7 @@ func thinRows[R any](rows []R) (some []R, thinned bool) {
 // untouchedTable compares the algorithms by the limits that they need.
 func untouchedTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
-		Caption: "Smallest limit per " + sayPeriod(s.Window) + " that leaves so many clients untouched",
+		Caption: "Smallest limit per " + sayPeriod(s.Window) + " that leaves that percentage of the clients untouched",
 		Columns: []reportColumn{{"Algorithm", words}, {"99" + noBreak + "%", numbers}, {"99.9" + noBreak + "%", numbers}, {"100" + noBreak + "%", numbers}},
 	}
 	for _, l := range s.Ladders {
@@ -78,9 +78,9 @@ func untouchedTable(s *replay.Suggestions) reportTable {
 // differenceTable compares the sliding window counter with the log that it stands for.
 func differenceTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
-		Caption: "What sliding_window_counter decides otherwise than sliding_window_log",
-		Columns: []reportColumn{{"Limit", numbers}, {"Denied, though the log admits", numbers}, {"Share of requests", numbers},
-			{"Admitted, though the log denies", numbers}, {"Share of requests", numbers}},
+		Caption: "Decisions of sliding_window_counter that differ from sliding_window_log",
+		Columns: []reportColumn{{"Limit", numbers}, {"Denied, though the log admits", numbers}, {"Percent of requests", numbers},
+			{"Admitted, though the log denies", numbers}, {"Percent of requests", numbers}},
 	}
 	differences, thinned := thinRows(s.Differences)
 	if thinned {

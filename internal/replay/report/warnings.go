@@ -2,14 +2,14 @@ package report
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 
-// shownWarnings is how many warnings stand at the top; more are folded up.
+// shownWarnings is the number of warnings at the top. More are folded.
 const shownWarnings = 5
 
 // reportWarnings are sentences about what makes the result less than exact.
 type reportWarnings struct{ First, Rest []string }
 
-// newReportWarnings is nil without warnings. What was not read has numbers of its own, further down; that
-// there is something is told first.
+// newReportWarnings returns nil without warnings. The first warning points to unread lines, whose numbers stand
+// further down.
 func newReportWarnings(r *replay.Result) *reportWarnings {
 	sentences := sayNames(r.Warnings)
 	if incomplete(r.Log) {
@@ -22,7 +22,7 @@ func newReportWarnings(r *replay.Result) *reportWarnings {
 	return &reportWarnings{First: sentences[:shown], Rest: sentences[shown:]}
 }
 
-// incomplete tells whether lines, or the rest of a file, were left out or played at a later time.
+// incomplete reports whether lines or the rest of a file were left out, or requests were played late.
 func incomplete(l replay.LogReport) bool {
 	for _, f := range l.Files {
 		if f.Error != "" {

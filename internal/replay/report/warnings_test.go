@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-func TestWrite_folds_warnings_beyond_the_first_five(t *testing.T) {
+func TestWrite_many_warnings(t *testing.T) {
 	for count, folded := range map[int]int{0: 0, 5: 0, 6: 1, 50: 45} {
 		r := &replay.Result{}
 		for i := range count {
@@ -28,13 +28,13 @@ func TestWrite_folds_warnings_beyond_the_first_five(t *testing.T) {
 	}
 }
 
-func TestWrite_tells_once_what_was_not_read_and_points_there_first(t *testing.T) {
+func TestWrite_unread_lines(t *testing.T) {
 	const pointer = "Not all of the log was read as it should be"
 	for _, tt := range []struct {
 		log  replay.LogReport
 		want string
 	}{
-		{replay.LogReport{Lines: 9}, "All of them could be understood."},
+		{replay.LogReport{Lines: 9}, "All of them could be read."},
 		{replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}, "bad text"},
 		{replay.LogReport{Lines: 9, Late: 3}, "stood too far behind"},
 		{replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}, "unexpected end"},

@@ -51,7 +51,7 @@ func measured(t *testing.T, browser, page string) []string {
 	return got
 }
 
-func TestReport_is_not_wider_than_the_window(t *testing.T) {
+func TestReport_width(t *testing.T) {
 	browser := chromium(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, ""))} {
 		t.Run(name, func(t *testing.T) {
