@@ -84,7 +84,7 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	case options == nil:
 		return []preflight.Finding{{
 			Check: "redis", Result: preflight.OK,
-			Detail: "none is configured: each Caddy process counts by itself, in its own memory",
+			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
 		}}, false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))

@@ -31,7 +31,7 @@ func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, err
 		}
 		_ = older.Close() // nothing was written
 		if slices.ContainsFunc(read, func(r fs.FileInfo) bool { return os.SameFile(r, info) }) {
-			return nil, fmt.Errorf("%s is also read: name another file to write", path)
+			return nil, fmt.Errorf("%s is read: name another file to write", path)
 		}
 		mode = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):

@@ -52,7 +52,7 @@ type diagnosis struct {
 
 // Advice that several errors share.
 const (
-	noTLS   = "remove tls, or use redis://: this port does not speak TLS"
+	noTLS   = "leave tls out, or use redis://: this port does not speak TLS"
 	hangsUp = "see the log of Redis: it closes the connection; it may have maxclients connections, or the port may speak TLS only"
 	holdsUp = "check whether a firewall or a stopped Redis delays connections"
 )
@@ -62,7 +62,7 @@ var diagnoses = []diagnosis{
 	{"NOAUTH", true, "set username and password: this Redis requires them"},
 	{"invalid password", true, "change the password"},
 	{"AUTH", true, "change username and password"},
-	{"DB index is out of range", true, "set db to a database that this Redis has"},
+	{"DB index is out of range", true, "set db to a number that this Redis has"},
 	{"cluster support disabled", true, "leave mode out: this Redis is no cluster"},
 	{"DENIED", true, "give Redis a password, or bind it to a private address: it runs in protected mode"},
 	{"max number of clients", true, "raise maxclients in Redis"},
