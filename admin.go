@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -73,7 +74,7 @@ func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *stri
 	if registered, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
 		return registered, nil, err
 	}
-	parsed, err := adminapi.ParseKeyText(question.Key.Text)
+	parsed, err := escape.ParseKey(question.Key.Text)
 	if err != nil {
 		return registered, nil, adminapi.BadInput("%v", err)
 	}
@@ -157,7 +158,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
 	check := limiter.Check{Policy: registered.policy, Key: *key, Weight: 1}
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: adminapi.KeyText(*key), Hint: registered.hint(*key)}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(*key), Hint: registered.hint(*key)}
 	source, err := a.store.Peek(r.Context(), &check)
 	if err == nil || a.store.HasLocalState(registered.policy, *key) {
 		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
@@ -179,7 +180,7 @@ func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limite
 		if s.TTL < 0 {
 			ttl = -1 // it has none
 		}
-		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: adminapi.KeyText(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: escape.Key(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
 	}
 	return err
 }
@@ -239,7 +240,7 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		keys, since := policy.counters.Top.List()
 		report.Since = max(report.Since, explain.Seconds(since))
 		for _, k := range keys {
-			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: adminapi.KeyText(k.Key), Denied: k.Count, Error: k.Error})
+			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: escape.Key(k.Key), Denied: k.Count, Error: k.Error})
 		}
 	}
 	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -114,7 +115,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	case rule.Skipped:
 		return explained
 	}
-	explained.Key = adminapi.KeyText(v.Key)
+	explained.Key = escape.Key(v.Key)
 	for i := range peeks {
 		p := &peeks[i]
 		if p.dryRun != v.Rule.DryRun || !rule.SameQuota(&p.check, &limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -80,7 +81,7 @@ func (s *Simulation) Warnings() (sentences []string) {
 }
 
 // shown is a text of the configuration as part of a sentence.
-func shown(text string) string { return accesslog.Printable(text, 80) }
+func shown(text string) string { return escape.Short(text, 80) }
 
 // noFiles is what matchers see of the files of a site: none, as they need not be on this machine.
 type noFiles struct{ missing *missingData }
