@@ -96,7 +96,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	endFirst()
 	checkReferences(t, 4, 3)
 	if err := limiter.Ping(context.Background(), apps[1].remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
-		t.Errorf("the shared client answers %v; want it open, and nobody there", err)
+		t.Errorf("the shared client answers %v; want it open, and no server", err)
 	}
 	endSecond()
 	endThird()

@@ -45,7 +45,7 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 	}
 }
 
-// TestDecision_writes_its_outcome_alone asks for the variable that handlers keep it in, as whoever
+// TestDecision_writes_its_outcome_alone reads the variable that handlers keep it in, as a site that
 // writes logs may.
 func TestDecision_writes_its_outcome_alone(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) error {

@@ -22,7 +22,7 @@ func (l listener) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// listening provisions a handler in whose configuration somebody listens for denials.
+// listening provisions a handler whose configuration has a listener for denials.
 func listening(t *testing.T, handler string) (*Handler, listener) {
 	t.Helper()
 	ctx, end := newContext(t, "")

@@ -19,7 +19,7 @@ func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if app != "" { // loaded by whoever asks for it first, so that this context cleans it up
+	if app != "" { // loaded at its first use, so that this context cleans it up
 		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
 	}
 	return caddy.NewContext(base)

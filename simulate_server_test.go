@@ -28,7 +28,7 @@ func met(r *simulate.Simulation, e *accesslog.Entry) string {
 	return strings.Join(names, " ")
 }
 
-// warns tells whether one of the warnings has all words.
+// warns reports whether one of the warnings has all words.
 func warns(r *simulate.Simulation, words ...string) bool {
 	return slices.ContainsFunc(r.Warnings(), func(sentence string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(sentence, word) })

@@ -62,7 +62,7 @@ func adapt(t testing.TB, caddyfile string) []byte {
 	return config
 }
 
-// rehearse sets a Caddyfile up to be played.
+// simulateCaddyfile sets a Caddyfile up to be played.
 func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
 	t.Helper()
 	return simulateOnly(t, caddyfile, "")
