@@ -4,18 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// reports collects what a store reports.
-type reports struct{ began, ended []string }
+// reports collects what a store reports, also from its probes in the background.
+type reports struct {
+	mu           sync.Mutex
+	began, ended []string
+}
 
 func (o *reports) listen(r *Redis) {
-	r.topology.outages.onOutage = func(err error) { o.began = append(o.began, Kind(err)) }
-	r.topology.outages.onRecovery = func(time.Duration) { o.ended = append(o.ended, "recovery") }
+	r.topology.outages.onOutage = func(err error) { o.add(&o.began, Kind(err)) }
+	r.topology.outages.onRecovery = func(time.Duration) { o.add(&o.ended, "recovery") }
+}
+
+func (o *reports) add(to *[]string, report string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	*to = append(*to, report)
+}
+
+// outages returns the kinds of those that began, and how many ended.
+func (o *reports) outages() (began []string, ended int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.began), len(o.ended)
+}
+
+// String shows the reports.
+func (o *reports) String() string {
+	began, ended := o.outages()
+	return fmt.Sprintf("%d outages %v, %d recoveries", len(began), began, ended)
 }
 
 func TestFailover_Decide_outage(t *testing.T) {
@@ -45,8 +69,8 @@ func TestFailover_Decide_outage(t *testing.T) {
 			t.Errorf("%s: error %v", mode, err)
 		}
 	}
-	if failing, _ := f.Failing(); !failing || fmt.Sprint(reported.began) != "[refused]" || len(reported.ended) != 0 {
-		t.Errorf("failing %v, reported %+v", failing, reported)
+	if failing, _ := f.Failing(); !failing || reported.String() != "1 outages [refused], 0 recoveries" {
+		t.Errorf("failing %v, reported %v", failing, &reported)
 	}
 	server.Run(t)
 	redistest.WaitFor(t, "a probe succeeds", func() error {
@@ -55,9 +79,12 @@ func TestFailover_Decide_outage(t *testing.T) {
 		}
 		return nil
 	})
-	if failing, _ := f.Failing(); failing || len(reported.began) != 1 || len(reported.ended) != 1 {
-		t.Errorf("failing %v, reported %+v", failing, reported)
-	}
+	redistest.WaitFor(t, "the recovery is reported", func() error {
+		if failing, _ := f.Failing(); failing || reported.String() != "1 outages [refused], 1 recoveries" {
+			return fmt.Errorf("failing %v, reported %v", failing, &reported)
+		}
+		return nil
+	})
 }
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
@@ -106,7 +133,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if failing, _ := f.Failing(); failing || len(reported.began) != 0 {
-		t.Errorf("clients that left opened the breaker: %+v", reported)
+	if failing, _ := f.Failing(); failing || reported.String() != "0 outages [], 0 recoveries" {
+		t.Errorf("clients that left opened the breaker: %v", &reported)
 	}
 }

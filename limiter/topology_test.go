@@ -47,6 +47,12 @@ func newTestCluster(t *testing.T, owners ...redis.ClusterSlot) *testCluster {
 	return a
 }
 
+// counts returns how many outages began and ended.
+func (a *testCluster) counts() [2]int {
+	began, ended := a.outages()
+	return [2]int{len(began), ended}
+}
+
 // owned returns slots that a master has.
 func owned(first, last int, master string) redis.ClusterSlot {
 	return redis.ClusterSlot{Start: first, End: last, Nodes: []redis.ClusterNode{{Addr: master}}}
@@ -108,8 +114,8 @@ func TestTopology_to(t *testing.T) {
 		}
 	}
 	a.topology.anyNode.breaker.failure(refused) // of a request that was in flight
-	if failing, _ := a.topology.failing(); failing || len(a.ended) != 1 {
-		t.Errorf("failing %v; reported %+v, though anyNode is not in use any more", failing, a.reports)
+	if failing, _ := a.topology.failing(); failing || a.counts()[1] != 1 {
+		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.reports)
 	}
 }
 
@@ -126,8 +132,8 @@ func TestTopology_moved_slot(t *testing.T) {
 	if of := a.nodes(1, 20); len(of) != 1 || of[0] != first {
 		t.Errorf("the other slots have %d servers", len(of))
 	}
-	if failing, _ := a.topology.failing(); !failing || len(a.ended) != 0 {
-		t.Errorf("failing %v; reported %+v, though the master still fails", failing, a.reports)
+	if failing, _ := a.topology.failing(); !failing || a.counts()[1] != 0 {
+		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.reports)
 	}
 }
 
@@ -148,12 +154,12 @@ func TestTopology_outages(t *testing.T) {
 			if of := a.nodes(0, 2); len(of) != 1 || of[0] == gone {
 				t.Errorf("the slots have %d servers", len(of))
 			}
-			if failing, _ := a.topology.failing(); failing || len(a.began) != 1 || len(a.ended) != 1 {
-				t.Errorf("after the first outage: failing %v; reported %+v", failing, a.reports)
+			if failing, _ := a.topology.failing(); failing || a.counts() != [2]int{1, 1} {
+				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.reports)
 			}
 			a.topology.to(0).breaker.failure(refused)
-			if failing, _ := a.topology.failing(); !failing || len(a.began) != 2 || len(a.ended) != 1 {
-				t.Errorf("in the second outage: failing %v; reported %+v", failing, a.reports)
+			if failing, _ := a.topology.failing(); !failing || a.counts() != [2]int{2, 1} {
+				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.reports)
 			}
 		})
 	}
