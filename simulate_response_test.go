@@ -189,3 +189,15 @@ func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
 		}
 	}
 }
+
+// TestReplay_leaves_out_the_policies_behind_a_refusal has two empty keys, of which the first refuses.
+func TestReplay_leaves_out_the_policies_behind_a_refusal(t *testing.T) {
+	policy := func(name string) string {
+		return "policy " + name + " {\nkey {header.X-" + name + "}\nlimit 5\nwindow 1m\n}\n"
+	}
+	r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\non_empty_key reject\n"+policy("a")+policy("b")+"}\n}\n")
+	v := r.Play(visitOf("example.com:8080"))
+	if v.Outcome != replay.Rejected || len(v.Decisions) != 1 || v.Decisions[0].Policy != 0 || !v.Decisions[0].EmptyKey {
+		t.Errorf("%+v; want the decision of the first policy alone", v)
+	}
+}

@@ -180,6 +180,9 @@ type Visit struct {
 
 	// Err says why the rule refuses the request.
 	Err error
+
+	// Refused says that an earlier rule refuses the request.
+	Refused bool
 }
 
 // DryRefusal is a dry-run rule that would refuse a request: its key is empty, or its matchers fail.
@@ -201,7 +204,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		rule := &s.Rules[i]
 		key, status, err := s.keyOf(rule, r, repl)
 		if e.OnVisit != nil {
-			e.OnVisit(Visit{rule, status, key, err})
+			e.OnVisit(Visit{rule, status, key, err, refused != nil})
 		}
 		switch {
 		case refused != nil:

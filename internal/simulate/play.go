@@ -84,9 +84,10 @@ func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (go
 	return true, nil
 }
 
-// noteSkipped adds a policy that a request is left out of because its key is empty.
+// noteSkipped adds a policy that a request is left out of because its key is empty. A request that an
+// earlier policy refuses does not come to it.
 func (s *Simulation) noteSkipped(v rule.Visit) {
-	if v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey) {
+	if !v.Refused && (v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey)) {
 		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.Rule.DryRun})
 	}
 }
