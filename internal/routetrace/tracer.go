@@ -23,6 +23,7 @@ type Tracer struct {
 // Run takes a request through a plan and reports whether it ended there.
 func (t *Tracer) Run(p *Plan, r *http.Request) (ended bool, err error) {
 	t.request, t.groups, t.Skipped = r, t.groups[:0], nil
+	t.writer = DiscardWriter{} // handlers add to the header
 	return t.run(p.Routes)
 }
 
