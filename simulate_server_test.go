@@ -201,3 +201,11 @@ func TestSimulation_local_address(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+// TestSimulation_refuses_the_app_by_itself has an app that is wrong, and no limit that needs it.
+func TestSimulation_refuses_the_app_by_itself(t *testing.T) {
+	_, err := simulate.New([]byte(`{"apps":{"redis_ratelimit":{"timeout":-1}}}`), "", limiterOf)
+	if err == nil || !strings.HasPrefix(err.Error(), "loading redis_ratelimit app module: ") || !strings.Contains(err.Error(), "timeout -1ns") {
+		t.Errorf("got %v; want the error of the app", err)
+	}
+}

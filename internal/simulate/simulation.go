@@ -78,6 +78,10 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
 		ctx.FileSystems().Register(name, noFiles{&s.missing})
 	}
+	if _, err := ctx.App(appName); err != nil { // an error of the app is none of a server
+		end()
+		return nil, err
+	}
 	if err := s.addServers(ctx, reduced); err != nil {
 		end()
 		return nil, err
@@ -94,7 +98,7 @@ func newContext(app json.RawMessage) (caddy.Context, context.CancelFunc, error) 
 	if err != nil {
 		return base, nil, err
 	}
-	if app != nil { // handlers load the app, so that this context cleans it up
+	if app != nil { // loaded on demand, so that this context cleans it up
 		config.AppsRaw = caddy.ModuleMap{appName: app}
 	}
 	ctx, end := caddy.NewContext(base)
