@@ -32,6 +32,20 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 	}
 }
 
+// TestHandler_of_JSON_is_refused_for_its_prefix has a prefix that no handler can have, and a policy that
+// another handler has too.
+func TestHandler_of_JSON_is_refused_for_its_prefix(t *testing.T) {
+	ctx, end := newContext(t, "")
+	defer end()
+	loadHandler(t, ctx, policyJSON("prefixed", "5"))
+	for _, text := range []string{`"ipv4_prefix":33`, `"ipv4_prefix":-1`, `"ipv6_prefix":129`, `"ipv6_prefix":-1`} {
+		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(strings.Replace(policyJSON("prefixed", "5"), "{", "{"+text+",", 1)))
+		if want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v; want an error with %q", err, want)
+		}
+	}
+}
+
 func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
 		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
