@@ -138,6 +138,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // makeRules makes the rules of the policies, which were checked.
 func (h *Handler) makeRules(ctx caddy.Context) error {
 	rules := make([]rule.Rule, 0, len(h.Policies))
+	h.counters = nil
 	for _, p := range h.Policies {
 		r, counters, err := h.newRule(ctx, p)
 		if err != nil {

@@ -46,6 +46,24 @@ func TestHandler_of_JSON_is_refused_for_its_prefix(t *testing.T) {
 	}
 }
 
+// TestHandler_Provision_again has a handler that a second configuration uses.
+func TestHandler_Provision_again(t *testing.T) {
+	h := new(Handler)
+	if err := json.Unmarshal([]byte(policyJSON("again", "5")), h); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, end := newContext(t, "")
+		t.Cleanup(end)
+		if err := h.Provision(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if len(h.counters) != len(h.rules.Rules) {
+			t.Errorf("%d counters of %d rules", len(h.counters), len(h.rules.Rules))
+		}
+	}
+}
+
 func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
 		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
