@@ -58,8 +58,7 @@ func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (go
 	}
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
-	var space [2]limiter.Check
-	evaluation := rule.Evaluation{Enforced: space[:0], OnVisit: s.onVisit}
+	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnVisit: s.onVisit}
 	switch err := l.Rules.Evaluate(request, repl, &evaluation); {
 	case errors.Is(err, rule.ErrEmptyKey):
 		verdict.Outcome, s.refused = replay.Rejected, http.StatusBadRequest

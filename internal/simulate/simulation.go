@@ -52,6 +52,7 @@ type Simulation struct {
 	entry   *accesslog.Entry
 	tracer  routetrace.Tracer
 	onVisit func(rule.Visit)
+	checks  [2]limiter.Check // what one limiter takes
 	verdict replay.Verdict
 	taken   []taken // checks that depend on the response
 	refused int     // the status that a policy refuses the request with; 0: none
