@@ -55,11 +55,16 @@ fuzz: ## fuzz the parsers, keys, replies, headers and decisions
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
 	done
 
+# $(call there_is,TEST,PACKAGE) fails where no test has the name: go test passes then.
+there_is = @go test -list '$(1)' $(2) | grep -q '^$(1)' || { echo 'no test of $(2) is called $(1)'; exit 1; }
+
 .PHONY: chaos
 chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 	.ci/need redis-server redis-sentinel faketime
-	CHAOS=long go test -count=1 -v -run 'Memory_stays_small' ./limiter
-	CHAOS=long go test -count=1 -v -run Chaos -timeout 15m ./caddytest
+	$(call there_is,TestMemory_full_flood,./limiter)
+	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter
+	$(call there_is,TestChaos,./caddytest)
+	CHAOS=long go test -count=1 -v -run TestChaos -timeout 15m ./caddytest
 
 .PHONY: vet
 vet: ## run go vet
