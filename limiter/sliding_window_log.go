@@ -131,9 +131,10 @@ func (slidingWindowLog) restoreState(used, resets, _ int64, t *params) state {
 	return state{log: &unitLog{entries: []logEntry{newLogEntry(resets-t.window, used)}}}
 }
 
+// expires of a log whose entries were all refunded is an instant that has passed in every tick.
 func (slidingWindowLog) expires(s state, now int64, t *params) int64 {
 	if s.log == nil || len(s.log.entries) == 0 {
-		return now
+		return 0
 	}
 	return s.log.entries[len(s.log.entries)-1].tick(now) + t.window
 }

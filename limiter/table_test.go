@@ -61,6 +61,37 @@ func TestMemory_Prune_full(t *testing.T) {
 	}
 }
 
+// TestMemory_Prune_refunded has a table whose only unit was refunded.
+func TestMemory_Prune_refunded(t *testing.T) {
+	for _, algorithm := range Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			now := epoch
+			m := NewMemory(func() int64 { return now })
+			p := mustPolicy(t, Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
+			m.Refund(decide(t, m, Check{Policy: p, Key: "k", Weight: 1}))
+			now += 10_000_000
+			if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
+				t.Errorf("%v live, with %d states", living, m.Len())
+			}
+		})
+	}
+}
+
+// TestMemory_refunded_flood has more clients than there is room for. Each refunds its only unit.
+func TestMemory_refunded_flood(t *testing.T) {
+	now := epoch
+	m := NewMemory(func() int64 { return now })
+	m.Limit(1000, nil)
+	p := mustPolicy(t, Settings{Name: "flood", Algorithm: SlidingWindowLog, Limit: 1, Window: time.Second})
+	for i := range 5000 {
+		m.Refund(decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1}))
+		now += 10_000
+	}
+	if n := m.Overflows(); n > 0 {
+		t.Errorf("%d keys found no room of their own", n)
+	}
+}
+
 // TestMemory_Prune_loses_no_charge drops tables while requests charge them, one by one and several
 // policies at once.
 func TestMemory_Prune_loses_no_charge(t *testing.T) {
