@@ -55,9 +55,9 @@ func (n *node) enqueue(c *call, answered func(*call)) bool {
 		c.recycle()
 		return false
 	}
-	op, slot, checks, sent := c.op, c.slot, c.checks, now()
+	op, slot, sent := c.op, c.slot, now()
 	c.detach(func() {
-		n.report(op, slot, checks, sent, c.err)
+		n.report(op, slot, c.checks, sent, c.err) // those that are left
 		switch {
 		case c.err != nil:
 			n.lose(op, c.err)

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -24,4 +25,27 @@ func TestNode_wrong_type(t *testing.T) {
 		}
 	}
 	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
+}
+
+// TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
+// the policies of what was left.
+func TestNode_refund_postponed(t *testing.T) {
+	p, q := dayPolicy(t, "done", SlidingWindowLog, 100), dayPolicy(t, "postponed", SlidingWindowLog, 100)
+	opened := make(chan struct{})
+	n := &node{failed: func() {}, opened: func() { close(opened) }}
+	n.breaker = breaker{now: now, onOpen: func(error) {}}
+	tries := 0
+	n.batcher.send = func(_ context.Context, calls []*call) bool {
+		if tries++; tries == 1 {
+			calls[0].checks[1].Result.RetryAfter = 1
+		} else {
+			calls[0].err = &UndecidedError{Kind: "refused", Err: errors.New("down")}
+		}
+		return true
+	}
+	n.refund(0, []Check{{Policy: p, Key: "k", Weight: 1}, {Policy: q, Key: "k", Weight: 1}})
+	<-opened
+	if got := n.cause.Load().policies; len(got) != 1 || got[0] != q {
+		t.Errorf("policies %v, want the postponed one alone", got)
+	}
 }
