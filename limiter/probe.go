@@ -55,12 +55,12 @@ func (r *Redis) recover(n *node) {
 	}
 }
 
-// probe repeats an attempt on a node, on the reserved key. Before a refund it reserves two units, so
-// that a log has an entry to move.
+// probe repeats an attempt on a node, on the reserved key. Before a refund it takes two units, and
+// refunds the first of them, so that a log has an entry to move.
 func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 	operations := []operation{opTake}
 	if a.op == opRefund {
-		operations = []operation{opReserve, opReserve, opRefund}
+		operations = []operation{opReserve, opTake, opRefund}
 	}
 	checks := r.probeChecks(a)
 	for _, op := range operations {

@@ -122,25 +122,29 @@ func TestProbe_missing_permission(t *testing.T) {
 	}
 }
 
-// TestProbe_refund has a refund from a long log need permissions that no take needs.
+// TestProbe_refund has a refund from a long log need a permission that no take needs.
 func TestProbe_refund(t *testing.T) {
-	r, reported, setPermissions := openLimited(t)
-	p := dayPolicy(t, "limited", SlidingWindowLog, 100)
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
+	for _, right := range []string{"lset", "lrange"} {
+		t.Run(right, func(t *testing.T) {
+			r, reported, setPermissions := openLimited(t)
+			p := dayPolicy(t, "limited", SlidingWindowLog, 100)
+			if err := p.AllowRefunds(); err != nil {
+				t.Fatal(err)
+			}
+			first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
+			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+			setPermissions("-" + right)
+			r.Refund(first)
+			waitReported(t, reported, "outage:auth lost:auth")
+			waitProbes(t, r.topology.anyNode, 2)
+			r.Refund(first)
+			if r.chargeAsync(&first[0]) {
+				t.Error("a charge is sent while the breaker is open")
+			}
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker recovery")
+		})
 	}
-	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
-	setPermissions("-lset", "-lrange")
-	r.Refund(first)
-	waitReported(t, reported, "outage:auth lost:auth")
-	waitProbes(t, r.topology.anyNode, 2)
-	r.Refund(first)
-	if r.chargeAsync(&first[0]) {
-		t.Error("a charge is sent while the breaker is open")
-	}
-	setPermissions("+lset", "+lrange")
-	waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker recovery")
 }
 
 func TestProbe_idle_store(t *testing.T) {
