@@ -45,6 +45,9 @@ func (b *batcher) fill(calls []*call) []*call {
 			b.waiting[kept] = c
 			kept++
 		case !c.markSent():
+			if c.op.settles() {
+				b.unsettled.remove(c)
+			}
 			c.recycle()
 		default:
 			l.add(c)

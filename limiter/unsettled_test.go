@@ -211,6 +211,20 @@ func TestBatcher_holds(t *testing.T) {
 	})
 }
 
+// TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
+func TestBatcher_fill_left_refund(t *testing.T) {
+	b := batcher{timeout: time.Second}
+	back := newCall(opRefund, []Check{{Policy: dayPolicy(t, "left", GCRA, 10), Key: "k", Weight: 1}})
+	b.unsettled.add(back)
+	b.waiting = append(b.waiting, back)
+	if !back.leave() {
+		t.Fatal("the call has an answer")
+	}
+	if calls := b.fill(nil); len(calls)+len(b.waiting)+len(b.unsettled.quotas) > 0 {
+		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.waiting), len(b.unsettled.quotas))
+	}
+}
+
 // TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
 // the next batch, and one that is too large for any leaves alone.
 func TestBatcher_fill(t *testing.T) {
