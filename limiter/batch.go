@@ -31,12 +31,14 @@ type batcher struct {
 
 	mu        sync.Mutex
 	waiting   []*call
-	held      int // of them, those that the last batch had to leave
+	held      int       // of them, those that the last batch had to leave
+	heldUntil time.Time // when the first of these may leave in any case
 	unsettled unsettled
 	senders   senders
 	ready     int         // connections that have answered and are idle, an estimate
 	late      *time.Timer // runs checkStalled; nil before the first
 	watched   bool        // the timer is set
+	wakesAt   time.Time   // when it runs
 }
 
 // do decides a call within the timeout. It returns nil when the call's err and results are valid;
@@ -115,7 +117,9 @@ func (b *batcher) enqueue(c *call) error {
 	b.waiting = append(b.waiting, c)
 	b.senders.skipStalled()
 	b.startSender()
-	b.watch()
+	if !b.watched || b.held > 0 {
+		b.watch()
+	}
 	return nil
 }
 
@@ -128,17 +132,20 @@ func (b *batcher) startSender() {
 	}
 }
 
-// watch sets a timer for when the batches ahead of waiting calls are due. The lock must be held.
+// watch sets a timer for when waiting calls may leave by themselves: when a sender may open for them
+// that may not now, or for held calls when they have been held long enough. A timer that is set
+// already is brought forward where needed. The lock must be held.
 func (b *batcher) watch() {
-	if b.watched {
+	now := time.Now()
+	at := now.Add(b.senders.nextWake())
+	if b.held > 0 && (len(b.waiting) == b.held || b.heldUntil.Before(at)) {
+		at = b.heldUntil
+	}
+	if b.watched && !at.Before(b.wakesAt) {
 		return
 	}
-	b.watched = true
-	wait := b.senders.nextWake()
-	if len(b.waiting) == b.held {
-		wait = max(wait, stallSpan/4)
-	}
-	if b.late == nil {
+	b.watched, b.wakesAt = true, at
+	if wait := at.Sub(now); b.late == nil {
 		b.late = time.AfterFunc(wait, b.checkStalled)
 	} else {
 		b.late.Reset(wait)
@@ -146,13 +153,16 @@ func (b *batcher) watch() {
 }
 
 // checkStalled stops counting batches that do not come back, so that waiting calls leave without
-// them.
+// them, and releases calls that were held long enough.
 func (b *batcher) checkStalled() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.watched, b.held = false, 0
+	b.watched = false
 	if len(b.waiting) == 0 {
 		return
+	}
+	if !time.Now().Before(b.heldUntil) {
+		b.held = 0
 	}
 	b.senders.skipStalled()
 	b.startSender()

@@ -9,19 +9,19 @@ import (
 func (b *batcher) next(calls []*call, f *inflight) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.senders.tooMany() || b.senders.tooSoon(len(b.waiting)) {
-		b.senders.open--
-		b.startSender()
-		return calls
+	if !b.senders.tooMany() && !b.senders.tooSoon(len(b.waiting)) {
+		calls = b.fill(calls)
 	}
-	calls = b.fill(calls)
-	if len(calls) == 0 {
+	if len(calls) > 0 {
+		b.ready = max(0, b.ready-1)
+		b.senders.begin(f)
+	} else {
 		b.senders.open--
-		return calls
 	}
-	b.ready = max(0, b.ready-1)
-	b.senders.begin(f)
 	b.startSender()
+	if b.held > 0 || len(calls) == 0 && len(b.waiting) > 0 {
+		b.watch()
+	}
 	return calls
 }
 
@@ -38,7 +38,7 @@ func (b *batcher) fill(calls []*call) []*call {
 		}
 		held := b.holds(c)
 		if held {
-			b.held++
+			b.hold(c)
 		}
 		switch {
 		case held || c.refundsLog() && l.logRefunds >= maxLogRefunds:

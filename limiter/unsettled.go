@@ -133,6 +133,14 @@ func (b *batcher) holds(c *call) bool {
 	return !c.heldUntil.IsZero() && b.unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
 }
 
+// hold counts a call that has to wait for another batch. The lock must be held.
+func (b *batcher) hold(c *call) {
+	if b.held == 0 || c.heldUntil.Before(b.heldUntil) {
+		b.heldUntil = c.heldUntil
+	}
+	b.held++
+}
+
 // settle ends a batch's operations in the background. Those that the script has postponed return to
 // the queue and leave the calls. The lock must be held.
 func (b *batcher) settle(calls []*call) []*call {

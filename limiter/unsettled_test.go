@@ -225,6 +225,60 @@ func TestBatcher_fill_left_refund(t *testing.T) {
 	}
 }
 
+// TestBatcher_watch_held has the batch with a refund not come back, while further senders may open: the
+// request behind it leaves at half of the timeout, and until then nothing tries to send it.
+func TestBatcher_watch_held(t *testing.T) {
+	for name, usual := range map[string]time.Duration{"stalled": 0, "not stalled": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate()
+			defer close(g.release)
+			g.senders.roundTrip, g.senders.usual, g.timeout = 2*time.Millisecond, usual, 20*time.Millisecond
+			p := dayPolicy(t, "held", GCRA, 10)
+			back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
+			back.receipts = append(back.receipts, receipt{})
+			back.detach(nil)
+			if err := g.enqueue(back); err != nil {
+				t.Fatal(err)
+			}
+			<-g.started
+			if err := g.enqueue(newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-g.started:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the request does not leave")
+			}
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if tries := g.unsettled.batch; tries > 20 {
+				t.Errorf("%d batches were filled, most of them empty", tries)
+			}
+		})
+	}
+}
+
+// TestBatcher_next_watch has a sender end because it is too soon for the postponed refund that it has put
+// back. The batch in flight does not come back.
+func TestBatcher_next_watch(t *testing.T) {
+	g := newGate()
+	defer close(g.release)
+	g.senders.roundTrip = 20 * time.Millisecond
+	g.senders.open = 2
+	g.senders.begin(&inflight{})
+	postponed := newCall(opRefund, []Check{{Policy: dayPolicy(t, "postponed", GCRA, 10), Key: "k", Weight: 1}})
+	g.unsettled.add(postponed)
+	g.waiting = append(g.waiting, postponed)
+	if calls := g.next(nil, &inflight{}); len(calls) > 0 {
+		t.Skip("this machine was too slow")
+	}
+	select {
+	case <-g.started:
+	case <-time.After(10 * time.Second):
+		t.Error("the refund does not leave")
+	}
+}
+
 // TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
 // the next batch, and one that is too large for any leaves alone.
 func TestBatcher_fill(t *testing.T) {
