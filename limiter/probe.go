@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -55,23 +56,31 @@ func (r *Redis) recover(n *node) {
 	}
 }
 
-// probe repeats an attempt on a node, on the reserved key. Before a refund it takes two units, and
-// refunds the first of them, so that a log has an entry to move.
+// probe repeats an attempt on a node, on the reserved key. A take is followed by one that is denied, which
+// a log answers by other commands. Before a refund it takes two units, and refunds the first of them, so
+// that a log has an entry to move.
 func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
-	operations := []operation{opTake}
-	if a.op == opRefund {
-		operations = []operation{opReserve, opTake, opRefund}
-	}
 	checks := r.probeChecks(a)
-	for _, op := range operations {
-		if err := r.try(ctx, n, op, a.slot, checks); err != nil && Kind(err) != "value" { // a fault of the key, not of Redis
+	if a.op != opRefund {
+		denied := slices.Clone(checks)
+		for i := range denied {
+			denied[i].Weight = denied[i].Policy.Capacity()
+		}
+		if err := r.try(ctx, n, opTake, a.slot, checks); err != nil {
+			return err
+		}
+		return r.try(ctx, n, opTake, a.slot, denied)
+	}
+	for _, op := range []operation{opReserve, opTake, opRefund} {
+		if err := r.try(ctx, n, op, a.slot, checks); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// try runs one operation on a node, whatever its breaker's state.
+// try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
+// and none of Redis.
 func (r *Redis) try(ctx context.Context, n *node, op operation, slot uint16, checks []Check) error {
 	c := newCall(op, checks)
 	c.slot = slot
@@ -80,11 +89,14 @@ func (r *Redis) try(ctx context.Context, n *node, op operation, slot uint16, che
 			c.receipts = append(c.receipts, checks[i].receipt)
 		}
 	}
-	if err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout)); err != nil {
-		return err
+	err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
+	switch {
+	case err == nil:
+		c.take(checks)
+	case Kind(err) == "value":
+		return nil
 	}
-	c.take(checks)
-	return nil
+	return err
 }
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.

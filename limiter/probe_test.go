@@ -91,14 +91,18 @@ func waitProbes(t *testing.T, s *node, probes int) {
 }
 
 func TestProbe_missing_permission(t *testing.T) {
-	for right, algorithm := range map[string]string{"set": GCRA, "rpush": SlidingWindowLog, "pexpire": SlidingWindowLog, "get": FixedWindow} {
+	for right, algorithm := range map[string]string{"set": GCRA, "rpush": SlidingWindowLog, "pexpire": SlidingWindowLog, "get": FixedWindow, "llen": SlidingWindowLog} {
 		t.Run(right, func(t *testing.T) {
+			weight := int64(1)
+			if right == "llen" {
+				weight = 100 // a denial alone needs it
+			}
 			r, reported, setPermissions := openLimited(t)
 			p := dayPolicy(t, "limited", algorithm, 100)
 			other := dayPolicy(t, "other", GCRA, 100)
 			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
 			setPermissions("-" + right)
-			check := Check{Policy: p, Key: "k", Weight: 1}
+			check := Check{Policy: p, Key: "k", Weight: weight}
 			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
 				t.Errorf("a probe before any decision: %v", err)
 			}
