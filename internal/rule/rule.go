@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -53,75 +51,6 @@ type Rule struct {
 
 // Texts are options as they are configured; empty: not at all.
 type Texts struct{ Key, LimitFrom, BurstFrom, Charge string }
-
-// Set is the rules of one handler. [NewSet] makes one.
-type Set struct {
-	// Rules are evaluated in this order. They must not be replaced.
-	Rules []Rule
-
-	// Exempt are the addresses of clients that no rule concerns.
-	Exempt []netip.Prefix
-
-	// OnEmptyKey says what an empty placeholder of a key means; required.
-	OnEmptyKey EmptyKey
-
-	// Warn is called for every value of a placeholder that cannot be used, before the fallback takes
-	// its place. The error quotes no value. Nil: invalid values pass unnoticed.
-	Warn func(r *Rule, option string, err error)
-
-	// OnMissingAddress is called for every request that came over a unix socket without the client's
-	// address that a rule's key needs. Nil: such requests pass unnoticed.
-	OnMissingAddress func(r *Rule, remedy string)
-
-	places map[string]int // of the first rule by each policy's ID, where they are more than few
-}
-
-// fewRules is how many rules are searched one by one, which takes less than a map.
-const fewRules = 8
-
-// NewSet makes a set of rules.
-func NewSet(rules []Rule) *Set {
-	s := &Set{}
-	for i := range rules {
-		s.add(rules[i])
-	}
-	return s
-}
-
-// add adds a rule and records where it stands.
-func (s *Set) add(r Rule) {
-	r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
-	s.Rules = append(s.Rules, r)
-	if len(s.Rules) > fewRules && !r.repeats {
-		if s.places == nil {
-			s.places = map[string]int{}
-		}
-		s.places[r.Policy.ID()] = r.Index
-	}
-}
-
-// Only returns a set of its own of the rules with a policy; empty: of all.
-func (s *Set) Only(policy string) *Set {
-	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
-	only.Exempt, only.OnEmptyKey = s.Exempt, s.OnEmptyKey
-	return only
-}
-
-// RuleOf returns the first rule that a check may come from: that of its policy, or of a policy that
-// differs in limit or burst alone.
-func (s *Set) RuleOf(check *limiter.Check) *Rule { return s.ruleOf(check.Policy.ID()) }
-
-func (s *Set) ruleOf(id string) *Rule {
-	for i := range s.Rules[:min(len(s.Rules), fewRules)] {
-		if s.Rules[i].Policy.ID() == id {
-			return &s.Rules[i]
-		}
-	}
-	if i, found := s.places[id]; found {
-		return &s.Rules[i]
-	}
-	return nil
-}
 
 // EmptyKey is what becomes of a request for which a placeholder of a key is empty.
 type EmptyKey string
