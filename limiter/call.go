@@ -53,13 +53,18 @@ var (
 	}}
 )
 
-// newCall copies the checks, so that the caller may leave at any time.
+// newCall copies the checks, for a refund with their receipts, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
 	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	c.op, c.err, c.detached, c.done = op, nil, false, nil
 	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]
+	if op == opRefund {
+		for i := range checks {
+			c.receipts = append(c.receipts, checks[i].receipt)
+		}
+	}
 	c.state.Store(callQueued)
 	return c
 }

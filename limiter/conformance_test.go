@@ -74,7 +74,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	}}
 	do := func(op operation, checks []Check, receipts []receipt) *call {
 		c := newCall(op, checks)
-		c.receipts = append(c.receipts, receipts...)
+		c.receipts = append(c.receipts[:0], receipts...)
 		if err := r.topology.anyNode.batcher.do(context.Background(), c, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ var everyOperation = []operation{opTake, opPeek, opReserve, opRefund, opCharge}
 func operate(r *Redis, op operation, p *Policy, key string) error {
 	c := newCall(op, []Check{{Policy: p, Key: key, Weight: 1}})
 	if op == opRefund {
-		c.receipts = append(c.receipts, receipt{1, 1})
+		c.receipts = append(c.receipts[:0], receipt{1, 1})
 	}
 	r.send(context.Background(), r.topology.anyNode, c.alone[:])
 	return c.err

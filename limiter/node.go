@@ -40,9 +40,6 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 func (n *node) refund(slot uint16, checks []Check) {
 	c := newCall(opRefund, checks)
 	c.slot = slot
-	for i := range checks {
-		c.receipts = append(c.receipts, checks[i].receipt)
-	}
 	n.enqueue(c, nil)
 }
 

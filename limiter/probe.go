@@ -84,11 +84,6 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 func (r *Redis) try(ctx context.Context, n *node, op operation, slot uint16, checks []Check) error {
 	c := newCall(op, checks)
 	c.slot = slot
-	if op == opRefund {
-		for i := range checks {
-			c.receipts = append(c.receipts, checks[i].receipt)
-		}
-	}
 	err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
 	switch {
 	case err == nil:

@@ -142,9 +142,6 @@ func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) 
 	}
 	c := newCall(op, []Check{*check})
 	c.slot = slot
-	if op == opRefund {
-		c.receipts = append(c.receipts, check.receipt)
-	}
 	return s.enqueue(c, func(c *call) {
 		if answered != nil {
 			answered(&c.checks[0])

@@ -147,7 +147,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 		}
 		if i < refunds {
 			back := newCall(opRefund, c.checks)
-			back.receipts = append(back.receipts, c.receipts...)
+			back.receipts = append(back.receipts[:0], c.receipts...)
 			calls = append(calls, back)
 		}
 	}

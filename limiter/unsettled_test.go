@@ -183,7 +183,7 @@ func TestBatcher_holds(t *testing.T) {
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", GCRA, 10)
 	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
-	back.receipts = append(back.receipts, receipt{})
+	back.receipts = append(back.receipts[:0], receipt{})
 	back.detach(nil)
 	if err := g.enqueue(back); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			g.senders.roundTrip, g.senders.usual, g.timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := dayPolicy(t, "held", GCRA, 10)
 			back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
-			back.receipts = append(back.receipts, receipt{})
+			back.receipts = append(back.receipts[:0], receipt{})
 			back.detach(nil)
 			if err := g.enqueue(back); err != nil {
 				t.Fatal(err)
