@@ -41,7 +41,7 @@ func (s *sharedMemory) Destruct() error {
 
 func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
-		store := limiter.NewMemory(limiter.SystemClock)
+		store := limiter.NewMemory()
 		return &sharedMemory{
 			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
 			names: policystats.New(store.Prune, time.Now),

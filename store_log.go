@@ -29,7 +29,7 @@ func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
 // watch returns the options of a store whose troubles these are.
 func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 	return limiter.RedisOptions{
-		Timeout: o.Client.Timeout, KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost,
+		KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost,
 		OnOutage: func(err error) {
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},

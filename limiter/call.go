@@ -153,7 +153,7 @@ func (c *call) sameShape(other *call) bool {
 		return false
 	}
 	for i := range c.checks {
-		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].Weight != other.checks[i].Weight {
+		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].units() != other.checks[i].units() {
 			return false
 		}
 	}

@@ -35,10 +35,16 @@ type ClientOptions struct {
 	SentinelUsername, SentinelPassword string
 	DB                                 int // not on a cluster
 
-	TLS      *tls.Config   // nil: plain
-	PoolSize int           // connections per node; 0: 10 for each CPU, at least 50
-	Timeout  time.Duration // of one command on an open connection; required
+	TLS      *tls.Config // nil: plain
+	PoolSize int         // connections per node; 0: 10 for each CPU, at least 50
+
+	// Timeout is how long a decision waits for Redis, and any command on an open connection. 0:
+	// [DefaultTimeout].
+	Timeout time.Duration
 }
+
+// DefaultTimeout is how long a decision waits for Redis by default.
+const DefaultTimeout = 100 * time.Millisecond
 
 // ConnectBudget is how long connecting may take: dialing and the TLS handshake. No request waits for
 // it longer than its own timeout.
@@ -52,6 +58,9 @@ const MaxPoolSize = 65535
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
 		o.PoolSize = max(maxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
@@ -159,4 +168,19 @@ func (o *ClientOptions) setDB(text string) error {
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, noRetryCmd{redis.NewCmd(ctx, "ping")})
+}
+
+// timeoutOf returns how long a client waits for a reply.
+func timeoutOf(client redis.UniversalClient) time.Duration {
+	var timeout time.Duration
+	switch c := client.(type) {
+	case *redis.Client:
+		timeout = c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		timeout = c.Options().ReadTimeout
+	}
+	if timeout <= 0 { // of no kind that NewClient makes, or one that waits for ever
+		return DefaultTimeout
+	}
+	return timeout
 }

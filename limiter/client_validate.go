@@ -30,7 +30,7 @@ func (o *ClientOptions) Validate() error {
 		return fmt.Errorf("pool_size %d: use a whole number from 1 to %d", o.PoolSize, MaxPoolSize)
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
 		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
-	case o.Timeout <= 0:
+	case o.Timeout < 0:
 		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
 	}
 	if err := o.validNames(); err != nil {
