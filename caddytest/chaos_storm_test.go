@@ -18,10 +18,6 @@ const (
 	// stormClients send requests at once, each the next one after a response.
 	stormClients = 8
 
-	// stormPace is the least time from one request of a client to its next. Without it the load
-	// would use all of a small machine, and responses would be slow without a fault of Redis.
-	stormPace = 2 * time.Millisecond
-
 	// bigKeys is the number of keys far below their limit. None of their requests may be denied.
 	bigKeys = 64
 

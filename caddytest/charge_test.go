@@ -25,8 +25,8 @@ func model(t *testing.T) string {
 	})
 }
 
-// remain waits until a peek shows the remaining units.
-func (n *node) remain(t *testing.T, path, want string) {
+// checkRemaining waits until a peek shows the remaining units.
+func checkRemaining(t *testing.T, n *node, path, want string) {
 	t.Helper()
 	redistest.WaitFor(t, want+" units remain", func() error {
 		if a := n.get(t, path); a.header.Get("X-Ratelimit-Remaining") != want {
@@ -62,7 +62,7 @@ func TestCharge_afterwards(t *testing.T) {
 				if a := n.get(t, "/ask"+key+step.path); a.status != http.StatusOK {
 					t.Fatalf("%s%s: got %v", algorithm, step.path, a)
 				}
-				n.remain(t, "/look"+key, step.remain)
+				checkRemaining(t, n, "/look"+key, step.remain)
 			}
 			if a := n.get(t, "/ask"+key); a.status != http.StatusTooManyRequests {
 				t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
@@ -84,11 +84,11 @@ func TestCharge_responseBytes(t *testing.T) {
 		}
 		reverse_proxy `+model(t)))
 		n.get(t, "/get?k=a&bytes=100")
-		n.remain(t, "/look?k=a", "899")
+		checkRemaining(t, n, "/look?k=a", "899")
 		n.get(t, "/get?k=a&bytes=100000")
-		n.remain(t, "/look?k=a", "0")
+		checkRemaining(t, n, "/look?k=a", "0")
 		n.get(t, "/get?k=b&bytes=0")
-		n.remain(t, "/look?k=b", "999")
+		checkRemaining(t, n, "/look?k=b", "999")
 	})
 }
 
@@ -132,7 +132,7 @@ func TestCharge_clientGone(t *testing.T) {
 	leave()
 	_ = response.Body.Close()
 	<-left
-	n.remain(t, "/look", "499")
+	checkRemaining(t, n, "/look", "499")
 }
 
 // TestCharge_denied has a second handler that denies what the first allowed, and a policy in dry run.
@@ -164,9 +164,9 @@ func TestCharge_denied(t *testing.T) {
 	}`))
 	n.get(t, "/get?bytes=99")
 	n.get(t, "/get?bytes=99")
-	n.remain(t, "/look", "899")
+	checkRemaining(t, n, "/look", "899")
 	n.get(t, "/get?bytes=99")
-	n.remain(t, "/look", "898")
+	checkRemaining(t, n, "/look", "898")
 	for range 2 {
 		if a := n.get(t, "/dry?bytes=10"); a.status != http.StatusOK {
 			t.Fatalf("got %v", a)
@@ -191,7 +191,7 @@ func TestCharge_responseBytes_compression(t *testing.T) {
 		respond /get `+strings.Repeat("x", 5000)+`
 	}`))
 	n.get(t, "/get?k=zipped", "Accept-Encoding: gzip")
-	n.remain(t, "/inner?k=zipped", "4999")
+	checkRemaining(t, n, "/inner?k=zipped", "4999")
 	redistest.WaitFor(t, "few bytes are charged outside", func() error {
 		a := n.get(t, "/outer?k=zipped")
 		if left, err := strconv.Atoi(a.header.Get("X-Ratelimit-Remaining")); err != nil || left < 9000 || left > 9990 {
@@ -201,8 +201,8 @@ func TestCharge_responseBytes_compression(t *testing.T) {
 	})
 	n.send(t, http.MethodHead, n.URL+"/get?k=head", "")
 	n.get(t, "/get?k=both", "Accept-Encoding: identity") // by then the other is charged too
-	n.remain(t, "/outer?k=both", "4999")
-	n.remain(t, "/inner?k=both", "4999")
-	n.remain(t, "/inner?k=head", "9999")
-	n.remain(t, "/outer?k=head", "9999")
+	checkRemaining(t, n, "/outer?k=both", "4999")
+	checkRemaining(t, n, "/inner?k=both", "4999")
+	checkRemaining(t, n, "/inner?k=head", "9999")
+	checkRemaining(t, n, "/outer?k=head", "9999")
 }

@@ -99,7 +99,7 @@ func TestExplain_request(t *testing.T) {
 					for name, values := range headers {
 						lines = append(lines, name+": "+strings.Trim(fmt.Sprint(values), "[]"))
 					}
-					foretold.holds(t, n.get(t, test.path, lines...))
+					checkForetold(t, foretold, n.get(t, test.path, lines...))
 				})
 			}
 		}
@@ -122,8 +122,8 @@ func (n *node) explainFor(t *testing.T, path, headers, client string) explained 
 	return asked[explained](t, n.ask(t, "POST", "explain", `{"url":"`+n.URL+path+`","client_ip":"`+client+`","headers":`+headers+`}`))
 }
 
-// holds compares the explanation with the response.
-func (e *explained) holds(t *testing.T, a answer) {
+// checkForetold compares the explanation with the response.
+func checkForetold(t *testing.T, e explained, a answer) {
 	t.Helper()
 	want := map[string]int{"allowed": 200, "denied": 429, "rejected": 400, "none": 302, "exempt": 200}[e.Decision]
 	if a.status != want {

@@ -90,7 +90,7 @@ func startOperations(t *testing.T, text string) *node {
 }
 
 // flood uses up the quotas of the document's clients.
-func (n *node) flood(t *testing.T) {
+func flood(t *testing.T, n *node) {
 	t.Helper()
 	for _, client := range []string{"203.0.113.7", "2001:db8:1:2::42"} {
 		for range 6 {
@@ -116,7 +116,7 @@ func TestOperations_commands(t *testing.T) {
 		if at := slices.Index(args, "--config"); at > 0 {
 			args[at+1] = config
 		}
-		n.flood(t)
+		flood(t, n)
 		output, code := n.operate(t, args...)
 		if code != 0 && (code != 4 || args[0] != "explain") {
 			t.Errorf("caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
@@ -148,7 +148,7 @@ func TestOperations_adminAPI(t *testing.T) {
 	n := startOperations(t, text)
 	asked := map[string]bool{}
 	for _, line := range matches(t, operationsCurl, text) {
-		n.flood(t)
+		flood(t, n)
 		line = strings.ReplaceAll(strings.ReplaceAll(line, operationsSite, n.URL), operationsAdmin, n.Admin)
 		method, url, body := http.MethodGet, "", ""
 		words := shellWords(line)
@@ -175,7 +175,7 @@ func TestOperations_adminAPI(t *testing.T) {
 func TestOperations_accessLog(t *testing.T) {
 	text := operationsText(t)
 	n := startOperations(t, text)
-	n.flood(t)
+	flood(t, n)
 	for _, line := range matches(t, operationsLog, text) {
 		if _, err := exec.LookPath("jq"); err != nil && strings.HasPrefix(line, "jq") {
 			continue

@@ -31,7 +31,7 @@ type operation struct {
 	says     []string
 }
 
-func (n *node) check(t *testing.T, o operation) {
+func checkOperation(t *testing.T, n *node, o operation) {
 	t.Helper()
 	output, code := n.operate(t, o.command...)
 	if code != o.code {
@@ -81,10 +81,10 @@ func TestOperator_questions(t *testing.T) {
 			}
 			n.get(t, "/login", "X-User: alice")
 			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
-			n.check(t, operation{"is it working", []string{"policies"}, 0, []string{"login", "everything", "sliding_window_counter", test.working}})
-			n.check(t, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
-			n.check(t, operation{"why was it refused", ask, test.explained, []string{"denied", "mallory", "0/3", "login", test.source}})
-			n.check(t, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 quota reset"}})
+			checkOperation(t, n, operation{"is it working", []string{"policies"}, 0, []string{"login", "everything", "sliding_window_counter", test.working}})
+			checkOperation(t, n, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
+			checkOperation(t, n, operation{"why was it refused", ask, test.explained, []string{"denied", "mallory", "0/3", "login", test.source}})
+			checkOperation(t, n, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 quota reset"}})
 			if a := n.get(t, "/login", "X-User: mallory"); a.status != 200 {
 				t.Errorf("after the reset: %v", a)
 			}

@@ -29,9 +29,13 @@ const (
 	// delay is below 20ms.
 	slack = 150 * time.Millisecond
 
-	// outageLength is long enough for two probes.
-	outageLength = 2300 * time.Millisecond
+	// stormPace is the least time from one request of a client to its next under load. Without it the
+	// load would use all of a small machine, and responses would be slow without a fault of Redis.
+	stormPace = 2 * time.Millisecond
 )
+
+// outageLength is long enough for two probes.
+const outageLength = 2300 * time.Millisecond
 
 func TestOutage_failModes(t *testing.T) {
 	checks := map[string]func(testing.TB, answer){
