@@ -13,6 +13,7 @@ import (
 )
 
 func TestAdmin_badRequests(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 2 24h\nrespond ok"))
 	n.Get(t, "/")
 	for _, test := range []struct {
@@ -67,6 +68,7 @@ func TestAdmin_badRequests(t *testing.T) {
 
 // TestAdmin_keysOfAnyBytes denies keys of odd bytes, lists them, reads their state and resets them.
 func TestAdmin_keysOfAnyBytes(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+caddytest.ShowDecision))
 		for _, key := range []string{"plain", `back\slash`, "b{ra}ce%|", "Zo\xc3\xab", "\xff\xfe\x80", strings.Repeat("long", 50)} {
@@ -103,6 +105,7 @@ func TestAdmin_keysOfAnyBytes(t *testing.T) {
 
 // TestAdmin_reload checks that top keeps its counts and that policies are those of the new configuration.
 func TestAdmin_reload(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	text := func(limit string) string {
 		return caddytest.Config("redis_ratelimit {\nredis redis://:secretword@"+server.Addr+"\n}", "redis_ratelimit same "+limit+" 24h\nrespond ok")
@@ -135,6 +138,7 @@ func TestAdmin_reload(t *testing.T) {
 
 // TestAdmin_addressHint checks the hint that a policy counts an IPv6 client by its prefix.
 func TestAdmin_addressHint(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
 	a := n.Ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
 	if r := caddytest.ParseJSON[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
@@ -148,6 +152,7 @@ func TestAdmin_addressHint(t *testing.T) {
 // TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in
 // the node.
 func TestState_redisDown(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/local"), 5, 4)
@@ -167,6 +172,7 @@ func TestState_redisDown(t *testing.T) {
 
 // TestState_wrongType has a key of another type, which Redis cannot decide by.
 func TestState_wrongType(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
 	n.Get(t, "/")

@@ -14,6 +14,7 @@ import (
 // TestCommands_controlCharacters has an admin endpoint with terminal sequences in every text, as in the
 // key of a hostile client. [caddytest.RunRatelimit] fails where one is printed.
 func TestCommands_controlCharacters(t *testing.T) {
+	t.Parallel()
 	const evil = `"\u001b[31m\u009b1m\u202e\n"`
 	answers := map[string]string{
 		"policies": `{"store":{"kind":EVIL,"mode":EVIL,"addresses":[EVIL],"error":EVIL,"breaker":EVIL,"fail_mode":EVIL},

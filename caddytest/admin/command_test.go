@@ -16,7 +16,7 @@ import (
 // startLimited starts a node on a Redis, with a client that was denied once.
 func startLimited(t *testing.T, server *redistest.Server) *caddytest.Node {
 	t.Helper()
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", caddytest.LimitedSite))
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), caddytest.LimitedSite))
 	caddytest.WaitForRedis(t, n, "/")
 	for range 3 {
 		n.Get(t, "/", "X-Key: greedy")
@@ -25,6 +25,7 @@ func startLimited(t *testing.T, server *redistest.Server) *caddytest.Node {
 }
 
 func TestCommands_stateAndReset(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := startLimited(t, server)
 	n.Ratelimit(t, "policies").Want(t, 0, "redis standalone "+server.Addr+": decides in", "breaker closed",
@@ -43,6 +44,7 @@ func TestCommands_stateAndReset(t *testing.T) {
 }
 
 func TestCommands_json(t *testing.T) {
+	t.Parallel()
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"policies"}, {"top"}, {"state", "--policy", "api", "--key", "greedy"}, {"explain", "--url", n.URL},
@@ -60,6 +62,7 @@ func TestCommands_json(t *testing.T) {
 }
 
 func TestCommands_exitCode2(t *testing.T) {
+	t.Parallel()
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
@@ -74,6 +77,7 @@ func TestCommands_exitCode2(t *testing.T) {
 }
 
 func TestCommands_exitCode1(t *testing.T) {
+	t.Parallel()
 	nowhere := redistest.FreeAddr(t)
 	caddytest.RunRatelimit(t, nil, "policies", "--address", nowhere).Want(t, 1, "no Caddy answers at the admin address "+nowhere, "--address")
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
@@ -92,12 +96,14 @@ func TestCommands_exitCode1(t *testing.T) {
 }
 
 func TestCommands_unknown(t *testing.T) {
+	t.Parallel()
 	caddytest.RunRatelimit(t, nil, "bogus").Want(t, 1, `unknown command "bogus" for "caddy redis-ratelimit"`)
 	caddytest.RunRatelimit(t, nil, "polices").Want(t, 1, "did you mean policies?")
 	caddytest.RunRatelimit(t, nil).Want(t, 0, "Available Commands:")
 }
 
 func TestCommands_invalidUTF8(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
 	key, header := "caf\xe9", "X-Key: caf\xe9"
 	n.Get(t, "/", header)
@@ -110,6 +116,7 @@ func TestCommands_invalidUTF8(t *testing.T) {
 }
 
 func TestCommands_exitCode4(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision))
 	explain := []string{"explain", "--url", n.URL, "--header"}
 	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 0, ": allowed\n")
@@ -119,6 +126,7 @@ func TestCommands_exitCode4(t *testing.T) {
 }
 
 func TestCommands_adminEndpoint(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
 	file := caddytest.WriteCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
 	e := caddytest.RunRatelimit(t, nil, "policies", "--config", file)
@@ -128,6 +136,7 @@ func TestCommands_adminEndpoint(t *testing.T) {
 }
 
 func TestCommands_redisDown(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := startLimited(t, server)
 	server.Kill()
@@ -149,6 +158,7 @@ func TestCommands_redisDown(t *testing.T) {
 }
 
 func TestCommands_completion(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
 	asks := func(args ...string) string {
 		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
@@ -175,6 +185,7 @@ func TestCommands_completion(t *testing.T) {
 }
 
 func TestCommands_help_fits_80_columns(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}} {
 		e := caddytest.RunRatelimit(t, nil, append(args, "--help")...)
 		e.Want(t, 0, "Examples:")
@@ -187,6 +198,7 @@ func TestCommands_help_fits_80_columns(t *testing.T) {
 }
 
 func TestCommands_watch(t *testing.T) {
+	t.Parallel()
 	n := startLimited(t, redistest.Start(t))
 	var stdout caddytest.Log
 	cmd := exec.Command(caddytest.Binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
@@ -210,6 +222,7 @@ func TestCommands_watch(t *testing.T) {
 
 // TestCommands_FullDisk prints the results of commands to a disk without room.
 func TestCommands_FullDisk(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	for _, args := range [][]string{
 		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},

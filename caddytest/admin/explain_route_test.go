@@ -13,6 +13,7 @@ import (
 
 // TestExplain_answeringHandlers has handlers that always respond, and others that may.
 func TestExplain_answeringHandlers(t *testing.T) {
+	t.Parallel()
 	const after = "\nredis_ratelimit same 5 24h {\nname after\n}\nrespond after\n}\n"
 	n := caddytest.Start(t, caddytest.Config("", "encode\ntracing\n"+
 		"route /proxy {\nreverse_proxy 127.0.0.1:1"+after+
@@ -52,6 +53,7 @@ func TestExplain_answeringHandlers(t *testing.T) {
 // TestExplain_sameKeyTwice explains each request before it is sent. Its two handlers use one quota, and
 // the first of them may be in dry run.
 func TestExplain_sameKeyTwice(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		limits := func(path, more string) string {
 			return "route " + path + " {\nredis_ratelimit {path} 5 24h {\nname twice\n" + more + "\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight 2\n}\nrespond ok\n}\n"
@@ -72,6 +74,7 @@ func TestExplain_sameKeyTwice(t *testing.T) {
 
 // TestExplain_serverByAddress has several servers on one port.
 func TestExplain_serverByAddress(t *testing.T) {
+	t.Parallel()
 	site := func(address, name string) string {
 		return ":{$PORT} {\nbind " + address + "\nredis_ratelimit {http.request.local.host} 5 24h {\nname " + name + "\n}\nrespond ok\n}\n"
 	}
@@ -92,6 +95,7 @@ func TestExplain_serverByAddress(t *testing.T) {
 // TestExplain_localAddress has a key with the local address: the one of the site, not of the admin
 // endpoint.
 func TestExplain_localAddress(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok"))
 	address := strings.TrimPrefix(n.URL, "http://")
 	want := `"key":"` + address + "|" + address[strings.LastIndex(address, ":")+1:] + `"`
@@ -104,6 +108,7 @@ func TestExplain_localAddress(t *testing.T) {
 
 // TestExplain_onlySite has a URL that is a path alone. Its host is that of the only site.
 func TestExplain_onlySite(t *testing.T) {
+	t.Parallel()
 	limited := func(host string) string {
 		return "http://" + host + ":{$PORT} {\nredis_ratelimit {host} 5 24h\nrespond ok\n}\n"
 	}
@@ -125,6 +130,7 @@ func TestExplain_onlySite(t *testing.T) {
 
 // TestExplain_redisHangs checks that explain waits once, and that policies in dry run fail locally.
 func TestExplain_redisHangs(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var limits strings.Builder
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {

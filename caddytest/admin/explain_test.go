@@ -64,6 +64,7 @@ const winding = `
 
 // TestExplain_request explains each request before it is sent, and compares both results.
 func TestExplain_request(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		text := caddytest.Config(option, winding)
 		n := caddytest.Start(t, "{\n"+text[2:len(text)-len("}\n")]+"}\n\n&(counted) {\n\tredis_ratelimit {path} 7 24h {\n\t\tname named\n\t}\n\trespond named\n}\n")

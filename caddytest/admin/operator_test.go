@@ -50,6 +50,7 @@ const operated = `redis_ratelimit {
 // limited, why was this client refused, and how do I let it through now. It does so with Redis, without
 // it, and while it is down.
 func TestOperator_questions(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		store, source    string
 		working          string
@@ -60,6 +61,7 @@ func TestOperator_questions(t *testing.T) {
 		{"redis that is gone", "fallback", "does not decide", 3, 3},
 	} {
 		t.Run(test.store, func(t *testing.T) {
+			t.Parallel()
 			n := operatedNode(t, test.store)
 			for range 5 {
 				n.Get(t, "/login", "X-User: mallory")
@@ -84,7 +86,7 @@ func operatedNode(t *testing.T, store string) *caddytest.Node {
 		return caddytest.Start(t, caddytest.Config("", operated))
 	}
 	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", operated))
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), operated))
 	if store == "redis" {
 		caddytest.WaitForRedis(t, n, "/")
 	} else {

@@ -33,6 +33,7 @@ func contents(t *testing.T, folder string) map[string]string {
 }
 
 func TestReplay_outputIsInput(t *testing.T) {
+	t.Parallel()
 	log := logLines("192.0.2.1")
 	for name, args := range map[string][]string{
 		"the log":                    {"--decisions", "access.log", "access.log"},
@@ -62,6 +63,7 @@ func TestReplay_outputIsInput(t *testing.T) {
 }
 
 func TestReplay_olderFiles(t *testing.T) {
+	t.Parallel()
 	folder := replayFolder(t, perClient, logLines("192.0.2.1"))
 	report := filepath.Join(folder, "report.html")
 	if err := os.WriteFile(report, []byte("older"), 0o640); err != nil { //nolint:gosec // the mode must stay
@@ -91,6 +93,7 @@ func TestReplay_olderFiles(t *testing.T) {
 
 // TestReplay_pipe writes decisions to a pipe.
 func TestReplay_pipe(t *testing.T) {
+	t.Parallel()
 	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
 	if code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request ") {
 		t.Errorf("exit code %d: %s%s", code, output, complaints)
@@ -98,6 +101,7 @@ func TestReplay_pipe(t *testing.T) {
 }
 
 func TestReplay_fullDisk(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -114,6 +118,7 @@ func TestReplay_fullDisk(t *testing.T) {
 }
 
 func TestReplay_keys(t *testing.T) {
+	t.Parallel()
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
 		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
@@ -125,6 +130,7 @@ func TestReplay_keys(t *testing.T) {
 
 // TestReplay_host replays a log in Common Log Format, which has no host, through sites with host names.
 func TestReplay_host(t *testing.T) {
+	t.Parallel()
 	const sites = "http://one.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname one\n\t}\n}\nhttp://two.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname two\n\t}\n}\n"
 	one, _, _ := strings.Cut(sites, "http://two.test")
 	log := logLines("192.0.2.1", "192.0.2.1")
@@ -147,6 +153,7 @@ func TestReplay_host(t *testing.T) {
 }
 
 func TestReplay_Imports(t *testing.T) {
+	t.Parallel()
 	const snippets = "(limits) {\n" + perClient + "\n}\n(unused) {\nrespond unused\n}\n"
 	for name, args := range map[string][]string{
 		"decisions over a snippet file":     {"--decisions", "snippets", "access.log"},

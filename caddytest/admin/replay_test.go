@@ -96,6 +96,7 @@ func logLines(clients ...string) []byte {
 const perClient = ":80 {\n\tredis_ratelimit {client_ip} 2 1m\n\treverse_proxy 127.0.0.1:1\n}\n"
 
 func TestReplay_refusals(t *testing.T) {
+	t.Parallel()
 	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
 	result := playedJSON(t, perClient, log)
 	if result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2 {
@@ -114,6 +115,7 @@ func TestReplay_refusals(t *testing.T) {
 
 // TestReplay_routes has matchers, a map, an exemption and several sites.
 func TestReplay_routes(t *testing.T) {
+	t.Parallel()
 	const site = `{
 		redis_ratelimit {
 			redis redis://user:{env.NOT_THERE}@127.0.0.1:1
@@ -164,6 +166,7 @@ func TestReplay_routes(t *testing.T) {
 }
 
 func TestReplay_badLogs(t *testing.T) {
+	t.Parallel()
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, _ = writer.Write(bytes.Repeat(logLines("192.0.2.1"), 5000))
@@ -201,6 +204,7 @@ func TestReplay_badLogs(t *testing.T) {
 }
 
 func TestReplay_missingKey(t *testing.T) {
+	t.Parallel()
 	const site = ":80 {\n\tredis_ratelimit {header.X-Api-Key} 2 1m\n\trespond ok\n}\n"
 	result := playedJSON(t, site, logLines("192.0.2.1", "192.0.2.2", "192.0.2.3"))
 	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key") {
@@ -214,6 +218,7 @@ func TestReplay_missingKey(t *testing.T) {
 }
 
 func TestReplay_badFlags(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, caddyfile string
 		args            []string
@@ -244,6 +249,7 @@ func TestReplay_badFlags(t *testing.T) {
 // TestReplay_page plays the log that docs/replay.md names, and wants every line
 // of output that the page shows.
 func TestReplay_page(t *testing.T) {
+	t.Parallel()
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
 	if !found || !ended {

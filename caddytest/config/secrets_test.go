@@ -14,6 +14,7 @@ import (
 
 // TestSecrets_refusedByRedis has wrong passwords, with errors of Redis and of the client.
 func TestSecrets_refusedByRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "the right one")
 	for name, option := range map[string]string{
 		"URL":           "redis redis://someone:{env.REDIS_PASSWORD}@" + server.Addr,
@@ -24,6 +25,7 @@ func TestSecrets_refusedByRedis(t *testing.T) {
 		"no such files": "redis unix://:{env.REDIS_PASSWORD}@/nowhere.sock",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			env := []string{"REDIS_PASSWORD=" + caddytest.Password, "SECRET=pepper and salt"}
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nhash_keys {env.SECRET}\n"+option+"\n}", "redis_ratelimit same 3 24h"+caddytest.ShowDecision), env...)
 			caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")
@@ -34,6 +36,7 @@ func TestSecrets_refusedByRedis(t *testing.T) {
 
 // TestSecrets_errors loads invalid configurations with passwords.
 func TestSecrets_errors(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2%zz"
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision), "WRONG_URL=redis://user:"+secret+"@host:port", "SECRET="+secret)
 	for name, option := range map[string]string{
@@ -61,6 +64,7 @@ func TestSecrets_errors(t *testing.T) {
 // TestPassword_rotation changes the password in Redis and in its file. The Caddyfile stays the same, so
 // that the reload must be forced.
 func TestPassword_rotation(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "first-secret")
 	password := filepath.Join(t.TempDir(), "password")
 	write := func(secret string) {

@@ -11,6 +11,7 @@ import (
 // TestSecrets_URLInWrongLine writes a URL with a password behind every option that takes none, and in
 // place of an option. The URL stands there itself and as the value of a placeholder.
 func TestSecrets_URLInWrongLine(t *testing.T) {
+	t.Parallel()
 	const url, placeholder = "redis://user:hunter2@127.0.0.1:1", "{env.WRONG_URL}"
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision), "WRONG_URL="+url)
 	redis := func(lines string) string { return "redis {\naddress 127.0.0.1:1\n" + lines + "\n}" }

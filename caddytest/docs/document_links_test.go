@@ -81,6 +81,7 @@ func brokenLinks(t *testing.T, page, text string) (broken []string) {
 }
 
 func TestDocuments_links_lead_somewhere(t *testing.T) {
+	t.Parallel()
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for _, link := range brokenLinks(t, page, caddytest.ReadFile(t, page)) {
 			t.Error("leads nowhere:", link)
@@ -90,6 +91,7 @@ func TestDocuments_links_lead_somewhere(t *testing.T) {
 
 // TestDocuments_broken_links_are_found shows that the test above can fail.
 func TestDocuments_broken_links_are_found(t *testing.T) {
+	t.Parallel()
 	const text = "# A page\n" +
 		"[here](#a-page) [gone](#gone) [file](keys.md) [no file](nothing.md)\n" +
 		"[heading](keys.md#values) [no heading](keys.md#nothing) [folder](../deploy/) ![picture](nothing.svg)\n" +
@@ -102,12 +104,14 @@ func TestDocuments_broken_links_are_found(t *testing.T) {
 }
 
 func TestReadme_is_short(t *testing.T) {
+	t.Parallel()
 	if size := len(caddytest.ReadFile(t, "README.md")); size > readmeBytes {
 		t.Errorf("README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
 	}
 }
 
 func TestReadme_former_anchors_lead_on(t *testing.T) {
+	t.Parallel()
 	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
 	for _, heading := range formerHeadings {
 		if !anchors[anchor(heading)] {
@@ -117,6 +121,7 @@ func TestReadme_former_anchors_lead_on(t *testing.T) {
 }
 
 func TestReadme_lists_every_page_of_docs(t *testing.T) {
+	t.Parallel()
 	_, contents, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Documentation\n")
 	for _, page := range documents(t) {
 		if page == "README.md" || page == "docs/benchmarks.md" || page == "docs/decisions.md" {
@@ -130,6 +135,7 @@ func TestReadme_lists_every_page_of_docs(t *testing.T) {
 
 // TestReadme_start_shows_what_make_run_serves sends the requests of the chapter to Caddyfile.example.
 func TestReadme_start_shows_what_make_run_serves(t *testing.T) {
+	t.Parallel()
 	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")
 	if !found || !ended {
@@ -150,6 +156,7 @@ var avoidedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|tells whet
 
 // TestDocuments_words holds the pages to the rules for sentences.
 func TestDocuments_words(t *testing.T) {
+	t.Parallel()
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for i, line := range strings.Split(caddytest.ReadFile(t, page), "\n") {
 			if word := avoidedWords.FindString(line); word != "" {

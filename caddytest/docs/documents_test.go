@@ -17,12 +17,14 @@ import (
 )
 
 func TestCaddyfileExample(t *testing.T) {
+	t.Parallel()
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	checkCaddyfile(t, text, nil)
 }
 
 // TestCaddyfileExample_redis follows the file's advice.
 func TestCaddyfileExample_redis(t *testing.T) {
+	t.Parallel()
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	const off, on = "# redis redis://", "redis redis://"
 	if strings.Count(text, off) != 1 {
@@ -55,6 +57,7 @@ var testedElsewhere = []string{"docs/install.md", "docs/operations.md", "docs/re
 
 // TestDocuments_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
 func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+	t.Parallel()
 	files := stand(t)
 	count := 0
 	for _, page := range documents(t) {
@@ -142,6 +145,7 @@ var granted = regexp.MustCompile(`[\s\x60]([+&][\w|+-]+)`)
 
 // TestDocuments_ACL compares what docs/redis.md grants with what is tested.
 func TestDocuments_ACL(t *testing.T) {
+	t.Parallel()
 	_, section, _ := strings.Cut(caddytest.ReadFile(t, "docs/redis.md"), "\n## ACL\n")
 	section, _, _ = strings.Cut(section, "\n#")
 	got, want := map[string]bool{}, map[string]bool{}

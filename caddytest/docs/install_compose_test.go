@@ -34,6 +34,7 @@ type composeService struct {
 }
 
 func TestInstall_compose(t *testing.T) {
+	t.Parallel()
 	page := readInstallPage(t)
 	for _, problem := range composeProblems(page) {
 		t.Error(problem)
@@ -47,6 +48,7 @@ func TestInstall_compose(t *testing.T) {
 
 // TestInstall_composeProblems shows that the test above can fail.
 func TestInstall_composeProblems(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*installPage){
 		"another host": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], "@redis:", "@valkey:", 1) },
 		"another port": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], ":8080", ":8000", 1) },
@@ -140,6 +142,7 @@ func commandProblems(page installPage) (problems []string) {
 // TestInstall_composeNodes runs the Redis and the nodes of the compose file without containers. Both nodes
 // use one quota.
 func TestInstall_composeNodes(t *testing.T) {
+	t.Parallel()
 	page := readInstallPage(t)
 	const password = "dRw7Xq2Lm9"
 	options := slices.Clone(page.compose.Services["redis"].Command[1:])

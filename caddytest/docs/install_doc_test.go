@@ -46,6 +46,7 @@ func readInstallPage(t *testing.T) installPage {
 }
 
 func TestInstall_caddyfiles(t *testing.T) {
+	t.Parallel()
 	files := stand(t)
 	for i, body := range readInstallPage(t).caddyfiles {
 		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestInstall_caddyfiles(t *testing.T) {
 
 // TestInstall_versions compares the page's Caddy, Go and module path with go.mod.
 func TestInstall_versions(t *testing.T) {
+	t.Parallel()
 	text := caddytest.ReadFile(t, "go.mod")
 	want := map[string]string{}
 	for _, match := range moduleDirectives.FindAllStringSubmatch(text, -1) {
@@ -78,6 +80,7 @@ func TestInstall_versions(t *testing.T) {
 }
 
 func TestInstall_modules(t *testing.T) {
+	t.Parallel()
 	output, err := caddytest.RunCaddy(t, nil, "list-modules")
 	if err != nil {
 		t.Fatal(err)

@@ -59,6 +59,7 @@ func shellWords(line string) []string {
 }
 
 func TestOperations_caddyfiles(t *testing.T) {
+	t.Parallel()
 	for i, body := range matches(t, wholeCaddyfile, operationsText(t)) {
 		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
 			checkCaddyfile(t, body, variables(body))
@@ -101,6 +102,7 @@ func flood(t *testing.T, n *caddytest.Node) {
 }
 
 func TestOperations_commands(t *testing.T) {
+	t.Parallel()
 	text := operationsText(t)
 	n := startOperations(t, text)
 	config := caddytest.WriteCaddyfile(t, "{\n\tredis_ratelimit {\n\t\tredis redis://"+redistest.Start(t).Addr+"\n\t}\n}\n")
@@ -145,6 +147,7 @@ func titlesAfter(text, line string) []string {
 }
 
 func TestOperations_adminAPI(t *testing.T) {
+	t.Parallel()
 	text := operationsText(t)
 	n := startOperations(t, text)
 	asked := map[string]bool{}
@@ -174,6 +177,7 @@ func TestOperations_adminAPI(t *testing.T) {
 }
 
 func TestOperations_accessLog(t *testing.T) {
+	t.Parallel()
 	text := operationsText(t)
 	n := startOperations(t, text)
 	flood(t, n)
@@ -195,6 +199,7 @@ func TestOperations_accessLog(t *testing.T) {
 
 // TestOperations_rights tries the documented rights, and each of them left out.
 func TestOperations_rights(t *testing.T) {
+	t.Parallel()
 	var needed []string
 	for _, right := range granted.FindAllStringSubmatch(operationsRights.FindString(operationsText(t)), -1) {
 		needed = append(needed, strings.TrimPrefix(right[1], "+"))

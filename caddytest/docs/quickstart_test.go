@@ -24,6 +24,7 @@ func example(t *testing.T) string {
 }
 
 func TestQuickStart_searches(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, example(t))
 	for i := range 3 {
 		a := n.Get(t, "/search")
@@ -45,6 +46,7 @@ func TestQuickStart_searches(t *testing.T) {
 }
 
 func TestQuickStart_all(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, example(t))
 	begin := time.Now()
 	admitted := 0

@@ -13,6 +13,7 @@ import (
 // TestReadme_twoNodes plays the chapter on two nodes: its Caddyfile, on the ports that
 // [caddytest.Start] gives, and its loops of curl, of which the second one is after Redis was stopped.
 func TestReadme_twoNodes(t *testing.T) {
+	t.Parallel()
 	_, chapter, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Two nodes, one Redis\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	caddyfile := wholeCaddyfile.FindStringSubmatch(chapter)

@@ -10,6 +10,7 @@ import (
 
 // TestJSON_example loads the example of docs/json.md, with each of the stores.
 func TestJSON_example(t *testing.T) {
+	t.Parallel()
 	_, example, _ := strings.Cut(caddytest.ReadFile(t, "docs/json.md"), "```json\n")
 	example, _, _ = strings.Cut(example, "```")
 	for source, global := range caddytest.Stores(t) {

@@ -11,6 +11,7 @@ import (
 // TestRecipes_longWindows compares the ends of windows with docs/recipes.md: a
 // week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
 func TestRecipes_longWindows(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, `{
 	admin {$ADMIN}
 	auto_https off

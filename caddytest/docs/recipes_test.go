@@ -32,8 +32,10 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 }
 
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	for _, r := range readRecipes(t) {
 		t.Run(r.heading, func(t *testing.T) {
+			t.Parallel()
 			run := recipeTests[r.heading]
 			if run == nil || len(r.caddyfiles) != 1 {
 				t.Fatal("the recipe has no test, or not one Caddyfile")
@@ -41,6 +43,7 @@ func TestRecipes(t *testing.T) {
 			checkCaddyfile(t, r.caddyfiles[0], nil)
 			for source, option := range caddytest.Stores(t) {
 				t.Run(source, func(t *testing.T) {
+					t.Parallel()
 					e := runRecipe(t, r.caddyfiles[0], option)
 					run(t, e)
 					e.checkSource(t, source)
@@ -51,6 +54,7 @@ func TestRecipes(t *testing.T) {
 }
 
 func TestRecipes_complete(t *testing.T) {
+	t.Parallel()
 	text, recipes := readRecipesText(t), readRecipes(t)
 	if len(recipes) == 0 {
 		t.Fatal("docs/recipes.md has no recipe")
@@ -62,6 +66,7 @@ func TestRecipes_complete(t *testing.T) {
 
 // TestRecipes_incomplete shows that the test above can fail.
 func TestRecipes_incomplete(t *testing.T) {
+	t.Parallel()
 	const whole = "\n\n```caddyfile\n:8080 {\n}\n```\n"
 	text := readRecipesText(t)
 	for name, test := range map[string]struct{ text, want string }{

@@ -39,6 +39,7 @@ func askAll(n *caddytest.Node, paths []string) error {
 }
 
 func TestACL_singleRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	site, paths := everyAlgorithm()
 	text := caddytest.Config("redis_ratelimit {\ntimeout 10s\ndeny_cache off\nredis redis://limiter:{env.REDIS_PASSWORD}@"+server.Addr+"/2\n}", site)
@@ -52,6 +53,7 @@ func TestACL_singleRedis(t *testing.T) {
 }
 
 func TestACL_cluster(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartCluster(t)
 	site, paths := everyAlgorithm()
 	site += "\nredis_ratelimit /two {\npolicy log {\nkey a\nlimit 100000\nwindow 24h\nalgorithm sliding_window_log\n}\npolicy few {\nkey b\nlimit 3\nwindow 1s\n}\n}"
@@ -108,6 +110,7 @@ func race(n *caddytest.Node, path string) error {
 }
 
 func TestACL_sentinel(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, "main")
 	site, paths := everyAlgorithm()

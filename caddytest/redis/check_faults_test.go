@@ -14,6 +14,7 @@ import (
 )
 
 func TestCheck_busyRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--lua-time-limit", "1")
 	caddytest.RestrictUser(t, []*redistest.Server{server}, caddytest.Only(strings.Fields(caddytest.ACLCommands), func(c string) bool { return c != "time" }))
 	admin := server.Client(t)
@@ -44,6 +45,7 @@ func TestCheck_busyRedis(t *testing.T) {
 }
 
 func TestCheck_maxclients(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	held := server.Client(t).Conn()
 	defer held.Close() //nolint:errcheck // the test is over
@@ -57,6 +59,7 @@ func TestCheck_maxclients(t *testing.T) {
 }
 
 func TestCheck_masterHangs(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartCluster(t)
 	for _, master := range masters {
 		if err := master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err(); err != nil {

@@ -55,6 +55,7 @@ func wantNothing(t *testing.T, findings []finding, result string) {
 }
 
 func TestCheck_goodRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	findings, code := check(t, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite)
 	if code != 0 {
@@ -77,6 +78,7 @@ func TestCheck_goodRedis(t *testing.T) {
 }
 
 func TestCheck_withoutRedis(t *testing.T) {
+	t.Parallel()
 	findings, code := check(t, "fail_mode open", caddytest.LimitedSite)
 	if wantFinding(t, findings, "redis", "ok", "in each Caddy process"); code != 0 {
 		t.Errorf("got exit code %d", code)
@@ -86,6 +88,7 @@ func TestCheck_withoutRedis(t *testing.T) {
 }
 
 func TestCheck_unreachable(t *testing.T) {
+	t.Parallel()
 	nowhere := redistest.FreeAddr(t)
 	locked := redistest.Start(t, "--requirepass", "the right one")
 	env := []string{"REDIS_PASSWORD=" + caddytest.Password}
@@ -104,6 +107,7 @@ func TestCheck_unreachable(t *testing.T) {
 		{"no cluster", "redis {\nmode cluster\naddress " + nowhere + "\n}", "reachable", "start Redis", 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			findings, code := check(t, tt.option, caddytest.LimitedSite, env...)
 			if wantFinding(t, findings, tt.check, "failed", tt.text); code != tt.code {
 				t.Errorf("got exit code %d; want %d", code, tt.code)
@@ -113,6 +117,7 @@ func TestCheck_unreachable(t *testing.T) {
 }
 
 func TestCheck_missingCommands(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	option := "redis redis://limiter:secret@" + server.Addr + "/2"
 	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands)
@@ -152,6 +157,7 @@ func TestCheck_missingCommands(t *testing.T) {
 }
 
 func TestCheck_replica(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
 	findings, code := check(t, "redis redis://"+replica.Addr, caddytest.LimitedSite)
@@ -162,6 +168,7 @@ func TestCheck_replica(t *testing.T) {
 }
 
 func TestCheck_cluster(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartCluster(t)
 	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
 	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLOperatorCommands)
@@ -185,6 +192,7 @@ func TestCheck_cluster(t *testing.T) {
 }
 
 func TestCheck_sentinels(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, "main")
 	option := func(name, address string) string {
@@ -217,6 +225,7 @@ func TestCheck_sentinels(t *testing.T) {
 }
 
 func TestCheck_warnings(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--timeout", "600")
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(40 * time.Millisecond)
@@ -237,6 +246,7 @@ func TestCheck_warnings(t *testing.T) {
 }
 
 func TestCheck_TLS(t *testing.T) {
+	t.Parallel()
 	authority := redistest.NewAuthority(t)
 	address, args := authority.ServeTLS(t)
 	redistest.Start(t, args...)

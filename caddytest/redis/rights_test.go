@@ -27,9 +27,11 @@ func setRight(t *testing.T, s *redistest.Server, rights ...string) {
 // TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants
 // it again.
 func TestRights_revoked(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]string{"local": "allowed fallback", "open": "failed_open redis", "closed": "failed_closed redis"} {
 		for right, algorithm := range map[string]string{"set": "gcra", "rpush": "sliding_window_log"} {
 			t.Run(mode+" without "+right, func(t *testing.T) {
+				t.Parallel()
 				server := redistest.Start(t)
 				caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
 				n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 5s\nredis redis://limiter:secret@"+server.Addr+"\nfail_mode "+mode+"\n}",
@@ -74,6 +76,7 @@ func checkReported(t *testing.T, n *caddytest.Node, breaker, want string) {
 // TestRights_renamedCommand has a command that no user can run. The log has the error, and check the
 // remedy.
 func TestRights_renamedCommand(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--rename-command", "SET", "")
 	option := "redis redis://" + server.Addr + "\nfail_mode open"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
@@ -99,6 +102,7 @@ func TestRights_renamedCommand(t *testing.T) {
 
 // TestRefund_lost kills Redis before the response.
 func TestRefund_lost(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -107,7 +111,7 @@ func TestRefund_lost(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 	}))
 	t.Cleanup(upstream.Close)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server),
 		"route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+strings.TrimPrefix(upstream.URL, "http://")+
 			"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/")
@@ -152,8 +156,9 @@ func TestRefund_lost(t *testing.T) {
 
 // TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.
 func TestForeignValue_log(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision))
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/?k=good")
 	if err := server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -112,6 +112,7 @@ func withPassword(t *testing.T, s *redistest.Server) *redis.Client {
 }
 
 func TestRedis_variants(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range variants(t) {
 		t.Run(name, func(t *testing.T) {
 			v := prepare(t)
@@ -156,6 +157,7 @@ func checkKeys(t *testing.T, v variant) {
 // TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in
 // different ones.
 func TestRedis_cluster(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartCluster(t)
 	addresses := make([]string, len(masters))
 	for i, m := range masters {
@@ -187,6 +189,7 @@ func TestRedis_cluster(t *testing.T) {
 
 // TestRedis_sentinelUnknownMaster has a sentinel without the named master.
 func TestRedis_sentinelUnknownMaster(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
 	_, port, err := net.SplitHostPort(sentinel.Addr)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestReload_equalSettings(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
@@ -29,6 +30,7 @@ func TestReload_equalSettings(t *testing.T) {
 }
 
 func TestReload_otherSettings(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
@@ -57,6 +59,7 @@ func TestReload_otherSettings(t *testing.T) {
 // TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed
 // reloads between.
 func TestReload_leaks(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	text := func(i int) string {
 		timeout := fmt.Sprintf("%ds", 10+i%2)

@@ -10,8 +10,9 @@ import (
 )
 
 func TestMetrics_reloadsAndOutages(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	text := caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit /a {query.k} 2 24h {\nname tight\n}\nredis_ratelimit /b same 1000 24h {\nfail_mode closed\nname wide\n}"+caddytest.ShowDecision)
+	text := caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit /a {query.k} 2 24h {\nname tight\n}\nredis_ratelimit /b same 1000 24h {\nfail_mode closed\nname wide\n}"+caddytest.ShowDecision)
 	n := caddytest.Start(t, text)
 	caddytest.WaitForRedis(t, n, "/b")
 	wide := n.Metric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`)
@@ -50,6 +51,7 @@ func TestMetrics_reloadsAndOutages(t *testing.T) {
 }
 
 func TestMemory_full(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 100\n}\n}", "redis_ratelimit {query.k} 5 24h"+caddytest.ShowDecision))
 	for i := range 300 {
 		caddytest.CheckAdmitted(t, n.Get(t, fmt.Sprint("/?k=", i)), "memory")
@@ -65,6 +67,7 @@ func TestMemory_full(t *testing.T) {
 
 // TestLocalShare has no Redis from the beginning.
 func TestLocalShare(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 0.25\n}", "redis_ratelimit {query.k} 8 24h"+caddytest.ShowDecision))
 	for range 2 {
 		caddytest.CheckAdmitted(t, n.Get(t, "/?k=x"), "fallback")

@@ -57,6 +57,7 @@ func decidedElsewhere(t *testing.T, n *caddytest.Node, clients, each int) int64 
 // TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts
 // at most once.
 func TestNetwork_lostReply(t *testing.T) {
+	t.Parallel()
 	const limit, cuts = 1000, 5
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))

@@ -105,6 +105,7 @@ func requestsDuring(t *testing.T, n *caddytest.Node, length time.Duration, check
 // TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
 // then finds the state of Redis unchanged.
 func TestOutage_localState(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/")
@@ -131,6 +132,7 @@ func TestOutage_localState(t *testing.T) {
 
 // TestOutage_oneTimeoutPerRequest has a request pass three handlers and a dry run.
 func TestOutage_oneTimeoutPerRequest(t *testing.T) {
+	t.Parallel()
 	const patience = 2 * time.Second
 	server := redistest.Start(t)
 	site := "route {\n"
@@ -150,6 +152,7 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 
 // TestOutage_failModePerHandler has handlers that override the global option.
 func TestOutage_failModePerHandler(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	site := ""
 	for _, mode := range []string{"local", "open", "closed"} {

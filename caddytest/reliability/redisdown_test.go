@@ -25,9 +25,11 @@ func nowhere(t *testing.T) map[string]string {
 }
 
 func TestRedisDown_commands(t *testing.T) {
+	t.Parallel()
 	const site = "redis_ratelimit same 2 24h" + caddytest.ShowDecision
 	for name, global := range nowhere(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := caddytest.WriteCaddyfile(t, caddytest.Config(global, site))
 			for _, verb := range []string{"adapt", "validate"} {
 				begin := time.Now()
@@ -51,6 +53,7 @@ func TestRedisDown_commands(t *testing.T) {
 
 // TestRedisDown_startsLater starts Caddy before Redis.
 func TestRedisDown_startsLater(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Kill()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision))

@@ -13,6 +13,7 @@ import (
 // TestReload_requestsInFlight loads other Redis settings while requests wait for their upstream. Their
 // refunds and charges go to the store that decided them.
 func TestReload_requestsInFlight(t *testing.T) {
+	t.Parallel()
 	const requests = 20
 	var arrived sync.WaitGroup
 	arrived.Add(requests)

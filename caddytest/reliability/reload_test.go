@@ -11,6 +11,7 @@ import (
 )
 
 func TestReload_counts(t *testing.T) {
+	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			site := "redis_ratelimit same 5 24h" + caddytest.ShowDecision
@@ -27,6 +28,7 @@ func TestReload_counts(t *testing.T) {
 }
 
 func TestReload_otherLimit(t *testing.T) {
+	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
@@ -44,6 +46,7 @@ func TestReload_otherLimit(t *testing.T) {
 }
 
 func TestReload_otherWindow(t *testing.T) {
+	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 1 24h"+caddytest.ShowDecision))
@@ -55,6 +58,7 @@ func TestReload_otherWindow(t *testing.T) {
 }
 
 func TestReload_failed(t *testing.T) {
+	t.Parallel()
 	const site = "redis_ratelimit same 5 24h" + caddytest.ShowDecision
 	for source, global := range caddytest.Stores(t) {
 		mistakes := map[string]struct{ text, complaint string }{
@@ -84,6 +88,7 @@ func TestReload_failed(t *testing.T) {
 // TestReload_failedStart loads configurations whose server cannot listen. Caddy starts apps in any order,
 // so that only some of them start the limits first.
 func TestReload_failedStart(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +126,7 @@ func TestReload_failedStart(t *testing.T) {
 
 // TestConflict_JSON loads a configuration that no Caddyfile yields.
 func TestConflict_JSON(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
 	handler := func(limit string) string {
 		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`

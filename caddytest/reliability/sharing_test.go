@@ -50,6 +50,7 @@ func crowd(t *testing.T, path string, each int, nodes ...*caddytest.Node) int {
 // TestSharing_twoNodes uses a window of a day, in which a bucket drains one unit in a quarter of an hour,
 // and a window of a minute where the algorithm admits exactly the limit in it.
 func TestSharing_twoNodes(t *testing.T) {
+	t.Parallel()
 	site := ""
 	windows := map[string][]string{}
 	for _, algorithm := range limiter.Algorithms() {
@@ -99,6 +100,7 @@ func withinOneWindow(t *testing.T, window time.Duration, count func(key string) 
 }
 
 func TestSharing_scriptFlush(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))

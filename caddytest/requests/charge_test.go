@@ -40,6 +40,7 @@ func checkRemaining(t *testing.T, n *caddytest.Node, path, want string) {
 // TestCharge_afterwards goes into debt by the tokens of a response, with every algorithm. A second handler
 // refunds its own unit and so shows the quota unchanged.
 func TestCharge_afterwards(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit /ask {query.k} 1000 24h {
@@ -74,6 +75,7 @@ func TestCharge_afterwards(t *testing.T) {
 }
 
 func TestCharge_responseBytes(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit /get {query.k} 1000 24h {
 			algorithm fixed_window
@@ -95,6 +97,7 @@ func TestCharge_responseBytes(t *testing.T) {
 
 // TestCharge_clientGone has a client that closes the connection within a response.
 func TestCharge_clientGone(t *testing.T) {
+	t.Parallel()
 	sent, left := make(chan struct{}), make(chan struct{})
 	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/look" {
@@ -138,6 +141,7 @@ func TestCharge_clientGone(t *testing.T) {
 
 // TestCharge_denied has a second handler that denies what the first allowed, and a policy in dry run.
 func TestCharge_denied(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `route {
 		redis_ratelimit /get same 1000 24h {
 			name outer
@@ -179,6 +183,7 @@ func TestCharge_denied(t *testing.T) {
 // TestCharge_responseBytes_compression has a handler outside of the compression, one inside of it, and
 // clients that send HEAD.
 func TestCharge_responseBytes_compression(t *testing.T) {
+	t.Parallel()
 	limit := func(path, name, more string) string {
 		return `redis_ratelimit ` + path + ` {query.k} 10000 24h {
 			name ` + name + `

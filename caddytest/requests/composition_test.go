@@ -12,6 +12,7 @@ import (
 )
 
 func TestSnippets_with_arguments_limit_each_route_on_its_own(t *testing.T) {
+	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limited.caddy")
@@ -72,6 +73,7 @@ func sharing(global, limit, option string) string {
 }
 
 func TestSites_share_a_policy_by_its_name(t *testing.T) {
+	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, sharing(global, "10", "weight 3"))
@@ -153,6 +155,7 @@ func checkEverything(t *testing.T, a caddytest.Response, decision, source string
 
 // TestPlaceholders_handlers reads the placeholders in the next handler, in handle_errors and in intercept.
 func TestPlaceholders_handlers(t *testing.T) {
+	t.Parallel()
 	sites := map[string]string{
 		"handle_errors": twoPolicies + "respond " + everything + "\nhandle_errors {\nrespond " + everything + "\n}",
 		"intercept inside": `handle_errors {
@@ -180,6 +183,7 @@ func TestPlaceholders_handlers(t *testing.T) {
 	for name, site := range sites {
 		for source, global := range caddytest.Stores(t) {
 			t.Run(name+" "+source, func(t *testing.T) {
+				t.Parallel()
 				n := caddytest.Start(t, caddytest.Config(global, site))
 				n.Get(t, "/")
 				checkEverything(t, n.Get(t, "/"), "allowed", source)

@@ -31,6 +31,7 @@ func logIn(algorithm, more string) string {
 }
 
 func TestCountIf_statuses(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			n := caddytest.Start(t, caddytest.Config(option, logIn(algorithm, "")))
@@ -59,6 +60,7 @@ func TestCountIf_statuses(t *testing.T) {
 
 // TestCountIf_concurrent tries many passwords at once.
 func TestCountIf_concurrent(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		n := caddytest.Start(t, caddytest.Config(option, logIn("sliding_window_log", "")))
 		var tried atomic.Int64
@@ -81,6 +83,7 @@ func TestCountIf_concurrent(t *testing.T) {
 
 // TestCountIf_aborted has an upstream that never responds in time, one that is down, and one that streams.
 func TestCountIf_aborted(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	slow := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -128,6 +131,7 @@ func TestCountIf_aborted(t *testing.T) {
 
 // TestCountIf_websocket upgrades a connection.
 func TestCountIf_websocket(t *testing.T) {
+	t.Parallel()
 	upgrading := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
@@ -159,6 +163,7 @@ func TestCountIf_websocket(t *testing.T) {
 // TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match
 // the denial.
 func TestCountIf_dryRun(t *testing.T) {
+	t.Parallel()
 	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {
 		n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
 			policy tight {
@@ -185,6 +190,7 @@ func TestCountIf_dryRun(t *testing.T) {
 
 // TestCountIf_outerHandlers has outer handlers that replace the response after count_if has matched.
 func TestCountIf_outerHandlers(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		n := caddytest.Start(t, caddytest.Config(option, `route {
 			redis_ratelimit same 1000 24h {

@@ -15,6 +15,7 @@ import (
 // TestDenial_errorRoutes has error routes at the server, in a subroute, in one that invokes the limit as a
 // named route, and none.
 func TestDenial_errorRoutes(t *testing.T) {
+	t.Parallel()
 	const (
 		limit   = `{"handler": "redis_ratelimit", "policies": [{"name": "%s", "limit": 1, "window": "24h"}]}`
 		respond = `{"handler": "static_response", "body": "{http.error.status_code} %s"}`
@@ -62,6 +63,7 @@ func TestDenial_errorRoutes(t *testing.T) {
 
 // TestDenial_limitInErrorRoutes has error routes with limits of their own.
 func TestDenial_limitInErrorRoutes(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `handle_errors 404 {
 		redis_ratelimit /limited same 2 24h {
 			name e404
@@ -99,6 +101,7 @@ func TestDenial_limitInErrorRoutes(t *testing.T) {
 // TestDenial_cachedHeaders has one of two policies deny from the deny cache. The other one is not decided
 // then, and only its limit is shown.
 func TestDenial_cachedHeaders(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), `redis_ratelimit {
 		policy small {

@@ -24,6 +24,7 @@ var refusingDryRuns = map[string]string{
 }
 
 func TestDryRun_handlers(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "respond old"))
 	for name, limit := range refusingDryRuns {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +54,7 @@ func TestDryRun_handlers(t *testing.T) {
 
 // TestDryRun_besideEnforced has an enforced policy beside one in dry run.
 func TestDryRun_besideEnforced(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
 			on_empty_key reject
@@ -83,6 +85,7 @@ func TestDryRun_besideEnforced(t *testing.T) {
 // TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a
 // day.
 func TestDryRun_redisDown(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}", `redis_ratelimit {
 		policy plain {
 			key same
@@ -109,6 +112,7 @@ func TestDryRun_redisDown(t *testing.T) {
 
 // TestDryRun_countIf has a refused request beside a dry run with count_if.
 func TestDryRun_countIf(t *testing.T) {
+	t.Parallel()
 	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\n}"
 	for name, test := range map[string]struct{ global, more string }{
 		"denied": {"", ""}, "closed": {away, "fail_mode closed"}, "closed, written": {away, "fail_mode closed\nproblem_details"},

@@ -11,6 +11,7 @@ import (
 
 // TestLimit_byPlan maps each API key to a plan by Caddy's map.
 func TestLimit_byPlan(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} {
 			gold 4 6
@@ -50,6 +51,7 @@ func TestLimit_byPlan(t *testing.T) {
 
 // TestWeight_fromClient has clients that set their own weight.
 func TestWeight_fromClient(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
 		key {query.k}
 		limit 10
@@ -68,6 +70,7 @@ func TestWeight_fromClient(t *testing.T) {
 
 // TestLimit_burstFallback has an invalid value of one option, which does not affect the other.
 func TestLimit_burstFallback(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
 		key {query.k}
 		limit {header.L} 60
@@ -101,6 +104,7 @@ func TestLimit_burstFallback(t *testing.T) {
 
 // TestLimit_farFromFallback has limits of a day that alone would count in different units of time.
 func TestLimit_farFromFallback(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
 			key {query.k}

@@ -33,6 +33,7 @@ func hostileKeys() []string {
 }
 
 func TestHostile_keys(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for source, global := range map[string]string{"memory": "", "redis": caddytest.PatientRedis(server)} {
 		t.Run(source, func(t *testing.T) {
@@ -83,6 +84,7 @@ func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 }
 
 func TestHostile_compositeKeys(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
 		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+caddytest.ShowDecision))
 	pairs := [][2]string{
@@ -102,6 +104,7 @@ func TestHostile_compositeKeys(t *testing.T) {
 }
 
 func TestHostile_longHeaders(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("servers {\nmax_header_size 2MB\n}", "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision))
 	long := strings.Repeat("x", 900_000)
 	for _, want := range []string{"allowed memory", "denied memory"} {
@@ -114,6 +117,7 @@ func TestHostile_longHeaders(t *testing.T) {
 }
 
 func TestForwardedAddress_trustedProxies(t *testing.T) {
+	t.Parallel()
 	for trusted, want := range map[string]int{"": http.StatusTooManyRequests, "servers {\ntrusted_proxies static 127.0.0.0/8\n}": http.StatusOK} {
 		t.Run(fmt.Sprintf("trusted=%t", trusted != ""), func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(trusted, "redis_ratelimit {client_ip} 1 24h"+caddytest.ShowDecision))
@@ -132,6 +136,7 @@ func TestForwardedAddress_trustedProxies(t *testing.T) {
 
 // TestEmptyKey_collision has a client without a key, and others whose header imitates its stored key.
 func TestEmptyKey_collision(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision))
 	for _, header := range []string{"X-Key: 127.0.0.1", "X-Key: %ip:127.0.0.1", "X-Key: %25ip:127.0.0.1", "X-Key: %ip%3A127.0.0.1", "X-Other: none"} {
 		caddytest.CheckAdmitted(t, n.Get(t, "/", header), "memory")
@@ -144,6 +149,7 @@ func TestEmptyKey_collision(t *testing.T) {
 }
 
 func TestEmptyKey_skipAndReject(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `
 	redis_ratelimit /skip {header.X-Key} 1 24h {
 		on_empty_key skip
@@ -171,6 +177,7 @@ func TestEmptyKey_skipAndReject(t *testing.T) {
 // TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not
 // affected.
 func TestForeignValue_otherClients(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 1000 24h"+caddytest.ShowDecision))

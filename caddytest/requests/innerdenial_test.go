@@ -58,6 +58,7 @@ func (s *nested) used(t *testing.T, n *caddytest.Node, status int) int64 {
 // TestCountIf_innerRefusal has each error route around each refusal. This module writes the refusal itself
 // or returns an error.
 func TestCountIf_innerRefusal(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "respond old"))
 	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
 	for refusal, test := range map[string]struct {
@@ -92,6 +93,7 @@ func TestCountIf_innerRefusal(t *testing.T) {
 
 // TestCountIf_innerError has another module's handler that ends the request with an error.
 func TestCountIf_innerError(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "respond old"))
 	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // 5xx count
 		for _, routes := range []string{"none", "unrelated", "matching"} {

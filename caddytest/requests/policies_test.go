@@ -14,6 +14,7 @@ import (
 )
 
 func TestMatch_requests(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `@api path /api/*
 	redis_ratelimit {
 		policy named {
@@ -47,6 +48,7 @@ func TestMatch_requests(t *testing.T) {
 }
 
 func TestExempt_clients(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("servers {\ntrusted_proxies static 127.0.0.1/32\n}", `redis_ratelimit same 1 24h {
 		exempt 192.0.2.7 2001:db8::/32
 	}`+caddytest.ShowDecision))
@@ -62,6 +64,7 @@ func TestExempt_clients(t *testing.T) {
 }
 
 func TestDryRun_counts(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
 			policy pretend {
@@ -148,6 +151,7 @@ func TestMaxDelay_pacing(t *testing.T) {
 }
 
 func TestLogKeys(t *testing.T) {
+	t.Parallel()
 	for option, want := range map[string]bool{"": false, "log_keys": true} {
 		n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf("redis_ratelimit {query.k} 1 24h {\n%s\n}\nrespond ok", option)))
 		n.Get(t, "/?k=a-client")
@@ -167,6 +171,7 @@ func TestLogKeys(t *testing.T) {
 
 // TestWeight_sum has two blocks of one policy. The weight of one is set by the client.
 func TestWeight_sum(t *testing.T) {
+	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
 			policy stat {

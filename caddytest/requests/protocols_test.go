@@ -59,6 +59,7 @@ func newHTTP3(t *testing.T) http.RoundTripper {
 
 // TestProtocols_versions sends requests by each version, with a quota of two for each.
 func TestProtocols_versions(t *testing.T) {
+	t.Parallel()
 	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
 	const site = "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}\n}\n"
 	for source, global := range caddytest.Stores(t) {
@@ -110,6 +111,7 @@ func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Respo
 
 // TestProtocols_websocket sends frames through a proxied connection.
 func TestProtocols_websocket(t *testing.T) {
+	t.Parallel()
 	echo := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -178,6 +180,7 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 // TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has
 // read the first.
 func TestProtocols_serverSentEvents(t *testing.T) {
+	t.Parallel()
 	read := make(chan struct{})
 	events := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

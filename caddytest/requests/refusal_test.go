@@ -13,6 +13,7 @@ import (
 
 // TestHeaders_ietf reads the headers with a parser of structured fields.
 func TestHeaders_ietf(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
 		policy burst {
 			key same
@@ -63,6 +64,7 @@ func checkItems(t *testing.T, a caddytest.Response, header, want string) {
 }
 
 func TestHeaders_off(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
 	if a := n.Get(t, "/"); caddytest.HasQuota(a) {
 		t.Errorf("got %v", a)
@@ -75,6 +77,7 @@ func TestHeaders_off(t *testing.T) {
 }
 
 func TestHeaders_exposed(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `header /open Access-Control-Allow-Origin *
 	header /open Access-Control-Expose-Headers X-Other
 	redis_ratelimit {path} 1 24h
@@ -88,6 +91,7 @@ func TestHeaders_exposed(t *testing.T) {
 }
 
 func TestHeaders_exposed_redisDown(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}",
 		"header Access-Control-Allow-Origin *\nredis_ratelimit same 1 24h\nrespond ok"))
 	a := n.Get(t, "/")
@@ -96,6 +100,7 @@ func TestHeaders_exposed_redisDown(t *testing.T) {
 }
 
 func TestRetryJitter(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
 	n.Get(t, "/")
 	seen := map[string]bool{}
@@ -113,6 +118,7 @@ func TestRetryJitter(t *testing.T) {
 }
 
 func TestProblemDetails(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `redis_ratelimit {
 		policy tight {
 			key same

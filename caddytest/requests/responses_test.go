@@ -41,6 +41,7 @@ func upstream(t *testing.T) *httptest.Server {
 }
 
 func TestUpstream_headers(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String()))
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
 		a := n.Get(t, path)
@@ -52,6 +53,7 @@ func TestUpstream_headers(t *testing.T) {
 }
 
 func TestUpstream_down(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}"))
 	a := n.Get(t, "/")
 	caddytest.CheckQuota(t, a, 10, 9)
@@ -61,6 +63,7 @@ func TestUpstream_down(t *testing.T) {
 }
 
 func TestHeaders_filesAndCompression(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	text := strings.Repeat("hello ", 1000)
 	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600); err != nil {
@@ -82,6 +85,7 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 }
 
 func TestHeaders_headAndLargeBodies(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nrespond {http.request.method}"))
 	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL, ""), 10, 9)
 	a := n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20))
@@ -93,6 +97,7 @@ func TestHeaders_headAndLargeBodies(t *testing.T) {
 
 // TestAccessLog_decision checks both fields for each kind of request.
 func TestAccessLog_decision(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond ok"))
 	waitForAccess := func(path, decision, policy string) {
@@ -124,6 +129,7 @@ func TestAccessLog_decision(t *testing.T) {
 }
 
 func TestMemory_logLine(t *testing.T) {
+	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h"+caddytest.ShowDecision))
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 11 24h"+caddytest.ShowDecision))
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "info" })

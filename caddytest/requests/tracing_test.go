@@ -35,6 +35,7 @@ func (c *collector) has(text string) bool {
 
 // TestTracing_spans exports the spans of Caddy's tracing to a collector.
 func TestTracing_spans(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	spans := new(collector)
 	address := caddytest.Serve(t, spans.ServeHTTP)

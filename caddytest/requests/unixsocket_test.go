@@ -33,6 +33,7 @@ func behindSocket(t *testing.T, servers, limit string) *caddytest.Node {
 
 // TestUnixSocket_addresses has two clients behind a proxy that connects to Caddy by a unix socket.
 func TestUnixSocket_addresses(t *testing.T) {
+	t.Parallel()
 	const trusted = "trusted_proxies_unix"
 	for name, test := range map[string]struct {
 		servers, limit string
@@ -67,6 +68,7 @@ func TestUnixSocket_addresses(t *testing.T) {
 
 // TestUnixSocket_skip has on_empty_key skip, with which no client is limited.
 func TestUnixSocket_skip(t *testing.T) {
+	t.Parallel()
 	n := behindSocket(t, "", "redis_ratelimit {client_ip} 1 24h {\non_empty_key skip\n}")
 	for range 3 {
 		if a := n.Get(t, "/"); a.Status != http.StatusOK || caddytest.HasQuota(a) {

@@ -35,7 +35,7 @@ func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) 
 	t.Helper()
 	t.Run("in process", func(t *testing.T) { test(t, "", "memory") })
 	t.Run("on Redis", func(t *testing.T) {
-		test(t, "redis_ratelimit {\nredis redis://"+redistest.Start(t).Addr+"\n}", "redis")
+		test(t, PatientRedis(redistest.Start(t)), "redis")
 	})
 }
 
