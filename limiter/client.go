@@ -35,8 +35,17 @@ type ClientOptions struct {
 	SentinelUsername, SentinelPassword string
 	DB                                 int // not on a cluster
 
-	TLS      *tls.Config // nil: plain
-	PoolSize int         // connections per node; 0: 10 for each CPU, at least 50
+	// PasswordFile and SentinelPasswordFile are paths of files with the passwords, instead of
+	// these. They are read at every new connection, by [ReadPassword].
+	PasswordFile, SentinelPasswordFile string
+
+	TLS *tls.Config // nil: plain
+
+	// LoadTLS returns the configuration of TLS for a new connection, instead of TLS. An error keeps
+	// the connection from being opened. May be nil.
+	LoadTLS func() (*tls.Config, error)
+
+	PoolSize int // connections per node; 0: 10 for each CPU, at least 50
 
 	// Timeout is how long a decision waits for Redis, and any command on an open connection. 0:
 	// [DefaultTimeout].
@@ -77,6 +86,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true, // fewest commands to connect, none that an ACL must allow
 	}
+	o.readAtEachConnection(u)
 	// With this mode enabled the client stretches every timeout to 10 s.
 	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch o.Mode {

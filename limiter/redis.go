@@ -41,6 +41,11 @@ type RedisOptions struct {
 	// OnRecovery is called when all of Redis decides again, with how long it did not. May be nil.
 	OnRecovery func(after time.Duration)
 
+	// OnRefusedLogin is called for every batch that waits for another connection because Redis
+	// refuses a new one, or its files cannot be read, while older connections work. It must not
+	// block. May be nil.
+	OnRefusedLogin func(err error)
+
 	// OnLost is called for every refund and every charge that Redis did not do, with the reason. It
 	// must not block. May be nil.
 	OnLost func(err error)
@@ -60,6 +65,7 @@ func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	r.topology.uses = r.uses
 	r.topology.send, r.topology.timeout = r.sendTimed, r.timeout
 	r.topology.recover, r.topology.lost = r.recover, options.OnLost
+	r.topology.refused = options.OnRefusedLogin
 	r.topology.outages.onOutage, r.topology.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.topology.start(client)
 	r.slotted.Store(r.topology.cluster != nil)
