@@ -13,6 +13,7 @@ import (
 // TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
 // client with a slow one would drain in no time.
 func TestMemory_slowest_limit(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
 		now := int64(1_000_000_000_000)
 		m := NewMemoryOnClock(func() int64 { return now })
@@ -35,6 +36,7 @@ func TestMemory_slowest_limit(t *testing.T) {
 // TestMemory_full_ResetAll runs requests in a full store, resets and new limits at once; each of
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {
+	t.Parallel()
 	m := NewMemory()
 	m.Limit(64, nil)
 	full := dayPolicy(t, "full", FixedWindow, 10)

@@ -68,6 +68,7 @@ func isState(value string, count int) bool {
 }
 
 func TestForeignValue_string(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -89,6 +90,7 @@ func TestForeignValue_string(t *testing.T) {
 }
 
 func TestForeignValue_log_entry(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -127,6 +129,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 
 // TestForeignValue_breaker has a client whose state is NaN send many requests.
 func TestForeignValue_breaker(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	p := dayPolicy(t, "nan", GCRA, 10)

@@ -97,6 +97,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 // others keep Redis busy. Without an order a few requests in a hundred overtook the refund and were
 // denied; so did those that follow a charge.
 func TestFailover_Refund_order(t *testing.T) {
+	t.Parallel()
 	for trip, rounds := range map[time.Duration]int{0: 400, 6 * time.Millisecond: 120} {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
 			server := redistest.Start(t)
