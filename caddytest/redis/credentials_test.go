@@ -32,14 +32,15 @@ type mountedFile struct {
 	n    int
 }
 
-func mountFile(t *testing.T, text string) *mountedFile {
+// mountFirst mounts the first password.
+func mountFirst(t *testing.T) *mountedFile {
 	t.Helper()
 	m := &mountedFile{dir: t.TempDir()}
 	m.path = filepath.Join(m.dir, "password")
 	if err := os.Symlink(filepath.Join("..data", "password"), m.path); err != nil {
 		t.Fatal(err)
 	}
-	m.replace(t, text)
+	m.replace(t, firstPassword)
 	return m
 }
 
@@ -145,7 +146,7 @@ func checkPasswordsHidden(t *testing.T, n *caddytest.Node) {
 // needed than before.
 func TestCredentials_rotation(t *testing.T) {
 	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	user, file := newAppUser(t, server), mountFirst(t)
 	n := startApp(t, server, file.path)
 	checkAllByRedis(t, n, 32, 10)
 
@@ -197,7 +198,7 @@ func TestCredentials_rotation(t *testing.T) {
 // TestCredentials_lateFile changes the password in Redis before the file.
 func TestCredentials_lateFile(t *testing.T) {
 	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	user, file := newAppUser(t, server), mountFirst(t)
 	n := startApp(t, server, file.path)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
 	checkAllByRedis(t, n, 64, 20)
@@ -226,7 +227,7 @@ func TestCredentials_lateFile(t *testing.T) {
 // TestCredentials_lostUser takes the user's permissions away, which no older connection outlives.
 func TestCredentials_lostUser(t *testing.T) {
 	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	user, file := newAppUser(t, server), mountFirst(t)
 	n := startApp(t, server, file.path)
 	user.set(t, "-@all")
 	if a := n.Get(t, "/"); a.Body != "allowed fallback" || len(n.Log.Outages()) != 1 {
@@ -245,7 +246,7 @@ func TestCredentials_sentinel(t *testing.T) {
 	ctx, guard := context.Background(), sentinel.Client(t).Conn()
 	t.Cleanup(func() { _ = guard.Close() })
 	must(t, guard.Do(ctx, "acl", "setuser", "default", "resetpass", ">"+firstPassword).Err())
-	passwords, guards := mountFile(t, firstPassword), mountFile(t, firstPassword)
+	passwords, guards := mountFirst(t), mountFirst(t)
 	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\npassword_file " + passwords.path + "\nsentinel_password_file " + guards.path + "\n}"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/")
@@ -307,7 +308,7 @@ func TestCredentials_certificates(t *testing.T) {
 // TestCredentials_reload reloads while the file's content changes. The connections stay.
 func TestCredentials_reload(t *testing.T) {
 	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	user, file := newAppUser(t, server), mountFirst(t)
 	text := func(limit string) string {
 		return caddytest.Config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\npassword_file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
 	}
