@@ -80,6 +80,14 @@ type kernel interface {
 	// debt. The debt saturates where the formulas would stop to be exact.
 	charge(s state, now int64, t *params, weight int64) state
 
+	// owed returns what a state holds at an instant beyond another one, of the same key. None is
+	// below a unit.
+	owed(s, beyond state, now int64, t *params) []debt
+
+	// settle returns the state after a debt was added, as far as that leaves it within the capacity,
+	// and how many whole units were added. A debt that has decayed changes nothing.
+	settle(s state, now int64, t *params, d debt) (settled state, units int64)
+
 	// restoreState rebuilds a state at least as full as the last one reported, from its used units
 	// and reset time. The reset is later than now.
 	restoreState(used, resets, now int64, t *params) state
@@ -100,6 +108,10 @@ type verdict struct {
 	delay     int64
 	a, b, c   int64
 }
+
+// debt is what a key owes to a store: units of a window, by the window's index; of a log, by their
+// tick; of a bucket, where the instant is 0, in 1/window units.
+type debt struct{ at, amount int64 }
 
 // receipt identifies a take, so that it can be refunded.
 type receipt struct{ first, second int64 }

@@ -106,6 +106,30 @@ func (k bucket) charge(s state, now int64, t *params, weight int64) state {
 	return state{numbers: numbers{debt + weight*t.window, at, serial}}
 }
 
+func (k bucket) owed(s, beyond state, now int64, t *params) []debt {
+	more, _ := k.drained(s, now, t)
+	less, _ := k.drained(beyond, now, t)
+	if more-less < t.window {
+		return nil
+	}
+	return []debt{{0, more - less}}
+}
+
+// settle adds to the debt. The serial advances by a unit for every part of one, so that a refund never
+// returns what was settled.
+func (k bucket) settle(s state, now int64, t *params, d debt) (state, int64) {
+	debt, at := k.drained(s, now, t)
+	added := min(d.amount, t.capacity*t.window-debt)
+	if added < 1 {
+		return s, 0
+	}
+	serial := s.c
+	if serial != 0 {
+		serial = (serial + ceilDiv(added, t.window)) & serialMask
+	}
+	return state{numbers: numbers{debt + added, at, serial}}, added / t.window
+}
+
 // restoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond
 // its capacity.
 func (bucket) restoreState(_, resets, now int64, t *params) state {

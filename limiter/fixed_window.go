@@ -56,6 +56,27 @@ func (k fixedWindow) charge(s state, now int64, t *params, weight int64) state {
 	return state{numbers: numbers{a: index, b: addDebt(count, weight, MaxCharge/t.window)}}
 }
 
+func (k fixedWindow) owed(s, beyond state, now int64, t *params) []debt {
+	index, count := k.rolled(s, now, t)
+	if known, less := k.rolled(beyond, now, t); known == index {
+		count -= less
+	}
+	if count < 1 {
+		return nil
+	}
+	return []debt{{index, count}}
+}
+
+// settle adds units of the current window.
+func (k fixedWindow) settle(s state, now int64, t *params, d debt) (state, int64) {
+	index, count := k.rolled(s, now, t)
+	units := min(d.amount, t.limit-count)
+	if index != d.at || units < 1 {
+		return s, 0
+	}
+	return state{numbers: numbers{a: index, b: count + units}}, units
+}
+
 // restoreState counts the units in the window that ends at the reset, at most the next one.
 func (fixedWindow) restoreState(used, resets, now int64, t *params) state {
 	return state{numbers: numbers{a: min(windowsBy(resets, t)-1, now/t.window+1), b: used}}

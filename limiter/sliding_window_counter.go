@@ -75,6 +75,41 @@ func (k slidingWindowCounter) charge(s state, now int64, t *params, weight int64
 	return state{numbers: numbers{index, addDebt(count, weight, MaxCharge/t.window), previous}}
 }
 
+func (k slidingWindowCounter) owed(s, beyond state, now int64, t *params) (debts []debt) {
+	index, count, previous := k.rolled(s, now, t)
+	if known, less, before := k.rolled(beyond, now, t); known == index {
+		count, previous = count-less, previous-before
+	}
+	if previous > 0 {
+		debts = append(debts, debt{index - 1, previous})
+	}
+	if count > 0 {
+		debts = append(debts, debt{index, count})
+	}
+	return debts
+}
+
+// settle adds units of the current window or of the one before, as far as the estimate stays within the
+// limit.
+func (k slidingWindowCounter) settle(s state, now int64, t *params, d debt) (state, int64) {
+	index, count, previous := k.rolled(s, now, t)
+	left := t.window - (max(now, index*t.window) - index*t.window)
+	switch d.at {
+	case index:
+		units := min(d.amount, t.limit-count-previous*left/t.window)
+		if units > 0 {
+			return state{numbers: numbers{index, count + units, previous}}, units
+		}
+	case index - 1:
+		most := min(t.limit, ((t.limit-count+1)*t.window-1)/left)
+		units := min(d.amount, most-previous)
+		if units > 0 {
+			return state{numbers: numbers{index, count, previous + units}}, units
+		}
+	}
+	return s, 0
+}
+
 // restoreState counts the units in the last window that matters until the reset. Where that is the
 // previous one, it counts as many units there as make the estimate now.
 func (slidingWindowCounter) restoreState(used, resets, now int64, t *params) state {

@@ -1,6 +1,9 @@
 package limiter
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // slidingWindowLog keeps every admitted request for one window and sums their units: exactly the
 // limit in any span of one window's length, at the price of an entry per request. Lua twin:
@@ -124,6 +127,68 @@ func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) st
 	}
 	weight = min(weight, logUnits-1-units(total, before))
 	return k.take(s, t, verdict{a: at, b: before, c: total + weight}, false)
+}
+
+// owedEntries is the most debts of a log. Entries that are next to one another are one debt, at the tick
+// of the last of them: it counts for longer than it would, never shorter.
+const owedEntries = 16
+
+// owed returns the units of entries that are newer than all of the other state, or of the same tick and
+// more.
+func (k slidingWindowLog) owed(s, beyond state, now int64, t *params) (debts []debt) {
+	live, before, _ := k.live(s, now, t)
+	known := map[int64]int64{}
+	others, total, _ := k.live(beyond, now, t)
+	for i := range others {
+		known[others[i].tick(now)] += units(others[i].total(), total)
+		total = others[i].total()
+	}
+	for i := range live {
+		tick, amount := live[i].tick(now), units(live[i].total(), before)
+		before = live[i].total()
+		less := min(amount, known[tick])
+		known[tick] -= less
+		if amount > less {
+			debts = append(debts, debt{tick, amount - less})
+		}
+	}
+	return merged(debts, owedEntries)
+}
+
+// merged returns at most so many debts, in their order.
+func merged(debts []debt, most int) []debt {
+	each := (len(debts) + most - 1) / most
+	if each < 2 {
+		return debts
+	}
+	kept := debts[:0]
+	for group := range slices.Chunk(debts, each) {
+		sum := debt{at: group[len(group)-1].at}
+		for _, d := range group {
+			sum.amount += d.amount
+		}
+		kept = append(kept, sum)
+	}
+	return kept
+}
+
+// settle appends an entry, at the debt's tick or that of the newest entry, whichever is later.
+func (k slidingWindowLog) settle(s state, now int64, t *params, d debt) (state, int64) {
+	live, before, at := k.live(s, now, t)
+	total, tick := before, min(d.at, at)
+	if len(live) > 0 {
+		newest := live[len(live)-1]
+		total, tick = newest.total(), max(tick, newest.tick(now))
+	}
+	settled := min(d.amount, t.limit-units(total, before))
+	if tick <= at-t.window || settled < 1 {
+		return s, 0
+	}
+	if s.log == nil {
+		s.log = &unitLog{}
+	}
+	s.log.entries, s.log.before = append(grown(live), newLogEntry(tick, total+settled)), before
+	return s, settled
 }
 
 // restoreState returns one entry with all units, at the tick of the newest one.

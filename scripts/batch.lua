@@ -7,10 +7,12 @@
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
 --       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek,
---       3 reserve, 4 refund, 5 charge), number of requests, checks per request, per check: policy
---       (from 1), weight; for a refund, per request and check: the two numbers of its receipt. A
---       peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs no
---       room. Refunds and charges are answered with zeros.
+--       3 reserve, 4 refund, 5 charge, 6 settle), number of requests, checks per request, per
+--       check: policy (from 1), weight; for a refund, per request and check: the two numbers of its
+--       receipt; to settle: instant and amount of a debt, see limiter/algorithm.go. A peek charges
+--       nothing; a reserve is a take with a receipt; a charge is a take that needs no room; settle
+--       adds what was admitted while this Redis did not decide, up to the capacity. Refunds,
+--       charges and settlements are answered with zeros, but for the units settled as remaining.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining, reset after, delay (times in
@@ -20,7 +22,7 @@
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
+local TAKE, PEEK, RESERVE, REFUND, CHARGE, SETTLE = 1, 2, 3, 4, 5, 6
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -94,7 +96,7 @@ local function make_others()
   end
 
   -- Ends check i: charges it if its request passes, else answers with the state as it is.
-  local function settle(i, passes, wait, remaining, reset, delay, x, y, z, kept)
+  local function finish(i, passes, wait, remaining, reset, delay, x, y, z, kept)
     local policy, weight = shape_policies[i], shape_weights[i]
     if weight == 0 or wait ~= 0 then
       answer(i, wait, remaining, reset, 0)
@@ -114,15 +116,21 @@ local function make_others()
       passes = passes and decided[i][1] == 0
     end
     for i = 1, checks do
-      settle(i, passes, unpack(decided[i], 1, 8))
+      finish(i, passes, unpack(decided[i], 1, 8))
     end
   end
 
-  local function refund()
-    local receipts = {}   -- all read before anything can fail
+  -- Reads the two numbers of each check before anything can fail.
+  local function read_pairs()
+    local numbers = {}
     for i = 1, 2 * checks do
-      receipts[i], position = unpack_state('<d', message, position)
+      numbers[i], position = unpack_state('<d', message, position)
     end
+    return numbers
+  end
+
+  local function refund()
+    local receipts = read_pairs()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
@@ -142,12 +150,24 @@ local function make_others()
     end
   end
 
+  local function settle()
+    local debts = read_pairs()
+    for i = 1, checks do
+      local policy = shape_policies[i]
+      answer(i, 0, 0, 0, 0)
+      local units = policy.kernel.settle(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
+      answer(i, 0, units, 0, 0)
+    end
+  end
+
   return function()
     while left > 0 do
       if operation == REFUND then
         refund()
       elseif operation == CHARGE then
         charge()
+      elseif operation == SETTLE then
+        settle()
       else
         request()
       end

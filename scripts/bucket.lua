@@ -93,6 +93,21 @@ kernels[#kernels + 1] = {
     policy.kernel.take(policy, key, te - policy.now + ceil_div(d, policy.limit), d, te, serial)
   end,
 
+  -- Adds to the debt and returns the whole units of it. The serial advances by a unit for every
+  -- part of one, so that a refund never returns what was settled.
+  settle = function(policy, key, _, amount)
+    local window = policy.window
+    local d, te, serial = drained_bucket(policy, key)
+    local added = min(amount, policy.volume - d)
+    if added < 1 then
+      return 0
+    end
+    d = d + added
+    serial = serial and (serial + ceil_div(added, window)) % SERIALS
+    policy.kernel.take(policy, key, te - policy.now + ceil_div(d, policy.limit), d, te, serial)
+    return floor(added / window)
+  end,
+
   receipt = function(_, te, serial)
     return te, serial
   end,

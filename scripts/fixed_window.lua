@@ -44,6 +44,17 @@ kernels[#kernels + 1] = {
     policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c, found)
   end,
 
+  -- Adds units of the current window and returns how many.
+  settle = function(policy, key, index, units)
+    local w, c, found = rolled_window(policy, key)
+    units = min(units, policy.limit - c)
+    if w ~= index or units < 1 then
+      return 0
+    end
+    policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c + units, found)
+    return units
+  end,
+
   receipt = function(w)
     return w, 0
   end,

@@ -58,6 +58,32 @@ kernels[#kernels + 1] = {
     policy.kernel.take(policy, key, (w + 2) * policy.window - policy.now, w, c, p, counted)
   end,
 
+  -- Adds units of the current window or of the one before, as far as the estimate stays within the
+  -- limit, and returns how many.
+  settle = function(policy, key, index, units)
+    local limit, window = policy.limit, policy.window
+    local w, c, p, found = rolled_counter(policy, key)
+    local left = window - (max(policy.now, w * window) - w * window)
+    local counted, ends = found and c > 0, (w + 2) * window
+    if index == w then
+      units = min(units, limit - c - floor(p * left / window))
+      c = c + max(0, units)
+    elseif index == w - 1 then
+      units = min(units, min(limit, floor(((limit - c + 1) * window - 1) / left)) - p)
+      p = p + max(0, units)
+      if c == 0 then
+        ends = (w + 1) * window
+      end
+    else
+      return 0
+    end
+    if units < 1 then
+      return 0
+    end
+    policy.kernel.take(policy, key, ends - policy.now, w, c, p, counted)
+    return units
+  end,
+
   receipt = function(w)
     return w, 0
   end,

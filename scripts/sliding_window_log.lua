@@ -154,6 +154,20 @@ kernels[#kernels + 1] = {
     policy.kernel.take(policy, key, te + window - now, te, base + used, keep_from)
   end,
 
+  -- Appends an entry, at its tick or that of the newest entry, whichever is later, and returns its
+  -- units.
+  settle = function(policy, key, tick, units)
+    local window, now = policy.window, policy.now
+    local te, used, base, keep_from, newest = log_used(policy, key)
+    tick = max(min(tick, te), newest or 0)
+    units = min(units, policy.limit - used)
+    if tick <= te - window or units < 1 then
+      return 0
+    end
+    policy.kernel.take(policy, key, tick + window - now, tick, base + used + units, keep_from)
+    return units
+  end,
+
   receipt = function(te)
     return te, 0
   end,
