@@ -88,14 +88,15 @@ var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|
 // replyKinds are the words by which Redis says that it did not decide. Of a user's missing
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
 // command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". A renamed command is
-// unknown.
+// unknown, of which Valkey says "Unknown command called from script".
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
 	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
 	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
 	{"user executing the script", "auth"}, {"ACL failure", "auth"},
-	{"unknown command", "command"}, {"unknown redis command", "command"}, {"Unknown Redis command", "command"},
+	{"unknown command", "command"}, {"Unknown command", "command"},
+	{"unknown redis command", "command"}, {"Unknown Redis command", "command"},
 }
 
 // incompatibilities are the words by which a server shows that it cannot run the scripts, and what

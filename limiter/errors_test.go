@@ -17,6 +17,7 @@ func TestKind(t *testing.T) {
 		"NOPERM ACL failure in script: No permissions to access a key":                                                            "auth",
 		"@user_script: 7: Unknown Redis command called from Lua script":                                                           "command",
 		"ERR Unknown Redis command called from script script: 6f, on @user_script:12.":                                            "command",
+		"ERR Unknown command called from script script: 6f, on @user_script:12.":                                                  "command",
 		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
 		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
 		// Redis 5; Redis whose Lua lacks a library; a proxy that parses the script.
