@@ -63,8 +63,8 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 	.ci/need redis-server redis-sentinel faketime
 	$(call there_is,TestMemory_full_flood,./limiter)
 	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter
-	$(call there_is,TestChaos,./caddytest)
-	CHAOS=long go test -count=1 -v -run TestChaos -timeout 15m ./caddytest
+	$(call there_is,TestChaos,./caddytest/chaos)
+	CHAOS=long go test -count=1 -v -run TestChaos -timeout 15m ./caddytest/chaos
 
 .PHONY: vet
 vet: ## run go vet

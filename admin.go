@@ -63,7 +63,7 @@ func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 }
 
 // readQuota reads which quota a question is about. Without a key it is the whole policy.
-func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *string, err error) {
+func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limiter.EncodedKey, err error) {
 	var question adminapi.QuotaRequest
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return registered, nil, err
@@ -78,12 +78,12 @@ func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *stri
 	if err != nil {
 		return registered, nil, adminapi.BadInput("%v", err)
 	}
-	return registered, &parsed, nil
+	return registered, new(limiter.AsEncoded(parsed)), nil
 }
 
 // hint helps who gives a client's whole address where the policy counts by its prefix.
-func (r *registeredPolicy) hint(key string) string {
-	if prefix := r.identity.Shorten(key); prefix != key {
+func (r *registeredPolicy) hint(key limiter.EncodedKey) string {
+	if prefix := r.identity.Shorten(key.String()); prefix != key.String() {
 		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
 	}
 	return ""
@@ -157,8 +157,8 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	if key == nil {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
-	check := limiter.Check{Policy: registered.policy, Key: *key, Weight: 1}
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(*key), Hint: registered.hint(*key)}
+	check := limiter.Check{Policy: registered.policy, Key: *key}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key)}
 	source, err := a.store.Peek(r.Context(), &check)
 	if err == nil || a.store.HasLocalState(registered.policy, *key) {
 		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
@@ -173,7 +173,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 }
 
 // addStored adds the keys in Redis that hold a quota.
-func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key string) error {
+func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
 	stored, err := a.remote.store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
 		ttl := explain.Seconds(s.TTL)

@@ -30,8 +30,10 @@ func init() {
 //			master            <name>
 //			username          <name>
 //			password          <secret>
+//			password_file     <path>
 //			sentinel_username <name>
 //			sentinel_password <secret>
+//			sentinel_password_file <path>
 //			db                <n>
 //			pool_size         <n>
 //			tls
@@ -78,7 +80,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 // The words of the blocks.
 var (
 	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share"}
-	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "sentinel_username", "sentinel_password", "db", "tls", "pool_size"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "password_file", "sentinel_username", "sentinel_password", "sentinel_password_file", "db", "tls", "pool_size"}
 	memoryOptions     = []string{"max_keys"}
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
 )
@@ -194,10 +196,14 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 		r.Username = value
 	case "password":
 		r.Password = value
+	case "password_file":
+		r.PasswordFile = value
 	case "sentinel_username":
 		r.SentinelUsername = value
 	case "sentinel_password":
 		r.SentinelPassword = value
+	case "sentinel_password_file":
+		r.SentinelPasswordFile = value
 	case "db":
 		r.DB, err = caddyfileopt.Number(d, option, value, 0, math.MaxInt32)
 	case "pool_size":

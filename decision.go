@@ -117,7 +117,7 @@ func (d *decision) placeholder(name string) (any, bool) {
 // decide has the store decide the checks that are enforced.
 func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
 	start := time.Now()
-	source, err := h.decideOrFallback(r, checks, h.FailMode, d.timedOut)
+	source, err := h.decideOrFallback(r, h.FailMode, checks, d.timedOut)
 	switch {
 	case source == limiter.SourceMemory:
 		memorySeconds.Observe(time.Since(start).Seconds())
@@ -129,11 +129,11 @@ func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
 // so that the waits of several handlers do not add up.
-func (h *Handler) decideOrFallback(r *http.Request, checks []limiter.Check, mode limiter.FailMode, timedOut bool) (limiter.Source, error) {
+func (h *Handler) decideOrFallback(r *http.Request, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	if timedOut {
-		return h.app.store.Fallback(r.Context(), checks, mode, limiter.ErrAlreadyTimedOut)
+		return h.app.store.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
 	}
-	return h.app.store.Decide(r.Context(), checks, mode)
+	return h.app.store.DecideIn(r.Context(), mode, checks)
 }
 
 // timedOutSince reports whether a request without an answer since an instant has waited for one, and was
@@ -151,7 +151,7 @@ func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 		counters := h.counters[h.rules.RuleOf(&checks[i]).Index]
 		counters.Count(o, s)
 		if o == rule.Denied {
-			counters.Top.Add(checks[i].Key)
+			counters.Top.Add(checks[i].Key.String())
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, e *rule.Evaluat
 	timedOut := joined.timedOut // before the enforced checks, which are decided meanwhile
 	for i := range checks {
 		d.running.Go(func() {
-			source, err := h.decideOrFallback(r, checks[i:i+1:i+1], limiter.FailLocal, timedOut)
+			source, err := h.decideOrFallback(r, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
 			if err == nil {
 				d.sources[i] = source // stays empty if the client has left
 			}

@@ -56,7 +56,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) error {
 func (h *Handler) describe(c *limiter.Check) []zap.Field {
 	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
 	if h.LogKeys {
-		fields = append(fields, zap.String("key", c.Key))
+		fields = append(fields, zap.Stringer("key", c.Key))
 	}
 	return fields
 }

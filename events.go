@@ -50,7 +50,7 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 		"retry_after": quotaheader.Seconds(c.Result.RetryAfter), "source": string(source),
 	}
 	if withKey {
-		data["key"] = c.Key
+		data["key"] = c.Key.String()
 	}
 	select {
 	case e.emitting <- struct{}{}:

@@ -106,7 +106,7 @@ func TestEvent_clock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := limiter.Check{Policy: policy, Key: "k"}
+	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("k")}
 	now := time.Now()
 	stepped := now
 	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
@@ -119,7 +119,7 @@ func BenchmarkEvent(b *testing.B) {
 	ctx, end := newContext(b, "")
 	b.Cleanup(end)
 	h := loadHandler(b, ctx, policyJSON("p", "1"))
-	check := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: "k"}
+	check := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("k")}
 	b.Run("nobody_listens", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -15,7 +15,7 @@ import (
 // FuzzCaddyfile reads any text as the directive and as the global option. What is accepted must
 // load, and what is refused must be told with its line.
 func FuzzCaddyfile(f *testing.F) {
-	paths, err := filepath.Glob("caddytest/adapt/*.caddyfiletest")
+	paths, err := filepath.Glob("caddytest/config/adapt/*.caddyfiletest")
 	if err != nil || len(paths) == 0 {
 		f.Fatalf("there are no golden files to begin with, error %v", err)
 	}

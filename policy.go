@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -126,11 +127,11 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	policy, err := limiter.NewPolicy(p.settings())
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	if p.CountIf != nil {
-		if err := policy.AllowRefunds(); err != nil {
-			return err
+		if policy.AllowRefunds() != nil {
+			return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 		}
 		if err := checkCountIf(p.CountIf); err != nil {
 			return err
@@ -147,6 +148,19 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	}
 	_, err = rule.ParseKey(p.Key, prefixes)
 	return err
+}
+
+// optionError calls a field of the limiter's settings by the option that it comes from.
+func optionError(err error) error {
+	var field *limiter.FieldError
+	if !errors.As(err, &field) {
+		return err
+	}
+	option := strings.ToLower(field.Field)
+	if field.Field == "MaxDelay" {
+		option = "max_delay"
+	}
+	return errors.New(field.Of(option))
 }
 
 // checkCountIf refuses a response matcher that says nothing, or that no response can meet.
@@ -234,7 +248,7 @@ func (r registeredPolicies) register(s limiter.Settings, id identity) (registere
 	if !found {
 		policy, err := limiter.NewPolicy(s)
 		if err != nil {
-			return known, fmt.Errorf("policy %q: %w", s.Name, err)
+			return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
 		}
 		known = registeredPolicy{policy: policy, identity: id, variants: rule.NewVariants(policy)}
 		r[s.Name] = known

@@ -92,6 +92,6 @@ func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
 	hash.SetSeed(e.seed)
 	_, _ = hash.WriteString(c.Policy.ID())
 	_ = hash.WriteByte(0)
-	_, _ = hash.WriteString(c.Key)
+	_, _ = hash.WriteString(c.Key.String())
 	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
 }

@@ -40,11 +40,20 @@ type Redis struct {
 	// The user's password. Default: none.
 	Password string `json:"password,omitempty"`
 
+	// The path of a file with the user's password, instead of `password`. It is read at every new
+	// connection, so that a rotated password needs no reload. One line break at its end is left out.
+	// Default: none.
+	PasswordFile string `json:"password_file,omitempty"`
+
 	// The user at the sentinels. Default: their default user.
 	SentinelUsername string `json:"sentinel_username,omitempty"`
 
 	// The password at the sentinels. Default: none.
 	SentinelPassword string `json:"sentinel_password,omitempty"`
+
+	// The path of a file with the password at the sentinels, instead of `sentinel_password`. It is
+	// read as `password_file` is. Default: none.
+	SentinelPasswordFile string `json:"sentinel_password_file,omitempty"`
 
 	// The database's number. Default: 0, which is the only one of a cluster.
 	DB int `json:"db,omitempty"`
@@ -56,21 +65,6 @@ type Redis struct {
 	PoolSize int `json:"pool_size,omitempty"`
 }
 
-// RedisTLS says how to trust Redis and how to be trusted by it.
-type RedisTLS struct {
-	// The PEM file of the authorities that sign Redis's certificate. Default: the system's.
-	CA string `json:"ca,omitempty"`
-
-	// The PEM file of this client's certificate, for mutual TLS. Goes with `key`. Default: none.
-	Cert string `json:"cert,omitempty"`
-
-	// The PEM file of the certificate's key.
-	Key string `json:"key,omitempty"`
-
-	// The name that Redis's certificate must have. Default: the host of the address.
-	ServerName string `json:"server_name,omitempty"`
-}
-
 // resolve makes the final options of what is configured: placeholders replaced, files read.
 func (a *App) resolve() (redisOptions, error) {
 	client, err := a.Redis.clientOptions()
@@ -78,6 +72,9 @@ func (a *App) resolve() (redisOptions, error) {
 		return redisOptions{}, err
 	}
 	client.Timeout = time.Duration(a.Timeout)
+	if err := checkPasswordFiles(client); err != nil {
+		return redisOptions{}, err
+	}
 	secret, err := resolveText("hash_keys", a.HashKeys)
 	if err != nil {
 		return redisOptions{}, err
@@ -88,37 +85,26 @@ func (a *App) resolve() (redisOptions, error) {
 		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare,
 	}
 	if a.Redis.TLS != nil {
-		config, err := a.Redis.TLS.resolve()
+		files, err := a.Redis.TLS.resolve()
+		if err == nil {
+			options.Client.TLS, err = files.Load()
+		}
 		if err != nil {
 			return redisOptions{}, fmt.Errorf("tls: %w", err)
 		}
-		options.Client.TLS, options.TLS = config.TLS, config.Digest
+		options.Client.LoadTLS, options.TLS = files.Load, fmt.Sprintf("%q", files)
 	} else if client.TLS != nil {
 		options.TLS = "system"
 	}
 	return options, nil
 }
 
-// resolve replaces placeholders and reads the files.
-func (t *RedisTLS) resolve() (tlsfiles.Config, error) {
-	var files tlsfiles.Files
-	for _, f := range []struct {
-		option, from string
-		to           *string
-	}{{"ca", t.CA, &files.CA}, {"cert", t.Cert, &files.Cert}, {"key", t.Key, &files.Key}, {"server_name", t.ServerName, &files.ServerName}} {
-		var err error
-		if *f.to, err = resolveText(f.option, f.from); err != nil {
-			return tlsfiles.Config{}, err
-		}
-	}
-	return files.Load()
-}
-
 // check refuses what cannot work whatever the placeholders hold.
 func (r *Redis) check() error {
 	o := limiter.ClientOptions{
 		Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize, Timeout: defaultTimeout,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
+		Password: r.Password, PasswordFile: r.PasswordFile,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelPasswordFile,
 	}
 	for _, address := range r.Addresses {
 		if strings.Contains(address, "{") {
@@ -145,8 +131,8 @@ func (r *Redis) check() error {
 
 func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 	if r.URL != "" {
-		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" ||
-			r.SentinelUsername != "" || r.SentinelPassword != "" || r.DB != 0 {
+		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.PasswordFile != "" ||
+			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelPasswordFile != "" || r.DB != 0 {
 			return limiter.ClientOptions{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
 		}
 		text, err := resolveURL(r.URL)
@@ -168,6 +154,8 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 		{"password", r.Password, &o.Password},
 		{"sentinel_username", r.SentinelUsername, &o.SentinelUsername},
 		{"sentinel_password", r.SentinelPassword, &o.SentinelPassword},
+		{"password_file", r.PasswordFile, &o.PasswordFile},
+		{"sentinel_password_file", r.SentinelPasswordFile, &o.SentinelPasswordFile},
 	}
 	for _, f := range fields {
 		value, err := resolveText(f.name, f.from)

@@ -41,7 +41,7 @@ func (s *sharedMemory) Destruct() error {
 
 func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
-		store := limiter.NewMemory(limiter.SystemClock)
+		store := limiter.NewMemory()
 		return &sharedMemory{
 			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
 			names: policystats.New(store.Prune, time.Now),
@@ -65,7 +65,7 @@ func releaseMemory() error {
 // redisOptions is all that makes two shared stores the same. Its values are resolved and final.
 type redisOptions struct {
 	Client limiter.ClientOptions
-	TLS    string // a digest of the files and names that Client.TLS was made of
+	TLS    string // the files and names that Client.TLS is made of
 	Naming limiter.KeyFormat
 
 	DenyAge    time.Duration
@@ -74,7 +74,7 @@ type redisOptions struct {
 
 // poolKey tells options apart without holding them: a digest, credentials included.
 func (o redisOptions) poolKey() string {
-	o.Client.TLS = nil
+	o.Client.TLS, o.Client.LoadTLS = nil, nil
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
 	return "redis:" + hex.EncodeToString(sum[:])
 }

@@ -15,11 +15,12 @@ import (
 )
 
 // storeReporter counts and logs what Redis does not do: an outage once when it begins and once when it
-// ends, lost refunds and charges once in an outage and else once a minute, and what fails for one request
-// alone once a minute. No line has a client's key. The store outlives the loggers of configurations, so
-// that each line goes to the current one.
+// ends, lost refunds and charges once in an outage and else once a minute, what fails for one request alone
+// and new connections that are refused once a minute. No line has a client's key. The store outlives the
+// loggers of configurations, so that each line goes to the current one.
 type storeReporter struct {
 	alone    monotonic.Gate
+	refused  monotonic.Gate
 	lost     monotonic.Gate
 	inOutage atomic.Bool // a loss was logged in this outage
 }
@@ -29,7 +30,7 @@ func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
 // watch returns the options of a store whose troubles these are.
 func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 	return limiter.RedisOptions{
-		Timeout: o.Client.Timeout, KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost,
+		KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},
@@ -45,6 +46,15 @@ func (s *storeReporter) undecided(err error) {
 	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
 	if limiter.FailedAlone(err) && s.alone.Pass(time.Now(), time.Minute) {
 		s.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
+	}
+}
+
+// loginRefused takes the error of a new connection that was not let in while older ones work. No request
+// fails for it.
+func (s *storeReporter) loginRefused(err error) {
+	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
+	if s.refused.Pass(time.Now(), time.Minute) {
+		s.logger().Warn("redis refuses new connections, and decides on older ones; make the passwords or certificates here and in redis the same before these end", causeOf(err)...)
 	}
 }
 

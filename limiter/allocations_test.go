@@ -15,10 +15,10 @@ import (
 // race detector allocates on its own account.
 
 func TestMemory_Decide_allocations(t *testing.T) {
-	m := NewMemory(SystemClock)
+	m := NewMemory()
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
-		checks := []Check{{Policy: p, Key: "203.0.113.9", Weight: 1}}
+		checks := []Check{{Policy: p, Key: EncodeKey("203.0.113.9"), Weight: 1}}
 		allocs := testing.AllocsPerRun(5_000, func() {
 			_, _ = m.Decide(context.Background(), checks) // never fails
 		})
@@ -41,7 +41,7 @@ func TestRedis_Decide_allocations(t *testing.T) {
 		calls := make([]*call, batch)
 		allocs := testing.AllocsPerRun(500, func() {
 			for i := range calls {
-				calls[i] = newCall(opTake, []Check{{Policy: p, Key: keys[i], Weight: 1}})
+				calls[i] = newCall(opTake, []Check{{Policy: p, Key: EncodeKey(keys[i]), Weight: 1}})
 				calls[i].markSent()
 			}
 			r.send(context.Background(), r.topology.anyNode, calls)

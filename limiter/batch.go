@@ -27,6 +27,10 @@ type batcher struct {
 	// uses are the store's references, which calls in the background hold.
 	uses *references
 
+	// onRefused is called after each batch that returned to the queue because Redis refuses new
+	// connections; may be nil.
+	onRefused func(err error)
+
 	timeout time.Duration // of the calls; 0: no call is held
 
 	mu        sync.Mutex
@@ -36,6 +40,7 @@ type batcher struct {
 	unsettled unsettled
 	senders   senders
 	ready     int         // connections that have answered and are idle, an estimate
+	answered  time.Time   // when the last batch was
 	late      *time.Timer // runs checkStalled; nil before the first
 	watched   bool        // the timer is set
 	wakesAt   time.Time   // when it runs
@@ -45,8 +50,10 @@ type batcher struct {
 // otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
 	if b.tryInline(c) {
-		b.sendAlone(c, timeout)
-		return nil
+		if b.sendAlone(c, timeout) {
+			return nil
+		}
+		return await(ctx, c, timeout-time.Since(c.inflight.sent))
 	}
 	if err := b.enqueue(c); err != nil {
 		return err
@@ -69,20 +76,26 @@ func (b *batcher) tryInline(c *call) bool {
 }
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
-// of their own.
-func (b *batcher) sendAlone(c *call, timeout time.Duration) {
+// of their own. It returns false where the call has returned to the queue.
+func (b *batcher) sendAlone(c *call, timeout time.Duration) (done bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.markSent()
 	answered := b.send(ctx, c.alone[:])
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.finish(&c.inflight, answered)
+	refusal := error(nil)
+	if !answered {
+		_, refusal = b.putBack([]*call{c}, c.inflight.sent)
+	}
 	if len(b.waiting) > 0 && !b.senders.tooMany() {
 		go b.sendLoop()
 	} else {
 		b.senders.open--
 	}
+	b.mu.Unlock()
+	b.refused(refusal)
+	return refusal == nil
 }
 
 // finish ends a batch in flight. Without an answer the other connections may be gone too, and
@@ -93,6 +106,7 @@ func (b *batcher) finish(f *inflight, answered bool) {
 	b.held = 0
 	if answered {
 		b.ready++
+		b.answered = time.Now()
 	} else {
 		b.ready = 0
 	}
@@ -181,8 +195,13 @@ func (b *batcher) sendLoop() {
 		answered := b.send(context.Background(), calls) // bounded by the client's own timeouts
 		b.mu.Lock()
 		b.finish(&f, answered)
+		refusal := error(nil)
+		if !answered {
+			calls, refusal = b.putBack(calls, f.sent)
+		}
 		calls = b.settle(calls)
 		b.mu.Unlock()
+		b.refused(refusal)
 		for i, c := range calls {
 			c.answer()
 			calls[i] = nil

@@ -32,7 +32,7 @@ func newGate() *gate {
 
 // request enqueues a request in the background; done is called with do's error.
 func (g *gate) request(ctx context.Context, timeout time.Duration, done func(error)) {
-	c := newCall(opTake, []Check{{Key: "k"}})
+	c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
 	go func() {
 		err := g.do(ctx, c, timeout)
 		if err == nil {
@@ -170,7 +170,7 @@ func TestBatcher_lost_answer(t *testing.T) {
 		return false
 	}
 	for range 2 {
-		c := newCall(opTake, []Check{{Key: "k"}})
+		c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
 		if err := b.do(context.Background(), c, time.Minute); err != nil {
 			t.Fatal(err)
 		}

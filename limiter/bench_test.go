@@ -42,7 +42,7 @@ func benchPolicy(b *testing.B, algorithm string) *Policy {
 
 func benchRedis(b *testing.B, server *redistest.Server) *Redis {
 	b.Helper()
-	return newTestRedis(b, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
+	return newTestRedis(b, server, 10*time.Second, KeyFormat{Prefix: "rl"})
 }
 
 // takeMany spreads n decisions, client by client, over callers that each wait for their answers.
@@ -54,7 +54,7 @@ func takeMany(b *testing.B, s Store, p *Policy, keys []string, callers, n int) {
 		group.Go(func() {
 			checks := make([]Check, 1)
 			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
-				checks[0] = Check{Policy: p, Key: keys[int(i)%len(keys)], Weight: 1}
+				checks[0] = Check{Policy: p, Key: EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
 				if _, err := s.Decide(context.Background(), checks); err != nil {
 					b.Error(err)
 					return
@@ -109,7 +109,7 @@ func BenchmarkTake(b *testing.B) {
 	client, store := server.Client(b), benchRedis(b, server)
 	for _, algorithm := range Algorithms() {
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
-			measureTakes(b, NewMemory(SystemClock), benchPolicy(b, algorithm), keys, 1)
+			measureTakes(b, NewMemory(), benchPolicy(b, algorithm), keys, 1)
 		})
 	}
 	for _, callers := range []int{1, 64} {
@@ -137,7 +137,7 @@ func BenchmarkTakeCallers(b *testing.B) {
 			report()
 		})
 		b.Run(fmt.Sprintf("store=memory/callers=%d", callers), func(b *testing.B) {
-			measureTakes(b, NewMemory(SystemClock), p, keys, callers)
+			measureTakes(b, NewMemory(), p, keys, callers)
 		})
 	}
 }
@@ -147,7 +147,7 @@ func BenchmarkTakeKeys(b *testing.B) {
 	server := redistest.Start(b)
 	store := benchRedis(b, server)
 	p := benchPolicy(b, DefaultAlgorithm)
-	memory := NewMemory(SystemClock)
+	memory := NewMemory()
 	for n := 10; n <= 1_000_000; n *= 10 {
 		keys := benchKeys(n)
 		takeMany(b, memory, p, keys, 1, n)
@@ -176,7 +176,7 @@ func BenchmarkTakeLog(b *testing.B) {
 		p := mustPolicy(b, Settings{Name: "default", Algorithm: SlidingWindowLog, Limit: limit, Window: window})
 		b.Run(fmt.Sprintf("store=memory/limit=%d", limit), func(b *testing.B) {
 			now := epoch
-			takeFullLog(b, NewMemory(func() int64 { now += step; return now }), p)
+			takeFullLog(b, NewMemoryOnClock(func() int64 { now += step; return now }), p)
 		})
 		b.Run(fmt.Sprintf("store=redis/limit=%d", limit), func(b *testing.B) {
 			server := redistest.Start(b)
@@ -210,7 +210,7 @@ func BenchmarkMemory(b *testing.B) {
 		p, keys := lastingPolicy(b, algorithm), benchKeys(states)
 		now := epoch // time goes on, because a log may merge takes of one instant
 		before := heapInUse()
-		memory := NewMemory(func() int64 { now++; return now })
+		memory := NewMemoryOnClock(func() int64 { now++; return now })
 		takeMany(b, memory, p, keys, 1, takes*states)
 		each := float64(heapInUse()-before) / float64(states)
 		runtime.KeepAlive(memory)

@@ -28,7 +28,8 @@ type call struct {
 	answered chan struct{} // of capacity 1
 }
 
-// The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it.
+// The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
+// call that Redis did not let in is queued again.
 const (
 	callQueued int32 = iota
 	callSent
@@ -118,9 +119,15 @@ func (c *call) answer() {
 	c.recycle()
 }
 
-// leave gives the call up. It returns false where the answer has come meanwhile.
+// leave gives the call up. It returns false where the answer has come meanwhile. A call that was sent
+// may return to the queue between the two tries.
 func (c *call) leave() bool {
-	return c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft)
+	for c.state.Load() != callAnswered {
+		if c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft) {
+			return true
+		}
+	}
+	return false
 }
 
 // await waits for the answer to a call that was enqueued. After an error the call is gone.
@@ -153,7 +160,7 @@ func (c *call) sameShape(other *call) bool {
 		return false
 	}
 	for i := range c.checks {
-		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].Weight != other.checks[i].Weight {
+		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].units() != other.checks[i].units() {
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ func TestRedis_Decide_timeout(t *testing.T) {
 	const timeout, slack = 50 * time.Millisecond, 100 * time.Millisecond
 	r := openRedis(t, server, timeout)
 	p := dayPolicy(t, "hung", GCRA, 1_000)
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
 	stalled := redistest.WatchStalls(t)
@@ -27,7 +27,7 @@ func TestRedis_Decide_timeout(t *testing.T) {
 		group.Go(func() {
 			for range 3 {
 				start := time.Now()
-				_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}})
+				_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 				took := time.Since(start)
 				mu.Lock()
 				slowest = max(slowest, took)
@@ -48,13 +48,13 @@ func TestRedis_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 300*time.Millisecond)
 	p := dayPolicy(t, "gone", GCRA, 1_000)
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	start := time.Now()
-	_, err := r.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}})
+	_, err := r.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUndecided) || time.Since(start) > time.Second {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}

@@ -15,8 +15,8 @@ func TestFailover_Charge(t *testing.T) {
 	for name, f := range failovers(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				checks := []Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: "k", Weight: 1}}
-				source, err := f.Decide(context.Background(), checks, FailLocal)
+				checks := []Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: EncodeKey("k"), Weight: 1}}
+				source, err := f.Decide(context.Background(), checks)
 				if err != nil || !Allowed(checks) {
 					t.Fatal(checks, err)
 				}
@@ -24,7 +24,7 @@ func TestFailover_Charge(t *testing.T) {
 				f.Charge(checks, source)
 				checks[0].Weight = 1
 				redistest.WaitFor(t, "the state is in debt", func() error {
-					if _, err := f.Decide(context.Background(), checks, FailLocal); err != nil || Allowed(checks) {
+					if _, err := f.Decide(context.Background(), checks); err != nil || Allowed(checks) {
 						return fmt.Errorf("%+v, %w", checks, err)
 					}
 					return nil
@@ -38,9 +38,9 @@ func TestFailover_Charge(t *testing.T) {
 // between the decision and the charge.
 func TestFailover_Charge_outage(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
-	checks := []Check{{Policy: dayPolicy(t, "late", GCRA, 100), Key: "k", Weight: 1}}
-	source, err := f.Decide(context.Background(), checks, FailLocal)
+	f := NewFailover(r, NewMemory(), FailoverOptions{})
+	checks := []Check{{Policy: dayPolicy(t, "late", GCRA, 100), Key: EncodeKey("k"), Weight: 1}}
+	source, err := f.Decide(context.Background(), checks)
 	if err != nil || source != SourceRedis {
 		t.Fatal(source, err)
 	}
@@ -48,7 +48,7 @@ func TestFailover_Charge_outage(t *testing.T) {
 	checks[0].Weight = 1000
 	f.Charge(checks, source)
 	checks[0].Weight = 1
-	if source, err := f.Decide(context.Background(), checks, FailLocal); err != nil || source != SourceFallback || Allowed(checks) {
+	if source, err := f.Decide(context.Background(), checks); err != nil || source != SourceFallback || Allowed(checks) {
 		t.Errorf("%v, %v, %+v", source, err, checks)
 	}
 }
@@ -57,15 +57,15 @@ func TestFailover_Charge_outage(t *testing.T) {
 // free again, 16 until the next unit.
 func TestBucket_debt(t *testing.T) {
 	now := epoch
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
-	m.Charge([]Check{{Policy: p, Key: "k", Weight: 20}})
+	m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 20}})
 	want := Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
-	if got := decide(t, m, Check{Policy: p, Key: "k", Weight: 1})[0].Result; got != want {
+	if got := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	now += 16_000_000
-	if got := decide(t, m, Check{Policy: p, Key: "k", Weight: 1})[0].Result; !got.Passes() {
+	if got := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
 		t.Errorf("after the wait: %+v", got)
 	}
 }
@@ -77,11 +77,11 @@ func TestMemory_Charge_debt(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := NewMemory(func() int64 { return now })
+			m := NewMemoryOnClock(func() int64 { return now })
 			p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: window})
-			decide(t, m, Check{Policy: p, Key: "k", Weight: 1})
-			m.Charge([]Check{{Policy: p, Key: "k", Weight: 1000}})
-			wait := decide(t, m, Check{Policy: p, Key: "k", Weight: 1})[0].Result.RetryAfter
+			decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
+			m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}})
+			wait := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
 			t.Logf("the next request passes after %v", wait)
 			least, most := 396*time.Second, 397*time.Second // 1,001 units less the 10 that fit, at 10 per 4 s
 			if !p.IsBucket() {
@@ -91,7 +91,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 				t.Errorf("the next request passes after %v, want %v to %v", wait, least, most)
 			}
 			now += wait.Microseconds()
-			if got := decide(t, m, Check{Policy: p, Key: "k", Weight: 1})[0].Result; !got.Passes() {
+			if got := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
 				t.Errorf("after %v: %+v", wait, got)
 			}
 		})
@@ -101,12 +101,12 @@ func TestMemory_Charge_debt(t *testing.T) {
 // TestRedis_Charge_debt peeks at Redis for how long the wait is.
 func TestRedis_Charge_debt(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-			f.Charge([]Check{{Policy: p, Key: "k", Weight: 1000}}, SourceRedis)
-			check := Check{Policy: p, Key: "k", Weight: 1}
+			f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}}, SourceRedis)
+			check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1}
 			redistest.WaitFor(t, "the debt is charged", func() error {
 				if _, err := f.Peek(t.Context(), &check); err != nil || check.Result.Passes() {
 					return fmt.Errorf("%+v, %w", check.Result, err)

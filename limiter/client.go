@@ -35,10 +35,25 @@ type ClientOptions struct {
 	SentinelUsername, SentinelPassword string
 	DB                                 int // not on a cluster
 
-	TLS      *tls.Config   // nil: plain
-	PoolSize int           // connections per node; 0: 10 for each CPU, at least 50
-	Timeout  time.Duration // of one command on an open connection; required
+	// PasswordFile and SentinelPasswordFile are paths of files with the passwords, instead of
+	// these. They are read at every new connection, by [ReadPassword].
+	PasswordFile, SentinelPasswordFile string
+
+	TLS *tls.Config // nil: plain
+
+	// LoadTLS returns the configuration of TLS for a new connection, instead of TLS. An error keeps
+	// the connection from being opened. May be nil.
+	LoadTLS func() (*tls.Config, error)
+
+	PoolSize int // connections per node; 0: 10 for each CPU, at least 50
+
+	// Timeout is how long a decision waits for Redis, and any command on an open connection. 0:
+	// [DefaultTimeout].
+	Timeout time.Duration
 }
+
+// DefaultTimeout is how long a decision waits for Redis by default.
+const DefaultTimeout = 100 * time.Millisecond
 
 // ConnectBudget is how long connecting may take: dialing and the TLS handshake. No request waits for
 // it longer than its own timeout.
@@ -52,6 +67,9 @@ const MaxPoolSize = 65535
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
 		o.PoolSize = max(maxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
@@ -68,6 +86,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true, // fewest commands to connect, none that an ACL must allow
 	}
+	o.readAtEachConnection(u)
 	// With this mode enabled the client stretches every timeout to 10 s.
 	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch o.Mode {
@@ -159,4 +178,19 @@ func (o *ClientOptions) setDB(text string) error {
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, noRetryCmd{redis.NewCmd(ctx, "ping")})
+}
+
+// timeoutOf returns how long a client waits for a reply.
+func timeoutOf(client redis.UniversalClient) time.Duration {
+	var timeout time.Duration
+	switch c := client.(type) {
+	case *redis.Client:
+		timeout = c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		timeout = c.Options().ReadTimeout
+	}
+	if timeout <= 0 { // of no kind that NewClient makes, or one that waits for ever
+		return DefaultTimeout
+	}
+	return timeout
 }

@@ -22,6 +22,12 @@ func (o *ClientOptions) Validate() error {
 		return errors.New("master: only mode sentinel has one")
 	case o.Mode != Sentinel && (o.SentinelUsername != "" || o.SentinelPassword != ""):
 		return errors.New("sentinel_username, sentinel_password: only mode sentinel has them")
+	case o.Mode != Sentinel && o.SentinelPasswordFile != "":
+		return errors.New("sentinel_password_file: only mode sentinel has it")
+	case o.Password != "" && o.PasswordFile != "":
+		return errors.New("password, password_file: leave one of them out")
+	case o.SentinelPassword != "" && o.SentinelPasswordFile != "":
+		return errors.New("sentinel_password, sentinel_password_file: leave one of them out")
 	case o.Mode == Cluster && o.DB != 0:
 		return errors.New("db: a cluster has only database 0")
 	case o.DB < 0:
@@ -30,7 +36,7 @@ func (o *ClientOptions) Validate() error {
 		return fmt.Errorf("pool_size %d: use a whole number from 1 to %d", o.PoolSize, MaxPoolSize)
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
 		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
-	case o.Timeout <= 0:
+	case o.Timeout < 0:
 		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
 	}
 	if err := o.validNames(); err != nil {
@@ -51,6 +57,10 @@ func (o *ClientOptions) validNames() error {
 		return errors.New("username: use the name of an ACL user" + urlPlace)
 	case strings.Contains(o.SentinelUsername, "://"):
 		return errors.New("sentinel_username: use the name of an ACL user" + urlPlace)
+	case strings.Contains(o.PasswordFile, "://"):
+		return errors.New("password_file: use the path of a file" + urlPlace)
+	case strings.Contains(o.SentinelPasswordFile, "://"):
+		return errors.New("sentinel_password_file: use the path of a file" + urlPlace)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 
 // nodeOf returns the slot of a check and the node that decides it.
 func (r *Redis) nodeOf(w *writer, c *Check) (*node, uint16) {
-	slot := w.keys.slotOf(c.Key)
+	slot := w.keys.slotOf(c.Key.text)
 	return r.topology.to(slot), slot
 }
 

@@ -20,7 +20,7 @@ func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
+	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	return r, masters
 }
@@ -36,7 +36,7 @@ func TestCluster(t *testing.T) {
 		for i := range clients {
 			for range each {
 				group.Go(func() {
-					checks := []Check{{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1}}
+					checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint("client-", i)), Weight: 1}}
 					if _, err := r.Decide(context.Background(), checks); err != nil {
 						t.Error(err)
 					} else if Allowed(checks) {
@@ -68,13 +68,29 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
+	t.Run("finds the slot of any key", func(t *testing.T) {
+		p := dayPolicy(t, "braces", FixedWindow, 1)
+		for _, key := range []string{"", "%", "}", "}a", "{}", "{a}b", "a}b"} {
+			for _, want := range []bool{true, false} {
+				if got, err := Allow(t.Context(), r, p, key); err != nil || got.Passes() != want {
+					t.Errorf("key %q: passes is %v, %v; want %v", key, got.Passes(), err, want)
+				}
+			}
+		}
+		for _, n := range r.topology.nodes() {
+			if n.breaker.open() {
+				t.Error("a breaker has opened")
+			}
+		}
+	})
+
 	t.Run("survives a script flush", func(t *testing.T) {
 		p := dayPolicy(t, "flush", GCRA, 100)
 		for i := range 10 {
 			for _, master := range masters {
 				master.Client(t).ScriptFlush(context.Background())
 			}
-			if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+			if got := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
 				t.Errorf("request %d: %d remaining", i, got)
 			}
 		}
@@ -87,7 +103,7 @@ func raceAcrossSlots(t *testing.T, r *Redis, algorithm string) {
 	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
 	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
 	checks := func() []Check {
-		return []Check{{Policy: large, Key: "all", Weight: 2}, {Policy: small, Key: "one", Weight: 1}}
+		return []Check{{Policy: large, Key: EncodeKey("all"), Weight: 2}, {Policy: small, Key: EncodeKey("one"), Weight: 1}}
 	}
 	if len(r.groupBySlot(checks())) == 1 {
 		t.Fatal("the keys must be in different slots")
@@ -111,7 +127,7 @@ func raceAcrossSlots(t *testing.T, r *Redis, algorithm string) {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}
 	redistest.WaitFor(t, "lost races are refunded", func() error {
-		left := decide(t, r, Check{Policy: large, Key: "all", Weight: 0})[0].Result.Remaining
+		left := decide(t, r, Check{Policy: large, Key: EncodeKey("all"), Peek: true})[0].Result.Remaining
 		if want := 1_000 - 2*allowed.Load(); left != want {
 			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
 		}
@@ -149,7 +165,7 @@ func openTolerantCluster(t *testing.T) (*Redis, []*redistest.Server) {
 
 // errorOf decides for a client and returns the error.
 func errorOf(r *Redis, p *Policy, key string) error {
-	_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: key, Weight: 1}})
+	_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey(key), Weight: 1}})
 	return err
 }
 
@@ -192,11 +208,11 @@ func TestCluster_unserved_slot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	decide(t, r, Check{Policy: p, Key: "client", Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey("client"), Weight: 1})
 	for i := range 30 {
 		if err := errorOf(r, p, "lost"); Kind(err) != "clusterdown" {
 			t.Errorf("a slot without a master: %v", err)
 		}
-		decide(t, r, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
+		decide(t, r, Check{Policy: p, Key: EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }

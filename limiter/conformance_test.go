@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -20,89 +21,78 @@ local now_us = tonumber(redis.call('GET', 'test:clock'))
 local grace = 3600000
 `
 
-// testStore is a store under a clock that the test moves.
+// testStore is a store under a clock that the test moves, behind the methods that programs call.
 type testStore struct {
-	Store
-	name     string
-	set      func(micros int64)
-	giveBack func(checks []Check, receipts []receipt)
-	reserve  func(checks []Check) []receipt // nil where denied
-	charge   func(checks []Check)
+	*Failover
+	name   string
+	source Source
+	set    func(micros int64)
+	settle func() // waits for refunds and charges
 }
 
 // memoryStore returns an in-process store on a clock of the test's.
 func memoryStore() *testStore {
 	now := new(int64)
-	m := NewMemory(func() int64 { return *now })
+	m := NewMemoryOnClock(func() int64 { return *now })
 	m.grace = 1 << 50 // the test's clock runs backwards by days
-	s := &testStore{Store: m, name: "memory", set: func(micros int64) { *now = micros }, charge: m.Charge}
-	s.reserve = func(checks []Check) []receipt {
-		receipts := make([]receipt, len(checks))
-		for i := range checks {
-			c := &checks[i]
-			held := m.tableOf(c.Policy).shardOf(c.Key).get(c.Policy, c.Key, *now)
-			receipts[i] = c.Policy.algorithm.kernel.receipt(evaluate(held, *now, c))
-		}
-		m.decideMany(checks)
-		if !Allowed(checks) {
-			return nil
-		}
-		return receipts
+	return &testStore{
+		Failover: NewFailover(nil, m, FailoverOptions{}), name: "memory", source: SourceMemory,
+		set: func(micros int64) { *now = micros }, settle: func() {},
 	}
-	s.giveBack = func(checks []Check, receipts []receipt) {
-		for i := range checks {
-			c := &checks[i]
-			shard := m.tableOf(c.Policy).shardOf(c.Key)
-			if _, found := shard.kept(c.Key); found {
-				shard.put(c.Key, c.Policy.algorithm.kernel.refund(shard.get(c.Policy, c.Key, *now), *now/c.Policy.params.tick, &c.Policy.params, c.Weight, receipts[i]))
-			}
-		}
-	}
-	return s
 }
 
 // redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
-	r := newTestRedis(t, server, RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"}})
+	r := newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 	r.scripts.clock = testClockFragment
 	client := server.Client(t)
-	s := &testStore{Store: r, name: "redis", set: func(micros int64) {
-		if err := client.Set(context.Background(), "test:clock", micros, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}}
-	do := func(op operation, checks []Check, receipts []receipt) *call {
-		c := newCall(op, checks)
-		c.receipts = append(c.receipts[:0], receipts...)
-		if err := r.topology.anyNode.batcher.do(context.Background(), c, 10*time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if c.err != nil {
-			t.Fatal(c.err)
-		}
-		return c
+	batcher := &r.topology.anyNode.batcher
+	return &testStore{
+		Failover: NewFailover(r, NewMemory(), FailoverOptions{OnUndecided: func(err error) { t.Error(err) }}),
+		name:     "redis", source: SourceRedis,
+		set: func(micros int64) {
+			if err := client.Set(context.Background(), "test:clock", micros, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		settle: func() {
+			for pending := true; pending; runtime.Gosched() {
+				batcher.mu.Lock()
+				pending = len(batcher.unsettled.quotas) > 0
+				batcher.mu.Unlock()
+			}
+		},
 	}
-	s.reserve = func(checks []Check) []receipt {
-		c := do(opReserve, checks, nil)
-		copy(checks, c.checks)
-		if !Allowed(checks) {
-			return nil
-		}
-		return slices.Clone(c.receipts)
-	}
-	s.giveBack = func(checks []Check, receipts []receipt) { do(opRefund, checks, receipts) }
-	s.charge = func(checks []Check) { do(opCharge, checks, nil) }
-	return s
 }
 
-func newTestRedis(t testing.TB, server *redistest.Server, options RedisOptions) *Redis {
+// decide decides a request on the store and nowhere else.
+func (s *testStore) decide(t testing.TB, checks []Check) {
 	t.Helper()
-	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Timeout: options.Timeout})
+	if source, err := s.Decide(context.Background(), checks); err != nil || source != s.source {
+		t.Fatalf("decided by %s: %v", source, err)
+	}
+}
+
+// refund refunds checks before it returns.
+func (s *testStore) refund(checks []Check) {
+	s.Refund(checks, s.source)
+	s.settle()
+}
+
+// charge charges checks before it returns.
+func (s *testStore) charge(checks []Check) {
+	s.Charge(checks, s.source)
+	s.settle()
+}
+
+func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format KeyFormat) *Redis {
+	t.Helper()
+	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRedis(client, options)
+	r := NewRedis(client, RedisOptions{KeyFormat: format})
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -158,9 +148,7 @@ func playBoth(t *testing.T, tr *trace, stores []*testStore) {
 	for i, s := range stores {
 		s.set(tr.now)
 		answers[i] = slices.Clone(request)
-		if _, err := s.Decide(context.Background(), answers[i]); err != nil {
-			t.Fatal(err)
-		}
+		s.decide(t, answers[i])
 	}
 	compare(t, tr, stores, answers)
 }
@@ -168,21 +156,24 @@ func playBoth(t *testing.T, tr *trace, stores []*testStore) {
 // reserveBoth makes a take that can be refunded in all stores.
 func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
-	r := reservation{checks: slices.DeleteFunc(tr.request(), func(c Check) bool {
-		return c.Weight == 0 || c.Policy.settings.MaxDelay != nil
-	})}
-	if len(r.checks) == 0 {
+	request := slices.DeleteFunc(tr.request(), func(c Check) bool {
+		return c.Peek || c.Policy.settings.MaxDelay != nil
+	})
+	if len(request) == 0 {
 		return
+	}
+	for i := range request {
+		request[i].Reserve = true
 	}
 	answers := make([][]Check, len(stores))
 	for i, s := range stores {
 		s.set(tr.now)
-		answers[i] = slices.Clone(r.checks)
-		r.receipts = append(r.receipts, s.reserve(answers[i]))
+		answers[i] = slices.Clone(request)
+		s.decide(t, answers[i])
 	}
 	compare(t, tr, stores, answers)
 	if Allowed(answers[0]) {
-		tr.reserved = append(tr.reserved, r)
+		tr.reserved = append(tr.reserved, answers)
 	}
 }
 
@@ -196,7 +187,7 @@ func refundBoth(tr *trace, stores []*testStore) {
 	tr.reserved = slices.Delete(tr.reserved, at, at+1)
 	for i, s := range stores {
 		s.set(tr.now)
-		s.giveBack(r.checks, r.receipts[i])
+		s.refund(r[i])
 	}
 }
 
@@ -206,7 +197,7 @@ func chargeBoth(tr *trace, stores []*testStore) {
 	request := tr.request()
 	for i := range request {
 		c := &request[i]
-		c.Weight = max(1, c.Weight)
+		c.Weight, c.Peek = max(1, c.Weight), false
 		if tr.random.IntN(150) == 0 {
 			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, MaxCharge / c.Policy.params.window, MaxCharge}[tr.random.IntN(4)]
 		}
@@ -235,7 +226,7 @@ func checkInvariants(t *testing.T, c *Check) {
 	t.Helper()
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
-		(c.Weight > c.Policy.Capacity()) != (r.RetryAfter == Never) || (c.Weight == 0 && r.RetryAfter != 0) {
+		(c.Weight > c.Policy.Capacity()) != (r.RetryAfter == Never) || (c.Peek && r.RetryAfter != 0) {
 		t.Fatalf("weight %d of %v: impossible result %+v", c.Weight, c.Policy.settings, r)
 	}
 }

@@ -56,7 +56,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 			check.Result = Result{Remaining: Unknown}
 			continue
 		}
-		d, found, due := c.shardOf(check.Key).get(denyKeyOf(check), now)
+		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
 		if due && c.refresh != nil {
 			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
 		}
@@ -77,7 +77,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 	}
 	for i := range checks {
 		if check := &checks[i]; !check.Result.Passes() && !check.Policy.refunds.Load() {
-			c.shardOf(check.Key).put(denyKeyOf(check), c.denial(check, sent), sent)
+			c.shardOf(check.Key.text).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 // relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key), denyKeyOf(check)
+	s, key := c.shardOf(check.Key.text), denyKeyOf(check)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, found := s.denials[key]; !found {

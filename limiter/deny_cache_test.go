@@ -29,7 +29,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 					play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity())) // another node's request
 				}
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
-				checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 				cached := cache.deny(checks, time.UnixMicro(tr.now))
 				fromCache := checks[0].Result
 				truth := play(t, s, tr.now, p, weight)
@@ -62,7 +62,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			for range 60 {
 				now += random.Int64N(100) * p.params.tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
-				checks := []Check{{Policy: p, Key: "k", Weight: max(1, weight)}}
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: max(1, weight)}}
 				cached := cache.deny(checks, time.UnixMicro(now))
 				fromCache := checks[0].Result
 				truth := play(t, s, now, p, checks[0].Weight)
@@ -91,22 +91,22 @@ func TestDenyCache_weights_apart(t *testing.T) {
 	p, cache, now := dayPolicy(t, "weights", GCRA, 10), newDenyCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: Never}
 	for weight, wait := range waits {
-		cache.learn([]Check{{Policy: p, Key: "k", Weight: weight, Result: Result{RetryAfter: wait}}}, now)
+		cache.learn([]Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Result: Result{RetryAfter: wait}}}, now)
 	}
 	for range 3 {
 		for weight, wait := range waits {
-			checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			if !cache.deny(checks, now) || checks[0].Result.RetryAfter != wait {
 				t.Errorf("weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
 			}
 		}
 	}
-	if cache.deny([]Check{{Policy: p, Key: "k", Weight: 12}}, now) {
+	if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 12}}, now) {
 		t.Error("a weight that was never asked about is answered")
 	}
 	cache.forget(p.ID(), "k")
 	for weight := range waits {
-		if cache.deny([]Check{{Policy: p, Key: "k", Weight: weight}}, now) {
+		if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now) {
 			t.Errorf("weight %d is denied after a reset", weight)
 		}
 	}
@@ -117,7 +117,7 @@ func TestDenyCache_bounded(t *testing.T) {
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
 	for i := range 4 * denyShards * denyShardSize {
-		cache.learn([]Check{{Policy: p, Key: fmt.Sprint(i), Weight: 1, Result: Result{RetryAfter: time.Hour}}}, now)
+		cache.learn([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1, Result: Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.shards {
@@ -127,7 +127,7 @@ func TestDenyCache_bounded(t *testing.T) {
 		t.Errorf("%d denials are kept, want about %d", total, denyShards*denyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.deny([]Check{{Policy: p, Key: fmt.Sprint(4*denyShards*denyShardSize - 1), Weight: 1}}, now) {
+	if cache.deny([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(4*denyShards*denyShardSize - 1)), Weight: 1}}, now) {
 		t.Error("a denial is used longer than its age")
 	}
 }
@@ -135,12 +135,12 @@ func TestDenyCache_bounded(t *testing.T) {
 func TestFailover_Decide_deny_cache(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "repeat", GCRA, 2)
 	ask := func(weight int64, want Source, passes bool) {
 		t.Helper()
-		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
-		source, err := f.Decide(context.Background(), checks, FailLocal)
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+		source, err := f.Decide(context.Background(), checks)
 		if err != nil || source != want || checks[0].Result.Passes() != passes {
 			t.Errorf("weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
 		}
@@ -151,22 +151,22 @@ func TestFailover_Decide_deny_cache(t *testing.T) {
 	ask(1, SourceRedis, true) // a smaller weight is sent
 	ask(1, SourceRedis, false)
 	ask(1, SourceDenyCache, false)
-	if found, err := f.Reset(context.Background(), p, "k"); found.Shared != 1 || err != nil {
+	if found, err := f.Reset(context.Background(), p, EncodeKey("k")); found.Shared != 1 || err != nil {
 		t.Errorf("reset: %v %v", found, err)
 	}
 	ask(1, SourceRedis, true)
-	if found, err := f.Reset(context.Background(), p, "unknown"); found.Shared != 0 || err != nil {
+	if found, err := f.Reset(context.Background(), p, EncodeKey("unknown")); found.Shared != 0 || err != nil {
 		t.Errorf("reset of no state: %v %v", found, err)
 	}
 	ask(2, SourceRedis, false)
 	ask(2, SourceDenyCache, false)
-	if _, err := r.Reset(context.Background(), p, "k"); err != nil { // as another node would
+	if _, err := r.Reset(context.Background(), p, EncodeKey("k")); err != nil { // as another node would
 		t.Error(err)
 	}
 	began := time.Now()
 	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
-		checks := []Check{{Policy: p, Key: "k", Weight: 2}}
-		if source, err := f.Decide(context.Background(), checks, FailLocal); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2}}
+		if source, err := f.Decide(context.Background(), checks); source != SourceRedis || err != nil || !checks[0].Result.Passes() {
 			return fmt.Errorf("%s %+v: %w", source, checks[0].Result, err)
 		}
 		return nil
@@ -182,11 +182,11 @@ func TestDenyRefresher_batches(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: age})
+	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: age})
 	p := dayPolicy(t, "flood", GCRA, 1)
 	ask := func(key int) Source {
-		checks := []Check{{Policy: p, Key: fmt.Sprint(key), Weight: 1}}
-		source, err := f.Decide(context.Background(), checks, FailLocal)
+		checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(key)), Weight: 1}}
+		source, err := f.Decide(context.Background(), checks)
 		if err != nil {
 			t.Fatal(err)
 		}

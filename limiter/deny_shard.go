@@ -24,7 +24,7 @@ type denyKey struct {
 	weight int64
 }
 
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key, c.Weight} }
+func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units()} }
 
 // denial is the denied answer for a weight of a quota.
 type denial struct {

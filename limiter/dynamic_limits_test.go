@@ -15,18 +15,18 @@ import (
 func TestMemory_slowest_limit(t *testing.T) {
 	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
 		now := int64(1_000_000_000_000)
-		m := NewMemory(func() int64 { return now })
+		m := NewMemoryOnClock(func() int64 { return now })
 		slow := mustPolicy(t, Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		fast, err := slow.WithLimit(10_000, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		decide(t, m, Check{Policy: slow, Key: "slow", Weight: 10})
+		decide(t, m, Check{Policy: slow, Key: EncodeKey("slow"), Weight: 10})
 		now += 10_000_000
 		for i := range 3000 {
-			decide(t, m, Check{Policy: fast, Key: fmt.Sprint(i), Weight: 1})
+			decide(t, m, Check{Policy: fast, Key: EncodeKey(fmt.Sprint(i)), Weight: 1})
 		}
-		if Allowed(decide(t, m, Check{Policy: slow, Key: "slow", Weight: 1})) {
+		if Allowed(decide(t, m, Check{Policy: slow, Key: EncodeKey("slow"), Weight: 1})) {
 			t.Errorf("%s: who has used up 10 an hour passes after ten seconds", algorithm)
 		}
 	}
@@ -35,18 +35,18 @@ func TestMemory_slowest_limit(t *testing.T) {
 // TestMemory_full_ResetAll runs requests in a full store, resets and new limits at once; each of
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {
-	m := NewMemory(SystemClock)
+	m := NewMemory()
 	m.Limit(64, nil)
 	full := dayPolicy(t, "full", FixedWindow, 10)
 	for i := range 64 {
-		decide(t, m, Check{Policy: full, Key: fmt.Sprint(i), Weight: 1})
+		decide(t, m, Check{Policy: full, Key: EncodeKey(fmt.Sprint(i)), Weight: 1})
 	}
 	dynamic := dayPolicy(t, "dynamic", FixedWindow, 5000)
 	var group sync.WaitGroup
 	for client := range 4 {
 		group.Go(func() {
 			for i := range 20_000 {
-				_, _ = m.Decide(context.Background(), []Check{{Policy: dynamic, Key: fmt.Sprint(client, i), Weight: 1}}) // cannot fail
+				_, _ = m.Decide(context.Background(), []Check{{Policy: dynamic, Key: EncodeKey(fmt.Sprint(client, i)), Weight: 1}}) // cannot fail
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestMemory_full_ResetAll(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			_, _ = m.Decide(context.Background(), []Check{{Policy: limited, Key: "k", Weight: 1}}) // cannot fail
+			_, _ = m.Decide(context.Background(), []Check{{Policy: limited, Key: EncodeKey("k"), Weight: 1}}) // cannot fail
 		}
 	})
 	done := make(chan struct{})

@@ -151,7 +151,10 @@ func withoutArguments(err error) error {
 
 func kindOf(err error) string {
 	var network net.Error
+	var credentials *credentialsError
 	switch {
+	case errors.As(err, &credentials):
+		return "auth"
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):

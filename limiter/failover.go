@@ -61,36 +61,48 @@ func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failove
 	return f
 }
 
-// Decide decides the checks on the shared store. Where that fails, the mode applies: with
+// Decide implements [Store]. Where the shared store cannot decide, the local one does, and the source is
+// [SourceFallback].
+func (f *Failover) Decide(ctx context.Context, checks []Check) (Source, error) {
+	return f.DecideIn(ctx, FailLocal, checks)
+}
+
+// DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
 // [FailLocal] the local store decides and the source is [SourceFallback]; otherwise the error wraps
-// [ErrUndecided]. A caller that went away gets the error of its context.
-func (f *Failover) Decide(ctx context.Context, checks []Check, mode FailMode) (Source, error) {
+// [ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
+// the error of its context.
+func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) (Source, error) {
+	if err := validate(checks); err != nil {
+		return SourceRedis, err
+	}
 	if f.shared == nil {
-		return f.local.Decide(ctx, checks)
+		f.local.decide(checks)
+		return SourceMemory, nil
 	}
 	now := time.Now()
 	if f.denied.deny(checks, now) {
 		return SourceDenyCache, nil
 	}
-	source, err := f.decideShared(ctx, checks)
+	err := f.decideShared(ctx, checks)
 	switch {
 	case err == nil:
 		f.denied.learn(checks, now)
 		if mode == FailLocal {
 			f.remember(checks)
 		}
-		return source, nil
+		return SourceRedis, nil
 	case !errors.Is(err, ErrUndecided):
-		return source, err
+		return SourceRedis, err
 	}
-	return f.Fallback(ctx, checks, mode, err)
+	return f.Fallback(mode, checks, err)
 }
 
-// Fallback does what [Failover.Decide] does where the shared store cannot decide, for the given
+// Fallback does what [Failover.DecideIn] does where the shared store cannot decide, for the given
 // reason, without a query. The reason wraps [ErrUndecided].
-func (f *Failover) Fallback(ctx context.Context, checks []Check, mode FailMode, reason error) (Source, error) {
+func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source, error) {
 	if f.shared == nil {
-		return f.local.Decide(ctx, checks)
+		f.local.decide(checks)
+		return SourceMemory, nil
 	}
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
@@ -98,20 +110,21 @@ func (f *Failover) Fallback(ctx context.Context, checks []Check, mode FailMode, 
 	if mode != FailLocal {
 		return SourceRedis, reason
 	}
-	return SourceFallback, f.decideLocally(ctx, checks)
+	f.decideLocally(checks)
+	return SourceFallback, nil
 }
 
 // decideShared decides on the shared store.
-func (f *Failover) decideShared(ctx context.Context, checks []Check) (Source, error) {
+func (f *Failover) decideShared(ctx context.Context, checks []Check) error {
 	var answered func(err error)
 	if f.onAsk != nil {
 		answered = f.onAsk(ctx)
 	}
-	source, err := f.shared.Decide(ctx, checks)
+	err := f.shared.decide(ctx, checks)
 	if answered != nil {
 		answered(err)
 	}
-	return source, err
+	return err
 }
 
 // remember keeps the shared store's answers for an outage.

@@ -47,11 +47,11 @@ func TestFailover_Decide_outage(t *testing.T) {
 	r := openRedis(t, server, 100*time.Millisecond)
 	var reported reports
 	reported.listen(r)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "guarded", GCRA, 5)
 	ask := func(mode FailMode) (Source, Result, error) {
-		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
-		source, err := f.Decide(context.Background(), checks, mode)
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}
+		source, err := f.DecideIn(context.Background(), mode, checks)
 		return source, checks[0].Result, err
 	}
 	if source, result, err := ask(FailLocal); source != SourceRedis || result.Remaining != 4 || err != nil {
@@ -90,11 +90,11 @@ func TestFailover_Decide_outage(t *testing.T) {
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
 	const timeout = 50 * time.Millisecond
-	f := NewFailover(openRedis(t, server, timeout), NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(openRedis(t, server, timeout), NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "hung", GCRA, 1_000)
 	decideGuarded := func() time.Duration {
 		start := time.Now()
-		if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal); err != nil {
+		if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}); err != nil {
 			t.Error(err)
 		}
 		return time.Since(start)
@@ -121,13 +121,13 @@ func TestFailover_Decide_canceled(t *testing.T) {
 	var reported reports
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "left", GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
 	for range 2 * failuresInARow {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-		_, err := f.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}}, FailLocal)
+		_, err := f.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUndecided) {
 			t.Errorf("error %v", err)

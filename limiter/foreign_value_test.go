@@ -18,7 +18,7 @@ var everyOperation = []operation{opTake, opPeek, opReserve, opRefund, opCharge}
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *Redis, op operation, p *Policy, key string) error {
-	c := newCall(op, []Check{{Policy: p, Key: key, Weight: 1}})
+	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1}})
 	if op == opRefund {
 		c.receipts = append(c.receipts[:0], receipt{1, 1})
 	}
@@ -76,7 +76,7 @@ func TestForeignValue_string(t *testing.T) {
 		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		for _, value := range foreignStrings(random, max(count, 2)) {
 			for _, op := range everyOperation {
-				if err := client.Set(t.Context(), r.RedisKey(p, "bad"), value, 0).Err(); err != nil {
+				if err := client.Set(t.Context(), r.RedisKey(p, EncodeKey("bad")), value, 0).Err(); err != nil {
 					t.Fatal(err)
 				}
 				err := operate(r, op, p, "bad")
@@ -108,7 +108,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 			entries = append(entries, strings.Repeat("x", round%64/12*12))
 		}
 		for _, op := range everyOperation {
-			name := r.RedisKey(p, "bad")
+			name := r.RedisKey(p, EncodeKey("bad"))
 			client.Del(t.Context(), name)
 			if err := client.RPush(t.Context(), name, entries...).Err(); err != nil {
 				t.Fatal(err)
@@ -131,19 +131,19 @@ func TestForeignValue_breaker(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	p := dayPolicy(t, "nan", GCRA, 10)
 	ctx := t.Context()
-	if err := server.Client(t).Set(ctx, r.RedisKey(p, "bad"), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
+	if err := server.Client(t).Set(ctx, r.RedisKey(p, EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	at := now()
 	r.topology.anyNode.breaker.now = func() moment { return at }
 	for i := range 2 * failuresInARow {
 		at = at.add(failuresSpan)
-		if _, err := r.Decide(ctx, []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "value" {
+		if _, err := r.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("bad"), Weight: 1}}); Kind(err) != "value" {
 			t.Errorf("request %d: %v of kind %s", i, err, Kind(err))
 		}
 	}
-	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
-	if stored, err := r.Inspect(ctx, p, "bad"); err != nil || len(stored) != 1 || stored[0].Value != nil {
+	decide(t, r, Check{Policy: p, Key: EncodeKey("good"), Weight: 1})
+	if stored, err := r.Inspect(ctx, p, EncodeKey("bad")); err != nil || len(stored) != 1 || stored[0].Value != nil {
 		t.Errorf("a foreign value is shown as a state: %+v, %v", stored, fmt.Sprint(err))
 	}
 }

@@ -26,7 +26,7 @@ type StoredKey struct {
 
 // Inspect returns what Redis has stored for a key of a policy; nothing where there is no key.
 // Reading takes commands that deciding does not need: TYPE and PTTL.
-func (r *Redis) Inspect(ctx context.Context, p *Policy, key string) ([]StoredKey, error) {
+func (r *Redis) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	name := r.RedisKey(p, key)

@@ -13,13 +13,13 @@ func TestRedis_Inspect(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
-		if stored, err := r.Inspect(context.Background(), p, "k"); err != nil || len(stored) != 0 {
+		if stored, err := r.Inspect(context.Background(), p, EncodeKey("k")); err != nil || len(stored) != 0 {
 			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
 		}
-		decide(t, r, Check{Policy: p, Key: "k", Weight: 2})
-		decide(t, r, Check{Policy: p, Key: "k", Weight: 3})
-		stored, err := r.Inspect(context.Background(), p, "k")
-		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, "k") || stored[0].TTL <= 0 {
+		decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 2})
+		decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 3})
+		stored, err := r.Inspect(context.Background(), p, EncodeKey("k"))
+		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, EncodeKey("k")) || stored[0].TTL <= 0 {
 			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
 		}
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}

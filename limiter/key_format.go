@@ -27,10 +27,6 @@ type keyWriter struct {
 	client []byte // scratch space of slotOf
 }
 
-// hiddenMark begins the client keys that are hashes. No encoded key contains it, because '%' is
-// always followed by two hexadecimal digits there.
-const hiddenMark = "%~"
-
 // probeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key
 // begins so, for the same reason; see also the marks in the module's key.go.
 const probeKey = "%!"
@@ -63,7 +59,7 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 		k.mac.Reset()
 		k.mac.Write([]byte(key))
 		k.sum = k.mac.Sum(k.sum[:0])
-		return hex.AppendEncode(append(dst, hiddenMark...), k.sum)
+		return hex.AppendEncode(append(dst, hashedMark...), k.sum)
 	case key == "":
 		return append(dst, '%')
 	}

@@ -18,12 +18,12 @@ const outOfOrder = 1_000_000
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
 	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
-	s := m.lock(c.Policy, c.Key)
+	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
 	if a.used == 0 || a.resets <= now {
 		return // an older answer expires by itself
 	}
-	before, known := s.seen[c.Key]
+	before, known := s.seen[c.Key.text]
 	if !known && !s.makeRoom(now) {
 		return
 	}
@@ -33,7 +33,7 @@ func (m *Memory) remember(c *Check) {
 	if s.seen == nil {
 		s.seen = map[string]lastSeen{}
 	}
-	s.seen[c.Key] = a
+	s.seen[c.Key.text] = a
 }
 
 // forget drops the last answer about a key and reports whether there was one.

@@ -14,15 +14,15 @@ func TestLastSeen_denials(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
 			now := epoch + into.Microseconds()
-			remote, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+			remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 			p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 5, Window: window})
 			for range 5 {
-				decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})
+				decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			}
-			denied := decide(t, remote, Check{Policy: p, Key: "k", Weight: 1})[0]
+			denied := decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0]
 			now += 25_000 // transit time, and the clocks' difference
 			local.remember(&denied)
-			got := decide(t, local, Check{Policy: p, Key: "k", Weight: 1})[0].Result
+			got := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result
 			if wait := denied.Result.RetryAfter; got.RetryAfter < wait-time.Second || got.RetryAfter > wait+window/10 {
 				t.Errorf("%s, %v into the window: denied for %v, on Redis for %v", algorithm, into, got.RetryAfter, wait)
 			}
@@ -34,12 +34,12 @@ func TestLastSeen_denials(t *testing.T) {
 // counts, and not the fuller one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.remember(&Check{Policy: p, Key: "k", Result: Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.remember(&Check{Policy: p, Key: "k", Result: Result{Remaining: 4, ResetAfter: time.Hour}})
-	if left := decide(t, m, Check{Policy: p, Key: "k"})[0].Result.Remaining; left != 4 {
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Result: Result{Remaining: 4, ResetAfter: time.Hour}})
+	if left := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}
 }
@@ -53,17 +53,17 @@ func TestKernel_restoreState(t *testing.T) {
 			for round := range 300 {
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
 				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
-				whole, local := NewMemory(func() int64 { return now }), NewMemory(func() int64 { return now })
+				whole, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.params.window * p.params.tick / 3)
-					check := []Check{{Policy: p, Key: "k", Weight: 1 + random.Int64N(p.Capacity())}}
+					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity())}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 				}
 				for range 5 {
 					now += random.Int64N(p.params.window * p.params.tick)
-					have := decide(t, whole, Check{Policy: p, Key: "k"})[0].Result
-					got := decide(t, local, Check{Policy: p, Key: "k"})[0].Result
+					have := decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
+					got := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
 					if got.Remaining > have.Remaining {
 						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
 					}

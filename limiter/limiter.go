@@ -21,13 +21,16 @@ type Check struct {
 	// Policy is the rule to decide by.
 	Policy *Policy
 
-	// Key names the client's quota within the policy. Any bytes; the empty key is a quota too.
-	// Stores keep the string: a key that is a small part of a large string keeps all of it in
-	// memory.
-	Key string
+	// Key names the client's quota within the policy.
+	Key EncodedKey
 
-	// Weight is the units that the request takes; 0 takes none and always passes.
+	// Weight is the units that the request takes; 0 is 1, a negative one an error. One above the
+	// policy's capacity never passes.
 	Weight int64
+
+	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
+	// stands.
+	Peek bool
 
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
@@ -124,9 +127,9 @@ const (
 // Store decides requests.
 type Store interface {
 	// Decide decides the checks together: all of them are charged if all pass, otherwise none. It
-	// fills in their results. No two checks may name the same policy and key. An error, always an
-	// [ErrUndecided] or the context's, means that the store could not decide; the request is then
-	// charged at most once. Decide does not keep the slice.
+	// fills in their results. An error means that there is no decision: it wraps [ErrUndecided] where
+	// the store could not decide, so that the request was charged at most once; [ErrInvalidCheck] where
+	// the checks are wrong; or it is the context's. Decide does not keep the slice.
 	Decide(ctx context.Context, checks []Check) (Source, error)
 }
 

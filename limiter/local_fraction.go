@@ -1,25 +1,21 @@
 package limiter
 
-import (
-	"context"
-	"slices"
-)
+import "slices"
 
 // decideLocally decides by this process's fraction of the limits.
-func (f *Failover) decideLocally(ctx context.Context, checks []Check) error {
+func (f *Failover) decideLocally(checks []Check) {
 	if !f.isPartial() {
-		_, err := f.local.Decide(ctx, checks)
-		return err
+		f.local.decide(checks)
+		return
 	}
 	own := slices.Clone(checks)
 	for i := range own {
 		f.scaleDown(&own[i])
 	}
-	_, err := f.local.Decide(ctx, own)
+	f.local.decide(own)
 	for i := range own {
 		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
 	}
-	return err
 }
 
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
@@ -30,8 +26,8 @@ func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFract
 func (f *Failover) scaleDown(c *Check) {
 	full := c.Policy
 	c.Policy = f.localPolicy(full)
-	if c.Weight <= full.Capacity() {
-		c.Weight = min(c.Weight, c.Policy.Capacity())
+	if weight := c.units(); weight <= full.Capacity() && !c.Peek {
+		c.Weight = min(weight, c.Policy.Capacity())
 	}
 }
 
@@ -55,5 +51,5 @@ func (p *Policy) scaled(fraction float64) *Policy {
 		return p // rounding would make it longer than times can be
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
-	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, capacity: p.capacity, fraction: fraction}
+	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, fraction: fraction}
 }

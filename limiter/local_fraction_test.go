@@ -9,9 +9,9 @@ func TestFailover_scaleDown(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
-			f := NewFailover(new(Redis), NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.25})
-			checks := []Check{{Policy: p, Key: "k", Weight: weight}}
-			source, err := f.Fallback(t.Context(), checks, FailLocal, ErrAlreadyTimedOut)
+			f := NewFailover(new(Redis), NewMemory(), FailoverOptions{LocalFraction: 0.25})
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+			source, err := f.Fallback(FailLocal, checks, ErrAlreadyTimedOut)
 			if err != nil || source != SourceFallback || checks[0].Result.Passes() != want {
 				t.Errorf("%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
 			}
@@ -26,10 +26,10 @@ func TestPolicy_scaled(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "whole", algorithm, 10)
 		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
-			m := NewMemory(SystemClock)
+			m := NewMemory()
 			admitted := int64(0)
 			for range 20 {
-				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: "k", Weight: 1})) {
+				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: EncodeKey("k"), Weight: 1})) {
 					admitted++
 				}
 			}

@@ -37,8 +37,11 @@ type Memory struct {
 // DefaultMaxKeys is how many states a [Memory] keeps by default.
 const DefaultMaxKeys = 1_000_000
 
-// NewMemory returns an empty store on the given clock.
-func NewMemory(clock Clock) *Memory {
+// NewMemory returns an empty store on this machine's clock.
+func NewMemory() *Memory { return NewMemoryOnClock(SystemClock) }
+
+// NewMemoryOnClock returns an empty store on another clock, such as that of a replay or a test.
+func NewMemoryOnClock(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
 	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
@@ -93,23 +96,31 @@ func (m *Memory) sweepElsewhere(here *shard, now int64) {
 	}
 }
 
-// Decide implements [Store]. It never fails and does not wait.
+// Decide implements [Store]. It does not wait, and fails for invalid checks alone.
 func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
+	if err := validate(checks); err != nil {
+		return SourceMemory, err
+	}
+	m.decide(checks)
+	return SourceMemory, nil
+}
+
+// decide decides checks that are valid.
+func (m *Memory) decide(checks []Check) {
 	if len(checks) == 1 {
 		m.decideOne(&checks[0])
 	} else {
 		m.decideMany(checks)
 	}
-	return SourceMemory, nil
 }
 
 func (m *Memory) decideOne(c *Check) {
-	shard := m.lock(c.Policy, c.Key)
+	shard := m.lock(c.Policy, c.Key.text)
 	defer shard.mu.Unlock()
 	now := m.clock()
-	s := shard.get(c.Policy, c.Key, now)
+	s := shard.get(c.Policy, c.Key.text, now)
 	v := evaluate(s, now, c)
-	if v.wait == 0 && c.Weight > 0 {
+	if v.wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
 		c.receipt = c.Policy.algorithm.kernel.receipt(v)
 	}
@@ -126,16 +137,16 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed := true
 	for i := range checks {
 		c := &checks[i]
-		v := evaluate(shards[i].get(c.Policy, c.Key, now), now, c)
+		v := evaluate(shards[i].get(c.Policy, c.Key.text, now), now, c)
 		allowed = allowed && v.wait == 0
 		c.answer(v, now)
 	}
 	for i := range checks {
 		c := &checks[i]
-		if c.Weight == 0 || !c.Result.Passes() {
+		if c.Peek || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].get(c.Policy, c.Key, now)
+		s := shards[i].get(c.Policy, c.Key.text, now)
 		if allowed {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
@@ -143,7 +154,7 @@ func (m *Memory) decideMany(checks []Check) {
 			continue
 		}
 		peek := *c
-		peek.Weight = 0
+		peek.Peek = true
 		c.answer(evaluate(s, now, &peek), now)
 	}
 }
@@ -151,14 +162,15 @@ func (m *Memory) decideMany(checks []Check) {
 // Refund undoes the charges of checks that passed, each at most once.
 func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 
-// Charge charges checks without the condition that there is room, into debt if need be.
+// Charge charges checks without the condition that there is room, into debt if need be. A weight of 0
+// charges nothing.
 func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
 
 // each runs a function on the shard of every check.
 func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
 	for i := range checks {
 		c := &checks[i]
-		shard := m.lock(c.Policy, c.Key)
+		shard := m.lock(c.Policy, c.Key.text)
 		do(shard, c, m.clock())
 		shard.mu.Unlock()
 	}

@@ -94,16 +94,16 @@ func FuzzTraffic(f *testing.F) {
 			return
 		}
 		now := int64(1_000_000_000)
-		store, reference := NewMemory(func() int64 { return now }), &model{settings: s}
+		store, reference := NewMemoryOnClock(func() int64 { return now }), &model{settings: s}
 		for ; len(steps) >= 3 && len(reference.admitted) < 300; steps = steps[3:] {
 			now += int64(binary.BigEndian.Uint16(steps)) * s.Window.Microseconds() / 20_000
 			weight := int64(steps[2]%8) + 1
 			if steps[2]&0x40 != 0 {
-				store.Charge([]Check{{Policy: p, Key: "k", Weight: 3 * weight}})
+				store.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 3 * weight}})
 				reference.admitted = append(reference.admitted, admission{now, 3 * weight})
 				continue
 			}
-			result := decide(t, store, Check{Policy: p, Key: "k", Weight: weight})[0].Result
+			result := decide(t, store, Check{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0})[0].Result
 			if want := reference.allows(now, weight); result.Passes() != want {
 				t.Fatalf("%v at %d, weight %d: %+v, want it to pass: %v; admitted before: %v", s, now, weight, result, want, reference.admitted)
 			}

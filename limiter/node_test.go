@@ -15,16 +15,16 @@ func TestNode_wrong_type(t *testing.T) {
 	at := now()
 	r.topology.anyNode.breaker.now = func() moment { return at }
 	p := dayPolicy(t, "mixed", FixedWindow, 100)
-	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, "bad"), "x").Err(); err != nil {
+	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, EncodeKey("bad")), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 * failuresInARow {
 		at = at.add(failuresSpan)
-		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "bad", Weight: 1}}); Kind(err) != "value" {
+		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("bad"), Weight: 1}}); Kind(err) != "value" {
 			t.Fatalf("the client with the bad key: %v", err)
 		}
 	}
-	decide(t, r, Check{Policy: p, Key: "good", Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey("good"), Weight: 1})
 }
 
 // TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
@@ -43,7 +43,7 @@ func TestNode_refund_postponed(t *testing.T) {
 		}
 		return true
 	}
-	n.refund(0, []Check{{Policy: p, Key: "k", Weight: 1}, {Policy: q, Key: "k", Weight: 1}})
+	n.refund(0, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}, {Policy: q, Key: EncodeKey("k"), Weight: 1}})
 	<-opened
 	if got := n.cause.Load().policies; len(got) != 1 || got[0] != q {
 		t.Errorf("policies %v, want the postponed one alone", got)

@@ -14,13 +14,13 @@ func TestMemory_full_quota(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
-			m := NewMemory(SystemClock)
+			m := NewMemory()
 			warnings := 0
 			m.Limit(bound, func() { warnings++ })
 			p := dayPolicy(t, "flooded", algorithm, limit)
 			admitted := map[string]int{}
 			ask := func(key string) {
-				if Allowed(decide(t, m, Check{Policy: p, Key: key, Weight: 1})) {
+				if Allowed(decide(t, m, Check{Policy: p, Key: EncodeKey(key), Weight: 1})) {
 					admitted[key]++
 				}
 			}
@@ -63,20 +63,20 @@ func TestMemory_full_flood(t *testing.T) {
 		keys, bound = 10_000_000, 100_000
 	}
 	for _, algorithm := range []string{SlidingWindowCounter, SlidingWindowLog} {
-		m := NewMemory(SystemClock)
+		m := NewMemory()
 		m.Limit(bound, nil)
 		p := dayPolicy(t, "flood", algorithm, 100)
 		spent := dayPolicy(t, "spent", algorithm, 1)
-		decide(t, m, Check{Policy: spent, Key: "k", Weight: 1})
+		decide(t, m, Check{Policy: spent, Key: EncodeKey("k"), Weight: 1})
 		before := heap()
 		for i := range keys {
-			_, _ = m.Decide(t.Context(), []Check{{Policy: p, Key: fmt.Sprintf("%016x", i), Weight: 1}}) // cannot fail
+			_, _ = m.Decide(t.Context(), []Check{{Policy: p, Key: EncodeKey(fmt.Sprintf("%016x", i)), Weight: 1}}) // cannot fail
 		}
 		grown := heap() - before
 		if most := 300*bound + 256*65536; grown > most {
 			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
 		}
-		if Allowed(decide(t, m, Check{Policy: spent, Key: "k", Weight: 1})) {
+		if Allowed(decide(t, m, Check{Policy: spent, Key: EncodeKey("k"), Weight: 1})) {
 			t.Error("the flood gave a spent client a fresh quota")
 		}
 		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
@@ -94,18 +94,18 @@ func heap() int64 {
 // TestMemory_full_room_again waits until the flood's states have reset.
 func TestMemory_full_room_again(t *testing.T) {
 	now := int64(1_000_000_000_000)
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(100, nil)
 	old := mustPolicy(t, Settings{Name: "old", Algorithm: GCRA, Limit: 10, Window: time.Second})
 	for i := range 1_000 {
-		decide(t, m, Check{Policy: old, Key: fmt.Sprint(i), Weight: 10})
+		decide(t, m, Check{Policy: old, Key: EncodeKey(fmt.Sprint(i)), Weight: 10})
 	}
 	now += 2_000_000
 	overflows := m.Overflows()
 	p := dayPolicy(t, "new", GCRA, 10)
 	sharing := 0
 	for i := range 50 {
-		if got := decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})[0].Result.Remaining; got != 9 {
+		if got := decide(t, m, Check{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1})[0].Result.Remaining; got != 9 {
 			sharing++
 		}
 	}

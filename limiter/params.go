@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -28,39 +27,39 @@ func newParams(s Settings, a *algorithm) (params, error) {
 	if s.Burst > 0 {
 		t.capacity = s.Burst
 	}
-	most, option := t.limit, "limit"
+	most, field := t.limit, "Limit"
 	if t.capacity > t.limit {
-		most, option = t.capacity, "burst"
+		most, field = t.capacity, "Burst"
 	}
 	if a.maxLimit > 0 && most > a.maxLimit {
-		return t, fmt.Errorf("limit %d: %s counts up to %d; use a smaller limit or another algorithm", most, a.name, a.maxLimit)
+		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
 	}
 	micros := s.Window.Microseconds()
 	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
 		t.tick = 1000
 	}
 	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
-		return t, fmt.Errorf("%s %d in window %v: numbers this large are counted in milliseconds; use durations in whole milliseconds", option, most, s.Window)
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
 	}
 	t.window = micros / t.tick
 	if !exact(most, t.window) {
-		return t, fmt.Errorf("%s %d in window %v: 2 * %[1]s * window in milliseconds must be below 2^53; use a smaller %[1]s or window", option, most, s.Window)
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
 	}
 	if a.maxWindow > 0 && t.window > a.maxWindow {
-		return t, fmt.Errorf("window %v: %s remembers up to %d milliseconds; use a shorter window or another algorithm", s.Window, a.name, a.maxWindow)
+		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.name, a.maxWindow)}
 	}
 	if s.MaxDelay != nil {
 		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
 	}
 	if longest := ceilDiv(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
 		if s.Burst == 0 {
-			return t, fmt.Errorf("window %v: must be below 2^52 microseconds (142 years); use a shorter one", s.Window)
+			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 		}
-		return t, errors.New("burst: the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window")
+		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
 	if t.maxDelay > precision/2/t.tick {
-		return t, errors.New("max_delay: must be below 2^52 microseconds (142 years)")
+		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 	}
 	return t, nil
 }

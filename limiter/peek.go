@@ -49,10 +49,10 @@ func (f *Failover) Probe(ctx context.Context, checks []Check) error {
 // HasLocalState reports whether this process has a state of a key by itself: from its own decisions,
 // or from the shared store's last answer. For a key without one [Failover.PeekLocal] finds nothing
 // used.
-func (f *Failover) HasLocalState(p *Policy, key string) bool {
-	s := f.local.lock(p, key)
+func (f *Failover) HasLocalState(p *Policy, key EncodedKey) bool {
+	s := f.local.lock(p, key.text)
 	defer s.mu.Unlock()
-	return s.get(p, key, f.local.clock()) != (state{})
+	return s.get(p, key.text, f.local.clock()) != (state{})
 }
 
 // Answered reports whether an error is Redis's answer, rather than the lack of one.
@@ -71,11 +71,11 @@ func (m *Memory) Peek(c *Check) {
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *shard) peek(c *Check, now int64) {
-	held := s.get(c.Policy, c.Key, now)
+	held := s.get(c.Policy, c.Key.text, now)
 	c.answer(evaluate(held, now, c), now)
-	if c.Weight > 0 && c.Result.Passes() {
+	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
-		peek.Weight = 0
+		peek.Peek = true
 		c.answer(evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}

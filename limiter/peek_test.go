@@ -13,14 +13,14 @@ import (
 func TestFailover_Peek(t *testing.T) {
 	server := redistest.Start(t)
 	for name, f := range map[string]*Failover{
-		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), FailoverOptions{}),
-		"memory": NewFailover(nil, NewMemory(SystemClock), FailoverOptions{}),
+		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
+		"memory": NewFailover(nil, NewMemory(), FailoverOptions{}),
 	} {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := dayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
 				peek := func(weight int64) Result {
-					check := Check{Policy: p, Key: "k", Weight: weight}
+					check := Check{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}
 					if source, err := f.Peek(context.Background(), &check); err != nil || string(source) != name {
 						t.Fatal(source, err)
 					}
@@ -30,8 +30,8 @@ func TestFailover_Peek(t *testing.T) {
 					t.Errorf("a new quota: %+v", got)
 				}
 				for remaining := int64(2); remaining >= 0; remaining-- {
-					checks := []Check{{Policy: p, Key: "k", Weight: 1}}
-					if _, err := f.Decide(context.Background(), checks, FailLocal); err != nil {
+					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}
+					if _, err := f.Decide(context.Background(), checks); err != nil {
 						t.Fatal(err)
 					}
 					for range 5 {
@@ -51,13 +51,13 @@ func TestFailover_Peek(t *testing.T) {
 // TestFailover_Peek_outage: the error is the outage's, the state is the local one.
 func TestFailover_Peek_outage(t *testing.T) {
 	server := redistest.Start(t)
-	f := NewFailover(openRedis(t, server, time.Second), NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "peek-outage", TokenBucket, 3)
-	if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 2}}, FailLocal); err != nil {
+	if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	server.Kill()
-	check := Check{Policy: p, Key: "k", Weight: 1}
+	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1}
 	source, err := f.Peek(context.Background(), &check)
 	if !errors.Is(err, ErrUndecided) || source != SourceFallback || check.Result.Remaining != 1 {
 		t.Errorf("%v, %v, %+v", source, err, check.Result)

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -14,7 +13,7 @@ type Settings struct {
 	// Name is the policy's identity, [A-Za-z0-9_-]{1,64}.
 	Name string
 
-	// Algorithm is one of [Algorithms].
+	// Algorithm is one of [Algorithms]; empty: [DefaultAlgorithm].
 	Algorithm string
 
 	// Limit is the units allowed per window, from 1.
@@ -38,15 +37,13 @@ type Settings struct {
 }
 
 // Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
-// never changes; any number of requests and configurations may use it at once. It also caches what
-// others derive from it, so that no request looks that up.
+// never changes; any number of requests and configurations may use it at once.
 type Policy struct {
 	settings  Settings
 	algorithm *algorithm
 	params    params
 	id        string
-	capacity  string                 // in decimal
-	text      atomic.Pointer[string] // cached by Text
+	derived   atomic.Pointer[any]    // cached by Derived
 	fraction  float64                // of the limits it was scaled from; 0: not scaled
 	local     atomic.Pointer[Policy] // it scaled by the last local fraction
 	refunds   atomic.Bool            // charges may be undone: no deny cache
@@ -56,35 +53,47 @@ type Policy struct {
 // MinWindow is the shortest window.
 const MinWindow = time.Millisecond
 
-// NewPolicy checks the settings and makes a policy of them. Its errors name the option that is wrong
-// and what would be right.
+// NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) {
+	if s.Algorithm == "" {
+		s.Algorithm = DefaultAlgorithm
+	}
 	a := algorithmNamed(s.Algorithm)
-	switch {
-	case !validName(s.Name):
-		return nil, fmt.Errorf("name %q: use 1 to 64 letters, digits, '_' and '-'", s.Name)
-	case a == nil:
-		return nil, fmt.Errorf("algorithm %q: use one of %v", s.Algorithm, Algorithms())
-	case s.Limit < 1:
-		return nil, fmt.Errorf("limit %d: use a whole number from 1", s.Limit)
-	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
-		return nil, fmt.Errorf("window %v: use a duration from %v, in whole microseconds", s.Window, MinWindow)
-	case s.Burst < 0:
-		return nil, fmt.Errorf("burst %d: use a whole number from 1", s.Burst)
-	case s.Burst > 0 && !a.bursts:
-		return nil, fmt.Errorf("burst: %s has none; only token_bucket, leaky_bucket and gcra do", a.name)
-	case s.MaxDelay != nil && !a.queues:
-		return nil, fmt.Errorf("max_delay: %s has none; only leaky_bucket holds requests", a.name)
-	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
-		return nil, fmt.Errorf("max_delay %v: use a duration from 0, in whole microseconds", *s.MaxDelay)
+	if err := s.check(a); err != nil {
+		return nil, err
 	}
 	t, err := newParams(s, a)
 	if err != nil {
 		return nil, err
 	}
 	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
-	return &Policy{settings: s, algorithm: a, params: t, id: id, capacity: strconv.FormatInt(t.capacity, 10)}, nil
+	return &Policy{settings: s, algorithm: a, params: t, id: id}, nil
 }
+
+// check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
+func (s *Settings) check(a *algorithm) error {
+	switch {
+	case !validName(s.Name):
+		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
+	case a == nil:
+		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
+	case s.Limit < 1:
+		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
+	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
+		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
+	case s.Burst < 0:
+		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
+	case s.Burst > 0 && !a.bursts:
+		return &FieldError{"Burst", "", a.name + " has none; only token_bucket, leaky_bucket and gcra do"}
+	case s.MaxDelay != nil && !a.queues:
+		return &FieldError{"MaxDelay", "", a.name + " has none; only leaky_bucket holds requests"}
+	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
+		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
+	}
+	return nil
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // WithLimit returns the policy with another limit and burst (0: the limit), which counts in the same
 // states. The error says what is wrong with them.
@@ -96,7 +105,7 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	case err != nil:
 		return nil, err
 	case other.id != p.id:
-		return nil, fmt.Errorf("limit %d: counts in another unit of time than the policy's own limit of %d", limit, p.settings.Limit)
+		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.settings.Limit)}
 	}
 	other.refunds.Store(p.refunds.Load())
 	return other, nil
@@ -115,27 +124,24 @@ func (p *Policy) Capacity() int64 { return p.params.capacity }
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Reserve). A denial may then end
-// early, so the deny cache leaves the policy out. A queue cannot refund.
+// early, so the deny cache leaves the policy out. A queue cannot refund: its error is a [*FieldError].
 func (p *Policy) AllowRefunds() error {
 	if p.params.maxDelay >= 0 {
-		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
+		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
 	}
 	p.refunds.Store(true)
 	return nil
 }
 
-// CapacityText returns the capacity in decimal, formatted once for all answers.
-func (p *Policy) CapacityText() string { return p.capacity }
-
-// Text returns what the function writes for the policy, cached from the first call on for all
-// answers that show the policy. The function must be the same every time.
-func (p *Policy) Text(write func(*Policy) string) string {
-	if text := p.text.Load(); text != nil {
-		return *text
+// Derived returns what the function makes of the policy, cached from the first call on, so that no
+// request makes or looks up the same twice. A program has one such function.
+func (p *Policy) Derived(derive func(*Policy) any) any {
+	if derived := p.derived.Load(); derived != nil {
+		return *derived
 	}
-	text := write(p)
-	p.text.Store(&text)
-	return text
+	derived := derive(p)
+	p.derived.Store(&derived)
+	return derived
 }
 
 // ID names the states that the policy counts in: its name and a short code of algorithm, window and
@@ -150,7 +156,7 @@ func (s Settings) Equal(other Settings) bool {
 	return sameDelay && s == other
 }
 
-// String writes the settings the way a Caddyfile does.
+// String returns the settings as text, for messages.
 func (s Settings) String() string {
 	text := fmt.Sprintf("limit %d, window %v, algorithm %s", s.Limit, s.Window, s.Algorithm)
 	if s.Burst > 0 {

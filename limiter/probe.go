@@ -104,10 +104,10 @@ func (r *Redis) probeChecks(a *attempt) []Check {
 	}
 	var checks []Check
 	for _, p := range a.policies {
-		checks = append(checks, Check{Policy: p.forProbes(), Key: key, Weight: 1})
+		checks = append(checks, Check{Policy: p.forProbes(), Key: EncodedKey{key}})
 	}
 	if len(checks) == 0 {
-		checks = append(checks, Check{Policy: anyProbed, Key: key, Weight: 1})
+		checks = append(checks, Check{Policy: anyProbed, Key: EncodedKey{key}})
 	}
 	return checks
 }

@@ -53,7 +53,7 @@ func openLimited(t *testing.T) (r *Redis, reported *listener, setPermissions fun
 	}
 	reported = &listener{}
 	r = NewRedis(client, RedisOptions{
-		Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"},
+		KeyFormat:  KeyFormat{Prefix: "rl"},
 		OnOutage:   func(err error) { reported.add("outage:" + Kind(err)) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 		OnLost:     func(err error) { reported.add("lost:" + Kind(err)) },
@@ -100,9 +100,9 @@ func TestProbe_missing_permission(t *testing.T) {
 			r, reported, setPermissions := openLimited(t)
 			p := dayPolicy(t, "limited", algorithm, 100)
 			other := dayPolicy(t, "other", GCRA, 100)
-			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+			decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
-			check := Check{Policy: p, Key: "k", Weight: weight}
+			check := Check{Policy: p, Key: EncodeKey("k"), Weight: weight}
 			if err := r.Probe(t.Context(), []Check{check}); Kind(err) != "auth" {
 				t.Errorf("a probe before any decision: %v", err)
 			}
@@ -135,8 +135,8 @@ func TestProbe_refund(t *testing.T) {
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
-			first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
-			decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+			first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true})
+			decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			r.Refund(first)
 			waitReported(t, reported, "outage:auth lost:auth")
@@ -167,7 +167,7 @@ func TestProbe_idle_store(t *testing.T) {
 		return nil
 	})
 	client, ctx := server.Client(t), t.Context()
-	name := r.RedisKey(p, probeKey)
+	name := r.RedisKey(p, EncodedKey{probeKey})
 	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
 		t.Errorf("the probe has left %v", keys)
 	}
@@ -185,8 +185,8 @@ func TestProbe_idle_master(t *testing.T) {
 			key = k
 		}
 	}
-	decide(t, r, Check{Policy: p, Key: key, Weight: 1})
-	decide(t, r, Check{Policy: p, Key: key, Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey(key), Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey(key), Weight: 1})
 	masters[2].Kill()
 	redistest.WaitFor(t, "the breaker opens", func() error {
 		_ = errorOf(r, p, key)
@@ -272,7 +272,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
-	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: "k", Weight: 1}})
+	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
 	if reported.String() != "overload" || s.breaker.failures.Load() != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.breaker.failures.Load())
 	}

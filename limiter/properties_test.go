@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result {
 	t.Helper()
 	s.set(now)
-	checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 	if _, err := s.Decide(context.Background(), checks); err != nil {
 		t.Fatal(err)
 	}
@@ -28,16 +29,11 @@ func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result
 // copyOf returns a store in the same state as the given one.
 func copyOf(s *testStore, p *Policy) *testStore {
 	twin := memoryStore()
-	original, isMemory := s.Store.(*Memory)
-	copied, ok := twin.Store.(*Memory)
-	if !isMemory || !ok {
-		panic("only the in-process store can be copied")
-	}
-	held, _ := original.tables[p.id].shardOf("k").kept("k")
+	held, _ := s.local.tables[p.id].shardOf("k").kept("k")
 	if held.log != nil {
 		held.log = &unitLog{entries: slices.Clone(held.log.entries), before: held.log.before}
 	}
-	copied.tableOf(p).shardOf("k").put("k", held)
+	twin.local.tableOf(p).shardOf("k").put("k", held)
 	return twin
 }
 
@@ -163,9 +159,12 @@ func TestStates_apart(t *testing.T) {
 		s.set(epoch)
 		p := mustPolicy(t, Settings{Name: "one", Algorithm: FixedWindow, Limit: 1, Window: time.Hour})
 		other := mustPolicy(t, Settings{Name: "two", Algorithm: FixedWindow, Limit: 1, Window: time.Hour})
-		for i, c := range []Check{{Policy: p, Key: "a"}, {Policy: p, Key: "b"}, {Policy: p}, {Policy: other, Key: "a"}, {Policy: p, Key: "a\x00\n"}} {
+		checks := []Check{{Policy: other, Key: EncodeKey("a")}}
+		for _, key := range []string{"a", "b", "", "%", "%25", "}", "}a", "{", "{}", "a\x00\n", strings.Repeat("a", 129), strings.Repeat("a", 130)} {
+			checks = append(checks, Check{Policy: p, Key: EncodeKey(key)})
+		}
+		for i, c := range checks {
 			for again := range 2 {
-				c.Weight = 1
 				checks := []Check{c}
 				if _, err := s.Decide(context.Background(), checks); err != nil {
 					t.Fatal(err)
@@ -187,7 +186,7 @@ func TestDenied_charges_nothing(t *testing.T) {
 			large := mustPolicy(t, Settings{Name: "large-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			var last []Check
 			for range 5 {
-				last = []Check{{Policy: large, Key: "k", Weight: 1}, {Policy: small, Key: "k", Weight: 1}}
+				last = []Check{{Policy: large, Key: EncodeKey("k"), Weight: 1}, {Policy: small, Key: EncodeKey("k"), Weight: 1}}
 				if _, err := s.Decide(context.Background(), last); err != nil {
 					t.Fatal(err)
 				}

@@ -31,9 +31,6 @@ type Redis struct {
 
 // RedisOptions says how a [Redis] store is to behave.
 type RedisOptions struct {
-	// Timeout is how long Decide waits for Redis; required.
-	Timeout time.Duration
-
 	// KeyFormat is the form of the keys.
 	KeyFormat KeyFormat
 
@@ -44,6 +41,11 @@ type RedisOptions struct {
 	// OnRecovery is called when all of Redis decides again, with how long it did not. May be nil.
 	OnRecovery func(after time.Duration)
 
+	// OnRefusedLogin is called for every batch that waits for another connection because Redis
+	// refuses a new one, or its files cannot be read, while older connections work. It must not
+	// block. May be nil.
+	OnRefusedLogin func(err error)
+
 	// OnLost is called for every refund and every charge that Redis did not do, with the reason. It
 	// must not block. May be nil.
 	OnLost func(err error)
@@ -53,16 +55,17 @@ type RedisOptions struct {
 	OnBatch func(size int, took time.Duration)
 }
 
-// NewRedis returns a store on a client, which it closes. It does not connect. The client must not
-// replay commands by itself: [NewClient] makes one that does not.
+// NewRedis returns a store on a client, which it closes. It does not connect. Decisions wait for as
+// long as the client waits for a reply; see [NewClient].
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
-	r := &Redis{client: client, timeout: options.Timeout, keyFormat: options.KeyFormat}
+	r := &Redis{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}
 	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter()} }
 	r.onBatch = options.OnBatch
 	r.uses = newReferences(r.shut)
 	r.topology.uses = r.uses
-	r.topology.send, r.topology.timeout = r.sendTimed, options.Timeout
+	r.topology.send, r.topology.timeout = r.sendTimed, r.timeout
 	r.topology.recover, r.topology.lost = r.recover, options.OnLost
+	r.topology.refused = options.OnRefusedLogin
 	r.topology.outages.onOutage, r.topology.outages.onRecovery = options.OnOutage, options.OnRecovery
 	r.topology.start(client)
 	r.slotted.Store(r.topology.cluster != nil)
@@ -87,14 +90,22 @@ func (r *Redis) Client() redis.UniversalClient { return r.client }
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
 func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
+	if err := validate(checks); err != nil {
+		return SourceRedis, err
+	}
+	return SourceRedis, r.decide(ctx, checks)
+}
+
+// decide decides checks that are valid.
+func (r *Redis) decide(ctx context.Context, checks []Check) error {
 	if !r.uses.acquire() {
-		return SourceRedis, errClosed
+		return errClosed
 	}
 	defer r.uses.release()
 	if r.slotted.Load() {
-		return SourceRedis, r.decideSlotted(ctx, checks)
+		return r.decideSlotted(ctx, checks)
 	}
-	return SourceRedis, r.decideAt(ctx, r.topology.anyNode, 0, checks)
+	return r.decideAt(ctx, r.topology.anyNode, 0, checks)
 }
 
 // decideAt decides checks of one slot on a node.

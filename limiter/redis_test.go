@@ -16,7 +16,7 @@ import (
 // openRedis returns a store on a real Redis and its own clock.
 func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *Redis {
 	t.Helper()
-	return newTestRedis(t, server, RedisOptions{Timeout: timeout, KeyFormat: KeyFormat{Prefix: "rl"}})
+	return newTestRedis(t, server, timeout, KeyFormat{Prefix: "rl"})
 }
 
 // decide sends one request and returns its checks.
@@ -39,7 +39,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range Algorithms() {
 		stores := map[string][]Store{
-			"memory": {NewMemory(SystemClock)},
+			"memory": {NewMemory()},
 			"redis":  {openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second)},
 		}
 		for name, nodes := range stores {
@@ -50,7 +50,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 				for i := range goroutines {
 					group.Go(func() {
 						for range each {
-							checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+							checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 							if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
 								t.Error(err)
 							}
@@ -89,7 +89,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 			p := dayPolicy(t, name, algorithm, limit)
 			var requests [][]Check
 			for range size {
-				requests = append(requests, []Check{{Policy: p, Key: "same", Weight: 1}})
+				requests = append(requests, []Check{{Policy: p, Key: EncodeKey("same"), Weight: 1}})
 			}
 			for i, c := range sendBatch(r, requests) {
 				want := max(0, limit-1-int64(i))
@@ -107,9 +107,9 @@ func TestBatch_shapes(t *testing.T) {
 	var requests [][]Check
 	for i := range 128 {
 		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), Algorithms()[i%6], int64(100+i%7))
-		checks := []Check{{Policy: p, Key: fmt.Sprint("client-", i), Weight: int64(1 + i%3)}}
+		checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint("client-", i)), Weight: int64(1 + i%3)}}
 		if i%4 == 0 {
-			checks = append(checks, Check{Policy: dayPolicy(t, "second", GCRA, 50), Key: fmt.Sprint("client-", i), Weight: 2})
+			checks = append(checks, Check{Policy: dayPolicy(t, "second", GCRA, 50), Key: EncodeKey(fmt.Sprint("client-", i)), Weight: 2})
 		}
 		requests = append(requests, checks)
 	}
@@ -135,8 +135,8 @@ func TestBatch_wrong_type(t *testing.T) {
 		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
 		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
 		client.RPush(ctx, "rl:{list}:"+p.ID(), "xyz")
-		requests := [][]Check{{{Policy: p, Key: "good", Weight: 1}}, {{Policy: p, Key: "hash", Weight: 1}},
-			{{Policy: p, Key: "short", Weight: 1}}, {{Policy: p, Key: "list", Weight: 1}}, {{Policy: p, Key: "good", Weight: 1}}}
+		requests := [][]Check{{{Policy: p, Key: EncodeKey("good"), Weight: 1}}, {{Policy: p, Key: EncodeKey("hash"), Weight: 1}},
+			{{Policy: p, Key: EncodeKey("short"), Weight: 1}}, {{Policy: p, Key: EncodeKey("list"), Weight: 1}}, {{Policy: p, Key: EncodeKey("good"), Weight: 1}}}
 		calls := sendBatch(r, requests)
 		for _, i := range []int{0, 4} {
 			if c := calls[i]; c.err != nil || c.checks[0].Result.Remaining != int64(9-i/4) {
@@ -158,12 +158,12 @@ func TestRedis_key_TTL(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
-		result := decide(t, r, Check{Policy: p, Key: "k", Weight: 40})[0].Result
+		result := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
 		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
 			t.Errorf("%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		}
-		unused := decide(t, r, Check{Policy: p, Key: "unused", Weight: 0})[0].Result
+		unused := decide(t, r, Check{Policy: p, Key: EncodeKey("unused"), Peek: true})[0].Result
 		if n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val(); n != 0 || unused.Remaining != 100 {
 			t.Errorf("%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 		}
@@ -179,7 +179,7 @@ func TestRedis_script_flush(t *testing.T) {
 		if i%3 == 0 {
 			client.ScriptFlush(context.Background())
 		}
-		if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+		if got := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
 			t.Fatalf("request %d: %d remaining", i, got)
 		}
 	}
@@ -193,7 +193,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	check := func(kind string) {
 		t.Helper()
 		r := openRedis(t, server, time.Second)
-		_, err := r.Decide(ctx, []Check{{Policy: p, Key: "k", Weight: 1}})
+		_, err := r.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		if Kind(err) != kind || !errors.Is(err, ErrUndecided) {
 			t.Errorf("got %v of kind %s, want %s", err, Kind(err), kind)
 		}
@@ -222,7 +222,7 @@ func TestRedis_Decide_closed(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}}); !errors.Is(err, ErrUndecided) {
+	if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}); !errors.Is(err, ErrUndecided) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -236,20 +236,20 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRedis(client, RedisOptions{Timeout: 5 * time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
+	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	p := dayPolicy(t, "lost", FixedWindow, 1_000)
-	decide(t, r, Check{Policy: p, Key: "k", Weight: 1})
+	decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 	const lost = 20
 	for range lost {
-		decide(t, r, Check{Policy: p, Key: "k", Weight: 0}) // opens a connection
+		decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Peek: true}) // opens a connection
 		proxy.CutNextReply()
-		_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: "k", Weight: 1}})
+		_, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		if !errors.Is(err, ErrUndecided) || Kind(err) != "connection" {
 			t.Fatalf("a request without a reply was decided: %v", err)
 		}
 	}
-	if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 0})[0].Result.Remaining; got != 1_000-1-lost {
+	if got := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
 		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
 	}
 }

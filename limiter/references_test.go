@@ -16,12 +16,12 @@ import (
 func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 50*time.Millisecond)
-	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(store, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "closing", GCRA, 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
-	check := Check{Policy: p, Key: "k", Weight: 40, Reserve: true}
+	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 40, Reserve: true}
 	if !f.Retain() {
 		t.Fatal("the store is closed")
 	}
@@ -33,7 +33,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 		t.Errorf("%d units remain, want 20", left)
 	}
 	f.Refund(reserved, SourceRedis)
-	f.Charge([]Check{{Policy: p, Key: "k", Weight: 7}}, SourceRedis)
+	f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 7}}, SourceRedis)
 	f.Release()
 	<-store.uses.closed
 	if _, err := store.Decide(context.Background(), []Check{check}); !errors.Is(err, errClosed) {
@@ -42,7 +42,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if f.Retain() {
 		t.Error("a closed store is kept open")
 	}
-	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: "k"})
+	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 53 {
 		t.Errorf("%d units remain, want 53", left)
 	}
@@ -53,16 +53,16 @@ func TestRedis_Close_last_use(t *testing.T) {
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	server := redistest.Start(t)
 	store := openRedis(t, server, 10*time.Second)
-	f := NewFailover(store, NewMemory(SystemClock), FailoverOptions{})
+	f := NewFailover(store, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "draining", FixedWindow, 100_000)
-	decide(t, store, Check{Policy: p, Key: "k"})
+	decide(t, store, Check{Policy: p, Key: EncodeKey("k"), Peek: true})
 	for range 2_000 {
-		f.Charge([]Check{{Policy: p, Key: "k", Weight: 3}}, SourceRedis)
+		f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 3}}, SourceRedis)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: "k"})
+	after := decide(t, openRedis(t, server, time.Second), Check{Policy: p, Key: EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 94_000 {
 		t.Errorf("%d units remain, want 94000", left)
 	}

@@ -18,10 +18,10 @@ func failovers(t *testing.T) map[string]*Failover {
 	down := openRedis(t, server, time.Second)
 	keepOpen(down)
 	return map[string]*Failover{
-		"redis":    NewFailover(openRedis(t, server, 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second}),
-		"memory":   NewFailover(nil, NewMemory(SystemClock), FailoverOptions{}),
-		"fallback": NewFailover(down, NewMemory(SystemClock), FailoverOptions{}),
-		"part":     NewFailover(down, NewMemory(SystemClock), FailoverOptions{LocalFraction: 0.5}),
+		"redis":    NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second}),
+		"memory":   NewFailover(nil, NewMemory(), FailoverOptions{}),
+		"fallback": NewFailover(down, NewMemory(), FailoverOptions{}),
+		"part":     NewFailover(down, NewMemory(), FailoverOptions{LocalFraction: 0.5}),
 	}
 }
 
@@ -45,8 +45,8 @@ func TestFailover_Refund(t *testing.T) {
 					t.Fatal(err)
 				}
 				take := func() ([]Check, Source) {
-					checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-					source, err := f.Decide(context.Background(), checks, FailLocal)
+					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true}}
+					source, err := f.Decide(context.Background(), checks)
 					if err != nil {
 						t.Fatal(err)
 					}

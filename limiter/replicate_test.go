@@ -33,7 +33,7 @@ local redis = {
 
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
-	r := newTestRedis(t, redistest.Start(t), RedisOptions{Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"}})
+	r := newTestRedis(t, redistest.Start(t), 10*time.Second, KeyFormat{Prefix: "t"})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 		policy := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: time.Hour})
 		got := ""
 		for range 3 {
-			checks := []Check{{Policy: policy, Key: "k", Weight: 1}}
+			checks := []Check{{Policy: policy, Key: EncodeKey("k"), Weight: 1}}
 			_, err := r.Decide(context.Background(), checks)
 			got += fmt.Sprint(err == nil && Allowed(checks), err, " ")
 		}

@@ -24,12 +24,12 @@ type ResetCount struct {
 
 // Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
 // denying for the age of their deny caches. After an error it was dropped in this process alone.
-func (f *Failover) Reset(ctx context.Context, p *Policy, key string) (found ResetCount, err error) {
+func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found ResetCount, err error) {
 	found.Here = f.local.Reset(p, key)
 	if f.shared == nil {
 		return found, nil
 	}
-	defer f.denied.forget(p.id, key)
+	defer f.denied.forget(p.id, key.text)
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
 }
@@ -47,10 +47,10 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 }
 
 // Reset drops the state of a key in a policy and returns how many there were.
-func (m *Memory) Reset(p *Policy, key string) int64 {
-	shard := m.lock(p, key)
+func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
+	shard := m.lock(p, key.text)
 	defer shard.mu.Unlock()
-	if shard.drop(key) {
+	if shard.drop(key.text) {
 		return 1
 	}
 	return 0
@@ -73,7 +73,7 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 }
 
 // Reset drops the state of a key in a policy and returns how many there were.
-func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error) {
+func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", r.RedisKey(p, key))}
@@ -84,8 +84,8 @@ func (r *Redis) Reset(ctx context.Context, p *Policy, key string) (int64, error)
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
-func (r *Redis) RedisKey(p *Policy, key string) string {
-	return string(r.keyFormat.newWriter().append(nil, p, key))
+func (r *Redis) RedisKey(p *Policy, key EncodedKey) string {
+	return string(r.keyFormat.newWriter().append(nil, p, key.text))
 }
 
 const (

@@ -14,7 +14,7 @@ import (
 func fill(t *testing.T, s Store, p *Policy, keys int) {
 	t.Helper()
 	for i := range keys {
-		decide(t, s, Check{Policy: p, Key: fmt.Sprint("client-", i), Weight: 1})
+		decide(t, s, Check{Policy: p, Key: EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }
 
@@ -22,7 +22,7 @@ func TestResetAll_one_policy(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: time.Second})
 	one, two := dayPolicy(t, "one", TokenBucket, 5), dayPolicy(t, "two", SlidingWindowLog, 5)
 	before := mustPolicy(t, Settings{Name: "one", Algorithm: FixedWindow, Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
@@ -41,11 +41,11 @@ func TestResetAll_one_policy(t *testing.T) {
 }
 
 func TestResetAll_deny_cache(t *testing.T) {
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(SystemClock), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", FixedWindow, 1)
 	pass := func() bool {
-		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
-		if _, err := f.Decide(context.Background(), checks, FailLocal); err != nil {
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}
+		if _, err := f.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}
 		return Allowed(checks)
@@ -73,7 +73,7 @@ func TestResetAll_Cluster(t *testing.T) {
 // TestResetAll_hung_master: the other masters are reset all the same.
 func TestResetAll_hung_master(t *testing.T) {
 	r, masters := openCluster(t)
-	local := NewMemory(SystemClock)
+	local := NewMemory()
 	f := NewFailover(r, local, FailoverOptions{})
 	p := dayPolicy(t, "partly", GCRA, 5)
 	fill(t, r, p, 300)
@@ -92,14 +92,14 @@ func TestResetAll_hung_master(t *testing.T) {
 }
 
 func TestResetAll_in_process(t *testing.T) {
-	m := NewMemory(SystemClock)
+	m := NewMemory()
 	one, two := dayPolicy(t, "one", SlidingWindowLog, 5), dayPolicy(t, "two", GCRA, 5)
 	fill(t, m, one, 100)
 	fill(t, m, two, 50)
 	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
 		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
 	}
-	if c := decide(t, m, Check{Policy: one, Key: "client-1", Weight: 1})[0]; c.Result.Remaining != 4 {
+	if c := decide(t, m, Check{Policy: one, Key: EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
 		t.Errorf("got %+v, want a fresh quota", c.Result)
 	}
 }

@@ -65,7 +65,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 		// A sharding proxy that looks like one Redis. Nothing has run.
 		r.slotted.Store(true)
 		for _, c := range calls {
-			c.slot = w.keys.slotOf(c.checks[0].Key)
+			c.slot = w.keys.slotOf(c.checks[0].Key.text)
 		}
 		return r.sendSlots(ctx, n, w, calls)
 	}

@@ -46,6 +46,9 @@ type senders struct {
 	lastSent  time.Time     // when the last batch left
 	roundTrip time.Duration // the shortest of late
 	usual     time.Duration // about the median
+
+	limit        int       // the most senders while Redis refuses new connections; 0: no limit
+	limitedUntil time.Time // when that ends
 }
 
 // inflight is a batch in flight.
@@ -60,7 +63,7 @@ func (s *senders) allowed() int { return min(maxSenders, 1+int(s.roundTrip/sende
 
 // mayOpen reports whether one more sender may open for that many calls.
 func (s *senders) mayOpen(calls int) bool {
-	return s.open-s.stalled < s.allowed() && s.open < maxOpenSenders && !s.tooSoon(calls)
+	return s.open-s.stalled < s.allowed() && s.open < s.most() && !s.tooSoon(calls)
 }
 
 // tooSoon reports whether that many calls should wait a little for others.
@@ -77,8 +80,8 @@ func (s *senders) pacing() time.Duration {
 	return 0
 }
 
-// tooMany reports whether more senders are open than the link allows.
-func (s *senders) tooMany() bool { return s.open-s.stalled > s.allowed() }
+// tooMany reports whether more senders are open than the link and the connections allow.
+func (s *senders) tooMany() bool { return s.open-s.stalled > s.allowed() || s.open > s.most() }
 
 // begin adds a batch in flight.
 func (s *senders) begin(f *inflight) {
@@ -117,7 +120,7 @@ func (s *senders) skipStalled() {
 // because the batches in flight are not late yet.
 func (s *senders) nextWake() time.Duration {
 	now := time.Now()
-	if s.open-s.stalled < s.allowed() && s.open < maxOpenSenders {
+	if s.open-s.stalled < s.allowed() && s.open < s.most() {
 		return max(0, s.pacing()-now.Sub(s.lastSent))
 	}
 	wait := s.stallTimeout()

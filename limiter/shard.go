@@ -87,30 +87,30 @@ func (s *shard) take(c *Check, old state, v verdict, now int64) {
 
 // charge charges a check without the condition that there is room.
 func (s *shard) charge(c *Check, now int64) {
-	t, old := &c.Policy.params, s.get(c.Policy, c.Key, now)
+	t, old := &c.Policy.params, s.get(c.Policy, c.Key.text, now)
 	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, c.Weight), now)
 }
 
 // store keeps the new state of a check's key, where there is room in a place of its own.
 func (s *shard) store(c *Check, old, value state, now int64) {
 	if old == (state{}) || len(s.seen) > 0 || s.spill != nil {
-		s.forget(c.Key) // the value includes the last answer
-		if _, found := s.kept(c.Key); !found && !s.makeRoom(now) {
-			s.spillOver(c.Key, value)
+		s.forget(c.Key.text) // the value includes the last answer
+		if _, found := s.kept(c.Key.text); !found && !s.makeRoom(now) {
+			s.spillOver(c.Key.text, value)
 			return
 		}
 	}
-	s.put(c.Key, value)
+	s.put(c.Key.text, value)
 }
 
 // refund undoes a take, wherever its state is now.
 func (s *shard) refund(c *Check, now int64) {
 	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
-	undo := func(held state) state { return kernel.refund(held, now/t.tick, t, c.Weight, c.receipt) }
-	if held, found := s.kept(c.Key); found {
-		s.put(c.Key, undo(held))
+	undo := func(held state) state { return kernel.refund(held, now/t.tick, t, c.units(), c.receipt) }
+	if held, found := s.kept(c.Key.text); found {
+		s.put(c.Key.text, undo(held))
 	} else if s.spill != nil {
-		s.spill.put(c.Key, undo(s.spill.get(c.Key)))
+		s.spill.put(c.Key.text, undo(s.spill.get(c.Key.text)))
 	}
 }
 

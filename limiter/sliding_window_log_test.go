@@ -67,32 +67,32 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 		t.Fatal(err)
 	}
 	const later = logRewritten
-	first := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: true})
+	first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true})
 	for range later / 100 {
 		var calls []*call
 		for range 100 {
-			calls = append(calls, newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}}))
+			calls = append(calls, newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}))
 		}
 		r.send(context.Background(), r.topology.anyNode, calls)
 	}
 	r.Refund(first)
 	redistest.WaitFor(t, "the entry is gone", func() error {
-		n, err := client.LLen(t.Context(), r.RedisKey(p, "k")).Result()
+		n, err := client.LLen(t.Context(), r.RedisKey(p, EncodeKey("k"))).Result()
 		if err == nil && n != later {
 			err = fmt.Errorf("%d entries", n)
 		}
 		return err
 	})
-	entries := client.LRange(t.Context(), r.RedisKey(p, "k"), 0, -1).Val()
+	entries := client.LRange(t.Context(), r.RedisKey(p, EncodeKey("k")), 0, -1).Val()
 	for i, entry := range entries {
 		if total := int(entry[9])<<8 | int(entry[10]); total != i+1 {
 			t.Fatalf("entry %d of %d has the total %d", i, len(entries), total)
 		}
 	}
-	if ttl := client.PTTL(t.Context(), r.RedisKey(p, "k")).Val(); ttl <= 0 {
+	if ttl := client.PTTL(t.Context(), r.RedisKey(p, EncodeKey("k"))).Val(); ttl <= 0 {
 		t.Errorf("the list has a TTL of %v", ttl)
 	}
-	if left := decide(t, r, Check{Policy: p, Key: "k"})[0].Result.Remaining; left != 10_000-later {
+	if left := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 10_000-later {
 		t.Errorf("%d remain, want %d", left, 10_000-later)
 	}
 }
@@ -104,7 +104,6 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		t.Run(s.name, func(t *testing.T) {
 			var reserved [][]Check
-			var receipts [][]receipt
 			for i := range 1100 {
 				if i < 60 || i == 99 { // from 60 on 40 of one instant, of two weights
 					s.set(epoch + int64(i))
@@ -112,8 +111,9 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 				if i == 100 {
 					s.set(epoch + 1_000)
 				}
-				checks := []Check{{Policy: p, Key: "k", Weight: int64(1 + i%2)}}
-				reserved, receipts = append(reserved, checks), append(receipts, s.reserve(checks))
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(1 + i%2), Reserve: true}}
+				s.decide(t, checks)
+				reserved = append(reserved, checks)
 			}
 			remaining := play(t, s, epoch+1_000, p, 0).Remaining
 			for _, refund := range []struct {
@@ -124,7 +124,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 				{99, 2, "1000 follow"}, {99, 0, "it was refunded"}, {98, 1, "1000 follow"},
 				{1099, 2, "the last"}, {500, 1, "of an instant that has many"},
 			} {
-				s.giveBack(reserved[refund.at], receipts[refund.at])
+				s.refund(reserved[refund.at])
 				remaining += refund.units
 				if got := play(t, s, epoch+1_000, p, 0).Remaining; got != remaining {
 					t.Fatalf("entry %d (%s): %d remain, want %d", refund.at, refund.why, got, remaining)
@@ -141,7 +141,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 	const refunds, later = 20, 400
 	var calls []*call
 	for i := range refunds + later {
-		c := newCall(opReserve, []Check{{Policy: p, Key: "k", Weight: 1}})
+		c := newCall(opReserve, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		if r.send(context.Background(), r.topology.anyNode, []*call{c}); c.err != nil {
 			t.Fatal(c.err)
 		}
@@ -159,7 +159,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}
 	}
-	if got := decide(t, r, Check{Policy: p, Key: "k", Weight: 0})[0].Result.Remaining; got != 100_000-later {
+	if got := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 100_000-later {
 		t.Errorf("%d remain, want %d", got, 100_000-later)
 	}
 }

@@ -25,7 +25,7 @@ type State struct{ state state }
 // nothing, one above the capacity gets [Never]; it is never negative. Take is not safe for
 // concurrent use.
 func (s *State) Take(p *Policy, now, weight int64) Result {
-	c := Check{Policy: p, Weight: weight}
+	c := Check{Policy: p, Weight: weight, Peek: weight == 0}
 	v := evaluate(s.state, now, &c)
 	if v.wait == 0 && weight > 0 {
 		s.state = p.algorithm.kernel.take(s.state, &p.params, v)
@@ -37,15 +37,13 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s state, now int64, c *Check) verdict {
 	t := &c.Policy.params
-	weight := c.Weight
+	weight := c.units()
 	if weight > t.capacity {
-		weight = 0
-	}
-	v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
-	if weight != c.Weight {
+		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0)
 		v.wait = -1
+		return v
 	}
-	return v
+	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.

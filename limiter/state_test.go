@@ -46,7 +46,7 @@ func compareState(t *testing.T, s Settings) {
 			weight = p.Capacity() + random.Int64N(3) - 1
 		}
 		store.set(now)
-		checks := []Check{{Policy: p, Key: "k", Weight: weight}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}

@@ -116,7 +116,7 @@ func (m *Memory) lock(p *Policy, key string) *shard {
 // the lock of the Memory keeps all tables.
 func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
 	for i := range checks {
-		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key))
+		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key.text))
 	}
 	unlock = lockAll(shards)
 	if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
@@ -126,7 +126,7 @@ func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unl
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key)
+		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key.text)
 	}
 	return shards, lockAll(shards)
 }

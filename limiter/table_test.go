@@ -14,15 +14,15 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := NewMemory(func() int64 { return now })
+			m := NewMemoryOnClock(func() int64 { return now })
 			lasting := mustPolicy(t, Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
-			decide(t, m, Check{Policy: lasting, Key: "k", Weight: 4})
+			decide(t, m, Check{Policy: lasting, Key: EncodeKey("k"), Weight: 4})
 			most := 0
 			for i := range 10_000 {
 				p := mustPolicy(t, Settings{Name: fmt.Sprint("brief", i), Algorithm: algorithm, Limit: 10, Window: time.Second})
-				decide(t, m, Check{Policy: p, Key: "k", Weight: 1})
+				decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 				if i%3 == 0 {
-					m.remember(&Check{Policy: p, Key: "other", Result: Result{Remaining: 3, ResetAfter: time.Second}})
+					m.remember(&Check{Policy: p, Key: EncodeKey("other"), Result: Result{Remaining: 3, ResetAfter: time.Second}})
 				}
 				now += 100_000
 				most = max(most, len(m.tables))
@@ -35,7 +35,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.tables), m.Len())
 			}
 			again := mustPolicy(t, lasting.Settings()) // of a later configuration
-			if left := decide(t, m, Check{Policy: again, Key: "k"})[0].Result.Remaining; left != 6 {
+			if left := decide(t, m, Check{Policy: again, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 6 {
 				t.Errorf("%d units remain, want 6", left)
 			}
 		})
@@ -46,11 +46,11 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 // reset.
 func TestMemory_Prune_full(t *testing.T) {
 	now := epoch
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(1, nil)
 	p := mustPolicy(t, Settings{Name: "full", Algorithm: FixedWindow, Limit: 1, Window: time.Second})
 	for i := range 10 {
-		decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1})
+		decide(t, m, Check{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1})
 	}
 	if living := m.Prune(); !living["full"] {
 		t.Error("the table was dropped before its states had reset")
@@ -66,9 +66,9 @@ func TestMemory_Prune_refunded(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := NewMemory(func() int64 { return now })
+			m := NewMemoryOnClock(func() int64 { return now })
 			p := mustPolicy(t, Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
-			m.Refund(decide(t, m, Check{Policy: p, Key: "k", Weight: 1}))
+			m.Refund(decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1}))
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
 				t.Errorf("%v live, with %d states", living, m.Len())
@@ -80,11 +80,11 @@ func TestMemory_Prune_refunded(t *testing.T) {
 // TestMemory_refunded_flood has more clients than there is room for. Each refunds its only unit.
 func TestMemory_refunded_flood(t *testing.T) {
 	now := epoch
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(1000, nil)
 	p := mustPolicy(t, Settings{Name: "flood", Algorithm: SlidingWindowLog, Limit: 1, Window: time.Second})
 	for i := range 5000 {
-		m.Refund(decide(t, m, Check{Policy: p, Key: fmt.Sprint(i), Weight: 1}))
+		m.Refund(decide(t, m, Check{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}))
 		now += 10_000
 	}
 	if n := m.Overflows(); n > 0 {
@@ -97,7 +97,7 @@ func TestMemory_refunded_flood(t *testing.T) {
 func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	var now atomic.Int64
 	now.Store(epoch)
-	m := NewMemory(now.Load)
+	m := NewMemoryOnClock(now.Load)
 	p := mustPolicy(t, Settings{Name: "pruned", Algorithm: FixedWindow, Limit: 1_000, Window: time.Second})
 	q := mustPolicy(t, Settings{Name: "pruned_too", Algorithm: FixedWindow, Limit: 1_000, Window: time.Second})
 	for range 300 {
@@ -106,8 +106,8 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 		for range 2 {
 			users.Go(func() {
 				for range 10 {
-					decide(t, m, Check{Policy: p, Key: "k", Weight: 1})
-					decide(t, m, Check{Policy: p, Key: "k", Weight: 1}, Check{Policy: q, Key: "k", Weight: 1})
+					decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
+					decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1}, Check{Policy: q, Key: EncodeKey("k"), Weight: 1})
 				}
 			})
 			users.Go(func() {
@@ -117,7 +117,7 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 			})
 		}
 		users.Wait()
-		got := decide(t, m, Check{Policy: p, Key: "k"}, Check{Policy: q, Key: "k"})
+		got := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true}, Check{Policy: q, Key: EncodeKey("k"), Peek: true})
 		if a, b := got[0].Result.Remaining, got[1].Result.Remaining; a != 960 || b != 980 {
 			t.Fatalf("%d and %d units remain, want 960 and 980", a, b)
 		}
@@ -127,11 +127,11 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 // TestMemory_lockEach_many_tables has one request with more policies than there may be tables without
 // states. It looped for ever once: each new table dropped one that the request had found before.
 func TestMemory_lockEach_many_tables(t *testing.T) {
-	m := NewMemory(SystemClock)
+	m := NewMemory()
 	for round := range 3 {
 		var checks []Check
 		for i := range 10 * minTables {
-			checks = append(checks, Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), GCRA, 10), Key: "k", Weight: 1})
+			checks = append(checks, Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), GCRA, 10), Key: EncodeKey("k"), Weight: 1})
 		}
 		if _, err := m.Decide(t.Context(), checks); err != nil || !Allowed(checks) {
 			t.Fatalf("got %v; want all of %d to pass", err, len(checks))

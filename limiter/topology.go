@@ -28,6 +28,7 @@ type topology struct {
 	uses    *references
 	recover func(n *node) // runs while a node's breaker is open
 	lost    func(err error)
+	refused func(err error)
 	life    context.Context //nolint:containedctx // ends with the store; those of the nodes end with it
 	end     context.CancelFunc
 
@@ -61,7 +62,7 @@ func slotKeys() string {
 func (t *topology) newNode(client redis.UniversalClient) *node {
 	n := &node{client: client, failed: t.reload, lost: t.lost}
 	n.life, n.end = context.WithCancel(t.life)
-	n.batcher.uses, n.batcher.timeout = t.uses, t.timeout
+	n.batcher.uses, n.batcher.timeout, n.batcher.onRefused = t.uses, t.timeout, t.refused
 	n.batcher.send = func(ctx context.Context, calls []*call) bool { return t.send(ctx, n, calls) }
 	n.opened = func() { go t.recover(n) }
 	n.breaker = breaker{now: now, onOpen: t.outages.begin, onClose: t.outages.end}

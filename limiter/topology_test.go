@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,7 +39,7 @@ func newTestCluster(t *testing.T, owners ...redis.ClusterSlot) *testCluster {
 		Addrs:        []string{masterA},
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
-	a.Redis = NewRedis(client, RedisOptions{Timeout: time.Second, KeyFormat: KeyFormat{Prefix: "rl"}})
+	a.Redis = NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	a.topology.send = func(context.Context, *node, []*call) bool { return false }
 	a.listen(a.Redis)
 	t.Cleanup(func() { _ = a.Close() })
@@ -188,7 +187,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	p := dayPolicy(t, "moved", SlidingWindowLog, 10)
-	group := a.groupBySlot([]Check{{Policy: p, Key: "k", Weight: 1}})[0]
+	group := a.groupBySlot([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})[0]
 	if err := a.enqueueGroup(group, opPeek); err != nil {
 		t.Fatal(err)
 	}

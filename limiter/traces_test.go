@@ -42,14 +42,8 @@ type trace struct {
 	policies []*Policy
 	changed  []*Policy // the same policies with another limit and burst, on the same states
 	now      int64
-	waits    []int64 // waits lately answered, in microseconds
-	reserved []reservation
-}
-
-// reservation is a take that may be refunded, with its receipts from each store.
-type reservation struct {
-	checks   []Check
-	receipts [][]receipt
+	waits    []int64     // waits lately answered, in microseconds
+	reserved [][][]Check // requests that may be refunded, as each store has answered them
 }
 
 // newTrace chooses four policies, for every other seed of one algorithm.
@@ -111,7 +105,8 @@ func (tr *trace) request() []Check {
 			p = tr.changed[at]
 		}
 		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
-		checks[i] = Check{Policy: p, Key: fmt.Sprint("k", tr.random.IntN(2)), Weight: weights[tr.random.IntN(len(weights))]}
+		checks[i] = Check{Policy: p, Key: EncodeKey(fmt.Sprint("k", tr.random.IntN(2))), Weight: weights[tr.random.IntN(len(weights))]}
+		checks[i].Peek = checks[i].Weight == 0
 	}
 	return checks
 }

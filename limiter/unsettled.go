@@ -37,7 +37,7 @@ func (o operation) settles() bool { return o == opRefund || o == opCharge }
 // quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }
 
-func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key} }
+func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
 
 // unsettled counts a batcher's operations in the background, from the queue to the answer. It is
 // guarded by the batcher's lock; the zero value has none.

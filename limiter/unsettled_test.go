@@ -19,8 +19,8 @@ func reserveMany(t *testing.T, f *Failover, p *Policy, key string, n int) [][]Ch
 	var group sync.WaitGroup
 	for i := range reserved {
 		group.Go(func() {
-			reserved[i] = []Check{{Policy: p, Key: key, Weight: 1, Reserve: true}}
-			if _, err := f.Decide(context.Background(), reserved[i], FailClosed); err != nil || !Allowed(reserved[i]) {
+			reserved[i] = []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, Reserve: true}}
+			if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !Allowed(reserved[i]) {
 				t.Errorf("%+v %v", reserved[i], err)
 			}
 		})
@@ -38,7 +38,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			client := server.Client(t)
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
-			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+			f := NewFailover(r, NewMemory(), FailoverOptions{})
 			p, other := dayPolicy(t, "log", SlidingWindowLog, 100_000), dayPolicy(t, "other", GCRA, 1_000_000)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
@@ -63,13 +63,13 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			redistest.WaitFor(t, "all is refunded", func() error {
 				for range 20 {
 					start := time.Now()
-					_, err := f.Decide(ctx, []Check{{Policy: other, Key: fmt.Sprint(asked), Weight: 1}}, FailClosed)
+					_, err := f.DecideIn(ctx, FailClosed, []Check{{Policy: other, Key: EncodeKey(fmt.Sprint(asked)), Weight: 1}})
 					slowest = max(slowest, time.Since(start))
 					if asked++; err != nil {
 						undecided++
 					}
 				}
-				check := Check{Policy: p, Key: "k"}
+				check := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
 				if err := r.Peek(ctx, &check); err != nil || check.Result.Remaining != want {
 					return fmt.Errorf("%+v, want %d, %w", check.Result, want, err)
 				}
@@ -106,9 +106,9 @@ func TestFailover_Refund_order(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := NewRedis(client, RedisOptions{Timeout: 10 * time.Second})
+			r := NewRedis(client, RedisOptions{})
 			t.Cleanup(func() { _ = r.Close() })
-			f := NewFailover(r, NewMemory(SystemClock), FailoverOptions{})
+			f := NewFailover(r, NewMemory(), FailoverOptions{})
 			p, budget := dayPolicy(t, "one", FixedWindow, 1), dayPolicy(t, "budget", FixedWindow, 1)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
@@ -117,8 +117,8 @@ func TestFailover_Refund_order(t *testing.T) {
 			defer stop()
 			overtook, unpaid := 0, 0
 			for i := range rounds {
-				checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-				if _, err := f.Decide(context.Background(), checks, FailClosed); err != nil {
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true}}
+				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
 					t.Fatal(err)
 				}
 				if !Allowed(checks) {
@@ -129,9 +129,9 @@ func TestFailover_Refund_order(t *testing.T) {
 				if i%4 > 0 {
 					continue
 				}
-				owes := []Check{{Policy: budget, Key: fmt.Sprint(i), Weight: 1}}
+				owes := []Check{{Policy: budget, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}}
 				f.Charge(owes, SourceRedis)
-				if _, err := f.Decide(context.Background(), owes, FailClosed); err != nil || Allowed(owes) {
+				if _, err := f.DecideIn(context.Background(), FailClosed, owes); err != nil || Allowed(owes) {
 					unpaid++
 				}
 			}
@@ -160,11 +160,11 @@ func keepBusy(t *testing.T, f *Failover, refunds, charges *Policy) (stop func())
 	for i := range 16 {
 		group.Go(func() {
 			for n := 0; !over.Load(); n++ {
-				checks := []Check{{Policy: refunds, Key: fmt.Sprint("busy", i), Weight: 1, Reserve: true}}
+				checks := []Check{{Policy: refunds, Key: EncodeKey(fmt.Sprint("busy", i)), Weight: 1, Reserve: true}}
 				if n%4 == 0 {
-					checks = []Check{{Policy: charges, Key: fmt.Sprint("busy", i), Weight: 1}}
+					checks = []Check{{Policy: charges, Key: EncodeKey(fmt.Sprint("busy", i)), Weight: 1}}
 				}
-				if _, err := f.Decide(context.Background(), checks, FailClosed); err != nil {
+				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
 					t.Error(err)
 					return
 				}
@@ -182,7 +182,7 @@ func TestBatcher_holds(t *testing.T) {
 	g := newGate()
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", GCRA, 10)
-	back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
+	back := newCall(opRefund, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 	back.receipts = append(back.receipts[:0], receipt{})
 	back.detach(nil)
 	if err := g.enqueue(back); err != nil {
@@ -190,7 +190,7 @@ func TestBatcher_holds(t *testing.T) {
 	}
 	<-g.started
 	for _, key := range []string{"k", "other"} {
-		c := newCall(opTake, []Check{{Policy: p, Key: key, Weight: 1}})
+		c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1}})
 		if err := g.enqueue(c); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestBatcher_holds(t *testing.T) {
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
 func TestBatcher_fill_left_refund(t *testing.T) {
 	b := batcher{timeout: time.Second}
-	back := newCall(opRefund, []Check{{Policy: dayPolicy(t, "left", GCRA, 10), Key: "k", Weight: 1}})
+	back := newCall(opRefund, []Check{{Policy: dayPolicy(t, "left", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
 	b.unsettled.add(back)
 	b.waiting = append(b.waiting, back)
 	if !back.leave() {
@@ -234,14 +234,14 @@ func TestBatcher_watch_held(t *testing.T) {
 			defer close(g.release)
 			g.senders.roundTrip, g.senders.usual, g.timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := dayPolicy(t, "held", GCRA, 10)
-			back := newCall(opRefund, []Check{{Policy: p, Key: "k", Weight: 1}})
+			back := newCall(opRefund, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 			back.receipts = append(back.receipts[:0], receipt{})
 			back.detach(nil)
 			if err := g.enqueue(back); err != nil {
 				t.Fatal(err)
 			}
 			<-g.started
-			if err := g.enqueue(newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})); err != nil {
+			if err := g.enqueue(newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -266,7 +266,7 @@ func TestBatcher_next_watch(t *testing.T) {
 	g.senders.roundTrip = 20 * time.Millisecond
 	g.senders.open = 2
 	g.senders.begin(&inflight{})
-	postponed := newCall(opRefund, []Check{{Policy: dayPolicy(t, "postponed", GCRA, 10), Key: "k", Weight: 1}})
+	postponed := newCall(opRefund, []Check{{Policy: dayPolicy(t, "postponed", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
 	g.unsettled.add(postponed)
 	g.waiting = append(g.waiting, postponed)
 	if calls := g.next(nil, &inflight{}); len(calls) > 0 {

@@ -104,7 +104,7 @@ func playVector(t *testing.T, s *testStore, p *Policy, key string, steps []vecto
 	t.Helper()
 	for i, v := range steps {
 		s.set(epoch + v.at)
-		checks := []Check{{Policy: p, Key: key, Weight: v.weight}}
+		checks := []Check{{Policy: p, Key: EncodeKey(key), Weight: v.weight, Peek: v.weight == 0}}
 		if _, err := s.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}

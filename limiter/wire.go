@@ -112,7 +112,7 @@ func (m *message) writeKeys(keys *keyWriter) {
 	for _, c := range m.order {
 		for i := range c.checks {
 			start := len(m.arena)
-			m.arena = keys.append(m.arena, c.checks[i].Policy, c.checks[i].Key)
+			m.arena = keys.append(m.arena, c.checks[i].Policy, c.checks[i].Key.text)
 			m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 		}
 	}
@@ -180,7 +180,7 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
 		m.writeNumber(int64(numbers[i]))
-		m.writeNumber(shape.checks[i].Weight)
+		m.writeNumber(shape.checks[i].units())
 	}
 	if shape.op != opRefund {
 		return

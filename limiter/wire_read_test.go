@@ -9,7 +9,7 @@ func TestMessage_read_invalid(t *testing.T) {
 	p := dayPolicy(t, "read", GCRA, 10)
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
 		m := &message{}
-		c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
+		c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		m.write([]*call{c}, KeyFormat{}.newWriter())
 		m.command("evalsha", "")
 		m.sent.SetVal(reply)
@@ -29,7 +29,7 @@ func FuzzRead(f *testing.F) {
 		p := dayPolicy(t, "fuzz", GCRA, 10)
 		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
 			m := &message{}
-			c := newCall(opTake, []Check{{Policy: p, Key: "k", Weight: 1}})
+			c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 			m.write([]*call{c}, KeyFormat{}.newWriter())
 			m.command("evalsha", "")
 			m.sent.SetVal(reply)

@@ -50,7 +50,7 @@ type load struct {
 func (l load) checks(policies []*limiter.Policy, client int) []limiter.Check {
 	checks := make([]limiter.Check, len(policies))
 	for i, p := range policies {
-		checks[i] = limiter.Check{Policy: p, Key: l.address(client), Weight: 1}
+		checks[i] = limiter.Check{Policy: p, Key: limiter.EncodeKey(l.address(client))}
 	}
 	return checks
 }
@@ -135,7 +135,7 @@ func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 			return err
 		}
 		before := heap()
-		store := limiter.NewMemory(limiter.SystemClock)
+		store := limiter.NewMemory()
 		for i := range l.clients * l.requests {
 			if _, err := store.Decide(ctx, l.checks([]*limiter.Policy{p}, i%l.clients)); err != nil {
 				return err

@@ -83,7 +83,7 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 	if err != nil {
 		return err
 	}
-	options := limiter.RedisOptions{Timeout: patience, KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
+	options := limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
 	if batches != nil {
 		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
 	}

@@ -115,7 +115,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	case rule.Skipped:
 		return explained
 	}
-	explained.Key = escape.Key(v.Key)
+	explained.Key = escape.Key(v.Key.String())
 	for i := range peeks {
 		p := &peeks[i]
 		if p.dryRun != v.Rule.DryRun || !rule.SameQuota(&p.check, &limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {

@@ -105,9 +105,9 @@ func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.Clien
 	o := p.clientOptions()
 	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
 	if mode == limiter.Sentinel {
-		o.Username, o.Password, o.DB = o.SentinelUsername, o.SentinelPassword, 0
+		o.Username, o.Password, o.PasswordFile, o.DB = o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile, 0
 	}
-	o.SentinelUsername, o.SentinelPassword = "", ""
+	o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile = "", "", ""
 	return o
 }
 

@@ -94,13 +94,13 @@ func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s 
 	}
 	// Each algorithm has a store of its own: a breaker that one algorithm has opened would stop the next. The
 	// server's own client asks no other server, and is used again afterwards.
-	store := limiter.NewRedis(s.client, limiter.RedisOptions{Timeout: p.clientOptions().Timeout, KeyFormat: p.options.Naming})
+	store := limiter.NewRedis(s.client, limiter.RedisOptions{KeyFormat: p.options.Naming})
 	defer store.Release()
 	key, err := keyAt(ctx, client, store, policy, s)
 	if err != nil {
 		return 0, err
 	}
-	checks := []limiter.Check{{Policy: policy, Key: key, Weight: 1}}
+	checks := []limiter.Check{{Policy: policy, Key: key}}
 	for range 2 {
 		sent := time.Now()
 		if _, err := store.Decide(ctx, checks); err != nil {
@@ -112,20 +112,20 @@ func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s 
 }
 
 // keyAt returns a client key that the server stores: any key, or on a Cluster one in its slots.
-func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (string, error) {
+func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
-		return checkPolicyName, nil
+		return limiter.EncodeKey(checkPolicyName), nil
 	}
 	for n := range 100_000 {
-		key := strconv.Itoa(n)
+		key := limiter.EncodeKey(strconv.Itoa(n))
 		master, err := cluster.MasterForKey(ctx, store.RedisKey(policy, key))
 		if err != nil {
-			return "", err
+			return key, err
 		}
 		if master.Options().Addr == s.address {
 			return key, nil
 		}
 	}
-	return "", fmt.Errorf("the master %s has no slots", s.address)
+	return limiter.EncodedKey{}, fmt.Errorf("the master %s has no slots", s.address)
 }

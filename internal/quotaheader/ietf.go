@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func setIETF(header http.Header, items []*status) {
 	policies, quotas := make([]string, 0, len(items)), make([]string, 0, len(items))
 	for _, s := range items {
-		policies = append(policies, s.Policy.Text(policyText))
+		policies = append(policies, textsOf(s.Policy).item)
 		if s.known() {
 			quotas = append(quotas, itemText(quotaItem(s.Check)))
 		}
@@ -42,8 +43,24 @@ func itemText(item httpsfv.Item) string {
 	return text
 }
 
-// policyText is a policy's item, made once for all answers.
-func policyText(p *limiter.Policy) string { return itemText(policyItem(p)) }
+// policyTexts are the parts of headers that are the same in all answers about a policy.
+type policyTexts struct {
+	capacity string // in decimal
+	item     string // of RateLimit-Policy
+}
+
+// textsOf returns a policy's texts. The policy caches them.
+func textsOf(p *limiter.Policy) *policyTexts {
+	texts, ok := p.Derived(newPolicyTexts).(*policyTexts)
+	if !ok {
+		return &policyTexts{}
+	}
+	return texts
+}
+
+func newPolicyTexts(p *limiter.Policy) any {
+	return &policyTexts{capacity: strconv.FormatInt(p.Capacity(), 10), item: itemText(policyItem(p))}
+}
 
 // policyItem shows how much a policy allows: q units, earned in w seconds: the window, or for a bucket
 // as much of it or more as the burst is of the limit. Under one second w is absent.

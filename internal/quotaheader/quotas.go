@@ -32,7 +32,10 @@ type Quotas struct {
 const few = 16
 
 // quotaName tells quotas apart.
-type quotaName struct{ policy, key string }
+type quotaName struct {
+	policy string
+	key    limiter.EncodedKey
+}
 
 func nameOf(c *limiter.Check) quotaName { return quotaName{c.Policy.ID(), c.Key} }
 
@@ -129,7 +132,7 @@ func (q *Quotas) SetHeaders(header http.Header) {
 	q.bind()
 	if q.shown != nil {
 		q.values = [3]string{
-			q.shown.Policy.CapacityText(),
+			textsOf(q.shown.Policy).capacity,
 			strconv.FormatInt(q.shown.Result.Remaining, 10),
 			strconv.FormatInt(q.shown.resetAt(), 10),
 		}

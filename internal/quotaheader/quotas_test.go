@@ -29,7 +29,7 @@ func TestPolicyText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := policyText(policy); got != `"p";`+test.want {
+		if got := textsOf(policy).item; got != `"p";`+test.want {
 			t.Errorf("limit %d, burst %d, window %v: got %s, want %s", test.limit, test.burst, test.window, got, test.want)
 		}
 	}
@@ -64,7 +64,7 @@ func FuzzHeaders(f *testing.F) {
 		}
 		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
 		var q Quotas
-		q.Record([]limiter.Check{{Policy: policy, Key: "k", Weight: 1, Result: result}}, Formats{XRateLimit: true, IETF: true}, time.Now())
+		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, Formats{XRateLimit: true, IETF: true}, time.Now())
 		header := http.Header{}
 		q.SetHeaders(header)
 		SetRefusal(header, result.RetryAfter, 0)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -83,10 +84,19 @@ func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) 
 	}
 	for _, algorithm := range o.Algorithms {
 		if _, err := limiter.NewPolicy(limiter.Settings{Name: own.Name, Algorithm: algorithm, Limit: 1, Window: o.Window}); err != nil {
-			return o, err
+			return o, optionError(err)
 		}
 	}
 	return o, nil
+}
+
+// optionError calls a field of the limiter's settings by the option that it comes from.
+func optionError(err error) error {
+	var field *limiter.FieldError
+	if errors.As(err, &field) {
+		return errors.New(field.Of(strings.ToLower(field.Field)))
+	}
+	return err
 }
 
 // usualAlgorithms returns the algorithms that are tried by default. One bucket stands for all: with the limit as

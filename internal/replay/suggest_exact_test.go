@@ -67,12 +67,12 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 		t.Fatal(err)
 	}
 	now := int64(0)
-	store := limiter.NewMemory(func() int64 { return now })
+	store := limiter.NewMemoryOnClock(func() int64 { return now })
 	var d decided
 	keys := map[string]bool{}
 	for _, a := range traffic {
 		now = a.micros
-		checks := []limiter.Check{{Policy: p, Key: a.key, Weight: a.weight, Reserve: a.returned}}
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Reserve: a.returned}}
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}

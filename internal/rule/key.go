@@ -1,8 +1,6 @@
 package rule
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // KeyTemplate makes the client key of a request. The key is injective: two requests have the same
@@ -38,10 +38,8 @@ const (
 	remoteHostName = "http.request.remote.host"
 	headerPrefix   = "http.request.header."
 
-	maxKeyLength = 128
-	hashedMark   = "%~"   // a key that was too long: its SHA-256 follows
-	addressMark  = "%ip:" // the address of a client whose key was empty follows
-	borderMark   = "%+"   // stands between placeholders that no literal separates
+	addressMark = "%ip:" // the address of a client whose key was empty follows
+	borderMark  = "%+"   // stands between placeholders that no literal separates
 )
 
 // ParseKey reads a key's text. Braces that are no placeholder are escaped by a backslash, as
@@ -125,19 +123,19 @@ func checkPlaceholder(name string) error {
 	return fmt.Errorf("Caddy has no placeholder {%s}; %s", name, hint) //nolint:staticcheck // a name
 }
 
-// Key makes the key of a request. It is empty where one of the placeholders is empty.
-func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) string {
+// Key makes the key of a request. It is that of the empty text where one of the placeholders is empty.
+func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].placeholder != "" {
 		part := &t.parts[0]
 		value := t.value(part, r, repl)
-		if len(value) <= maxKeyLength && !t.needsEncoding(value) {
+		if !t.needsEncoding(value) {
 			if part.address || part.header != "" {
-				return value
+				return limiter.AsEncoded(value)
 			}
-			return strings.Clone(value) // the value may be a part of a whole cookie line or URL, which stores would keep
+			return limiter.AsEncoded(strings.Clone(value)) // the value may be a part of a whole cookie line or URL, which stores would keep
 		}
 	}
-	var space [2 * maxKeyLength]byte
+	var space [256]byte
 	key := space[:0]
 	for i := range t.parts {
 		part := &t.parts[i]
@@ -147,27 +145,18 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) string {
 		}
 		value := t.value(part, r, repl)
 		if value == "" {
-			return ""
+			return limiter.EncodedKey{}
 		}
 		key = t.appendEncoded(key, value)
 	}
-	return boundedKey(key)
+	return limiter.AsEncoded(string(key))
 }
 
 // AddressKey makes the key that stands in for an empty one: the client's address, marked, so that
 // no value of a placeholder can be it.
-func (t *KeyTemplate) AddressKey(r *http.Request) string {
+func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return boundedKey(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip)))
-}
-
-// boundedKey keeps keys short: over 128 bytes a key is known by its SHA-256.
-func boundedKey(key []byte) string {
-	if len(key) <= maxKeyLength {
-		return string(key)
-	}
-	sum := sha256.Sum256(key)
-	return hashedMark + hex.EncodeToString(sum[:])
+	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
 
 // value is a placeholder's value. Text that came from the request is never searched for
@@ -212,7 +201,7 @@ func (t *KeyTemplate) appendEncoded(key []byte, value string) []byte {
 func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
 
 // IsAddressKey reports whether a key is the client's address in place of an empty one.
-func IsAddressKey(key string) bool { return strings.HasPrefix(key, addressMark) }
+func IsAddressKey(key limiter.EncodedKey) bool { return strings.HasPrefix(key.String(), addressMark) }
 
 // userPrefix begins the placeholders about the authenticated user.
 const userPrefix = "http.auth.user."

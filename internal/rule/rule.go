@@ -105,7 +105,7 @@ type Visit struct {
 	Status Status
 
 	// Key is the client's key, empty unless the rule counts.
-	Key string
+	Key limiter.EncodedKey
 
 	// Err says why the rule refuses the request.
 	Err error
@@ -152,7 +152,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 }
 
 // check is what a rule takes from a key.
-func (s *Set) check(rule *Rule, key string, repl *caddy.Replacer) limiter.Check {
+func (s *Set) check(rule *Rule, key limiter.EncodedKey, repl *caddy.Replacer) limiter.Check {
 	policy, weight := s.numbersOf(rule, repl)
 	return limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.CountIf != nil}
 }
@@ -182,26 +182,26 @@ func (r *Rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Chec
 }
 
 // keyOf returns the key of a rule for a request.
-func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (key string, status Status, err error) {
+func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (key limiter.EncodedKey, status Status, err error) {
 	selected, err := rule.selects(r)
 	switch {
 	case err != nil:
-		return "", Rejected, err
+		return key, Rejected, err
 	case !selected:
-		return "", NotMatched, nil
+		return key, NotMatched, nil
 	}
 	key = rule.Key.Key(r, repl)
 	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
-		s.reportMissingAddress(rule, r, key == "")
+		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
 	}
-	if key != "" {
+	if key != (limiter.EncodedKey{}) {
 		return key, Counts, nil
 	}
 	switch s.OnEmptyKey {
 	case EmptyKeySkip:
-		return "", Skipped, nil
+		return key, Skipped, nil
 	case EmptyKeyReject:
-		return "", Rejected, Refuse(http.StatusBadRequest, ErrEmptyKey)
+		return key, Rejected, Refuse(http.StatusBadRequest, ErrEmptyKey)
 	}
 	return rule.Key.AddressKey(r), Counts, nil
 }

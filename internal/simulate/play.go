@@ -93,14 +93,14 @@ func (s *Simulation) noteSkipped(v rule.Visit) {
 
 // decide has the store decide checks and reports whether the request passes.
 func (s *Simulation) decide(v *visit, checks []limiter.Check, dry bool) (passes bool) {
-	_, _ = s.store.Decide(v.request.Context(), checks, limiter.FailLocal) // the in-process store never fails
+	_, _ = s.store.Decide(v.request.Context(), checks) // the in-process store never fails
 	passes = limiter.Allowed(checks)
 	for i := range checks {
 		c := &checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		header := s.responseHeader(r)
 		d := replay.Decision{
-			Key: c.Key, Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
+			Key: c.Key.String(), Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
 			Returned: s.refunds(r, c, header),
 		}
@@ -124,11 +124,11 @@ func (s *Simulation) suggestKey(v *visit) string {
 		s.missing.suggestRedacted++
 	}
 	key := s.suggested.Key(v.request, v.repl)
-	if key == "" {
+	if key == (limiter.EncodedKey{}) {
 		s.missing.suggestEmpty++
 		key = s.suggested.AddressKey(v.request)
 	}
-	return key
+	return key.String()
 }
 
 // note adds what a policy decided.

@@ -73,7 +73,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
 	s.tracer.OnLimiter, s.onVisit = s.onLimiter, s.noteSkipped
-	memory := limiter.NewMemory(func() int64 { return s.now })
+	memory := limiter.NewMemoryOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = limiter.NewFailover(nil, memory, limiter.FailoverOptions{})
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
@@ -171,7 +171,7 @@ func (s *Simulation) Policy(index int) *limiter.Policy { return s.rules[index].P
 // Remaining returns the units that remain of a policy for a key, at the time of the last request. The
 // policy must be one of [Simulation.Policies].
 func (s *Simulation) Remaining(policy, key string) int64 {
-	check := limiter.Check{Policy: s.rules[s.indices[policy]].Policy, Key: key}
+	check := limiter.Check{Policy: s.rules[s.indices[policy]].Policy, Key: limiter.AsEncoded(key), Peek: true}
 	_, _ = s.store.Peek(context.Background(), &check) // the in-process store never fails
 	return check.Result.Remaining
 }

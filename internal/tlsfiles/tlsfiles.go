@@ -3,10 +3,8 @@ package tlsfiles
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,15 +22,6 @@ type Files struct {
 	ServerName string
 }
 
-// Config is what the files hold.
-type Config struct {
-	TLS *tls.Config
-
-	// Digest changes whenever one of the files does, so that a reload with renewed certificates makes a
-	// new client.
-	Digest string
-}
-
 // ValidServerName refuses a URL, which the errors of a handshake would repeat.
 func ValidServerName(name string) error {
 	if strings.ContainsAny(name, "@/") {
@@ -41,44 +30,39 @@ func ValidServerName(name string) error {
 	return nil
 }
 
-// Load reads the files. Its errors begin with the option at fault.
-func (f Files) Load() (Config, error) {
+// Load reads the files. Its errors begin with the option at fault. Each new connection loads them, so
+// that renewed certificates need no reload.
+func (f Files) Load() (*tls.Config, error) {
 	if err := ValidServerName(f.ServerName); err != nil {
-		return Config{}, err
+		return nil, err
 	}
 	if (f.Cert == "") != (f.Key == "") {
-		return Config{}, errors.New("cert and key go together")
+		return nil, errors.New("cert and key go together")
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%q", f)
 	if f.CA != "" {
 		pem, err := read("ca", f.CA)
 		if err != nil {
-			return Config{}, err
+			return nil, err
 		}
-		hash.Write(pem)
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return Config{}, fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(f.CA))
+			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(f.CA))
 		}
 	}
 	if f.Cert != "" {
 		certPEM, certErr := read("cert", f.Cert)
 		keyPEM, keyErr := read("key", f.Key)
 		if err := cmp.Or(certErr, keyErr); err != nil {
-			return Config{}, err
+			return nil, err
 		}
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return Config{}, fmt.Errorf("cert, key: %w", err)
-		}
-		for _, der := range pair.Certificate {
-			hash.Write(der)
+			return nil, fmt.Errorf("cert, key: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return Config{TLS: config, Digest: hex.EncodeToString(hash.Sum(nil))}, nil
+	return config, nil
 }
 
 // read reads the file of an option. Its error shows the path unless that looks like a URL.

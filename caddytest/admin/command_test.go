@@ -1,0 +1,246 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// startLimited starts a node on a Redis, with a client that was denied once.
+func startLimited(t *testing.T, server *redistest.Server) *caddytest.Node {
+	t.Helper()
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), caddytest.LimitedSite))
+	caddytest.WaitForRedis(t, n, "/")
+	for range 3 {
+		n.Get(t, "/", "X-Key: greedy")
+	}
+	return n
+}
+
+func TestCommands_stateAndReset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := startLimited(t, server)
+	n.Ratelimit(t, "policies").Want(t, 0, "redis standalone "+server.Addr+": decides in", "breaker closed",
+		"NAME", "api   sliding_window_counter      2    24 h")
+	state := []string{"state", "--policy", "api", "--key", "greedy"}
+	n.Ratelimit(t, state...).Want(t, 0, "remaining    0\n", "retry after  in ", "source       redis", "rl:{greedy}:api:c1d  string", "units=2")
+	n.Ratelimit(t, "top").Want(t, 0, "on this node", "DENIED  ±ERROR  POLICY  KEY", "     1      ±0  api     greedy")
+	n.Ratelimit(t, "top", "--policy", "api", "-n", "1", "--json").ParseJSON(t)
+	explain := []string{"explain", "--url", n.URL + "/", "--client-ip", "203.0.113.7", "--header", "X-Key: greedy"}
+	n.Ratelimit(t, explain...).Want(t, 4, ": denied\n", "POLICY", "api     greedy  denied         1   0/2  ")
+	n.Ratelimit(t, "reset", "--policy", "api", "--key", "greedy").Want(t, 0, "1 quota reset")
+	n.Ratelimit(t, explain...).Want(t, 0, ": allowed\n", "api     greedy  allowed        1   2/2    now    now  redis")
+	n.Get(t, "/", "X-Key: greedy")
+	n.Ratelimit(t, "reset", "--policy", "api", "--all", "--json").Want(t, 0, `{"deleted":`)
+	n.Ratelimit(t, state...).Want(t, 0, "remaining    2\n", "reset after  now")
+}
+
+func TestCommands_json(t *testing.T) {
+	t.Parallel()
+	n := startLimited(t, redistest.Start(t))
+	for _, args := range [][]string{
+		{"policies"}, {"top"}, {"state", "--policy", "api", "--key", "greedy"}, {"explain", "--url", n.URL},
+		{"reset", "--policy", "api", "--key", "unknown"},
+	} {
+		n.Ratelimit(t, append(args, "--json")...).ParseJSON(t)
+	}
+	came := n.Send(t, "POST", n.Admin+"/redis_ratelimit/reset", `{"policy":"api","key":"unknown"}`, "Content-Type: application/json")
+	n.Ratelimit(t, "reset", "--policy", "api", "--key", "unknown", "--json").Want(t, 0, came.Body)
+	e := n.Ratelimit(t, "state", "--policy", "none", "--key", "k", "--json")
+	e.Want(t, 2, "none")
+	if answer := e.ParseJSON(t); answer["error"] == "" {
+		t.Errorf("got %v; want the error of the admin API", e)
+	}
+}
+
+func TestCommands_exitCode2(t *testing.T) {
+	t.Parallel()
+	n := startLimited(t, redistest.Start(t))
+	for _, args := range [][]string{
+		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
+		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "/", "--client-ip", "unknown"},
+	} {
+		e := n.Ratelimit(t, args...)
+		e.Want(t, 2, "Error: ")
+		if e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1 {
+			t.Errorf("%v: got %v; want one line", args, e)
+		}
+	}
+}
+
+func TestCommands_exitCode1(t *testing.T) {
+	t.Parallel()
+	nowhere := redistest.FreeAddr(t)
+	caddytest.RunRatelimit(t, nil, "policies", "--address", nowhere).Want(t, 1, "no Caddy answers at the admin address "+nowhere, "--address")
+	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
+	n.Ratelimit(t, "policies").Want(t, 1, "the running configuration has no redis_ratelimit")
+	site := strings.TrimPrefix(n.URL, "http://")
+	caddytest.RunRatelimit(t, nil, "policies", "--address", site).Want(t, 1, "has no endpoint /redis_ratelimit/policies")
+	for _, args := range [][]string{
+		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"top", "--watch=soon"}, {"policies", "surplus"},
+		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
+	} {
+		e := caddytest.RunRatelimit(t, nil, args...)
+		if e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: ") {
+			t.Errorf("%v: got %v", args, e)
+		}
+	}
+}
+
+func TestCommands_unknown(t *testing.T) {
+	t.Parallel()
+	caddytest.RunRatelimit(t, nil, "bogus").Want(t, 1, `unknown command "bogus" for "caddy redis-ratelimit"`)
+	caddytest.RunRatelimit(t, nil, "polices").Want(t, 1, "did you mean policies?")
+	caddytest.RunRatelimit(t, nil).Want(t, 0, "Available Commands:")
+}
+
+func TestCommands_invalidUTF8(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	key, header := "caf\xe9", "X-Key: caf\xe9"
+	n.Get(t, "/", header)
+	for _, command := range []string{"state", "reset"} {
+		n.Ratelimit(t, command, "--policy", "api", "--key", key).Want(t, 1, `\xNN`)
+		n.Ratelimit(t, command, "--policy", "api", "--key", `caf\xe9`).Want(t, 0)
+	}
+	n.Ratelimit(t, "explain", "--url", n.URL, "--header", header).Want(t, 1, "--header", "no UTF-8")
+	n.Ratelimit(t, "explain", "--url", n.URL+"/"+key).Want(t, 1, "%NN")
+}
+
+func TestCommands_exitCode4(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision))
+	explain := []string{"explain", "--url", n.URL, "--header"}
+	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 0, ": allowed\n")
+	n.Ratelimit(t, append(explain, "X-Other: k")...).Want(t, 4, ": rejected\n")
+	n.Get(t, "/", "X-Key: k")
+	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 4, ": denied\n")
+}
+
+func TestCommands_adminEndpoint(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	file := caddytest.WriteCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
+	e := caddytest.RunRatelimit(t, nil, "policies", "--config", file)
+	if e.Want(t, 0, "memory of this process: 0 of at most 1,000,000 keys", "api"); e.Stderr != "" {
+		t.Errorf("got %v; want nothing of what Caddy logs about reading the file", e)
+	}
+}
+
+func TestCommands_redisDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := startLimited(t, server)
+	server.Kill()
+	state := []string{"state", "--policy", "api", "--key", "greedy"}
+	e := n.Ratelimit(t, state...)
+	e.Want(t, 3, "Error: Redis cannot be asked: ", "limit        2\n", "source       fallback")
+	if !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error") {
+		t.Errorf("got %v; want the error on stderr", e)
+	}
+	answer := n.Ratelimit(t, append(state, "--json")...)
+	answer.Want(t, 3)
+	if answer.ParseJSON(t)["source"] != "fallback" {
+		t.Errorf("got %v", answer)
+	}
+	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
+	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
+	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do local")
+	n.Ratelimit(t, "top").Want(t, 0, "greedy")
+}
+
+func TestCommands_completion(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	asks := func(args ...string) string {
+		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		return output
+	}
+	address := strings.TrimPrefix(n.Admin, "http://")
+	if got := asks("state", "--address", address, "--policy", "a"); !strings.HasPrefix(got, "api\n:4\n") {
+		t.Errorf("got %q", got)
+	}
+	if got := asks("top", "--address", redistest.FreeAddr(t), "--policy", ""); !strings.HasPrefix(got, ":4\n") {
+		t.Errorf("got %q; want nothing where no Caddy answers", got)
+	}
+	for _, name := range []string{"check", "explain", "policies", "reset", "state", "top"} {
+		if got := asks(""); !strings.Contains("\n"+got, "\n"+name+"\n") {
+			t.Errorf("got %q; want %s among them", got, name)
+		}
+	}
+	if got, err := caddytest.RunCaddy(t, nil, "completion", "bash"); err != nil || !strings.Contains(got, "_caddy_redis-ratelimit_top") {
+		t.Errorf("error %v, got %q", err, got)
+	}
+}
+
+func TestCommands_help_fits_80_columns(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}} {
+		e := caddytest.RunRatelimit(t, nil, append(args, "--help")...)
+		e.Want(t, 0, "Examples:")
+		for line := range strings.Lines(e.Stdout) {
+			if len([]rune(line)) > 81 && !strings.HasPrefix(line, "Use ") { // cobra's line
+				t.Errorf("%v: too long: %s", args, line)
+			}
+		}
+	}
+}
+
+func TestCommands_watch(t *testing.T) {
+	t.Parallel()
+	n := startLimited(t, redistest.Start(t))
+	var stdout caddytest.Log
+	cmd := exec.Command(caddytest.Binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
+	cmd.Env, cmd.Stdout = caddytest.Environment(t), &stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.WaitFor(t, "two tables were printed", func() error {
+		if strings.Count(stdout.String(), "greedy\n\n") < 2 {
+			return errors.New(stdout.String())
+		}
+		return nil
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ends with %v; want 0 when interrupted", err)
+	}
+}
+
+// TestCommands_FullDisk prints the results of commands to a disk without room.
+func TestCommands_FullDisk(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	for _, args := range [][]string{
+		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},
+		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip("there is no /dev/full")
+		}
+		var stderr bytes.Buffer
+		cmd := exec.Command(caddytest.Binary(t), append(append([]string{"redis-ratelimit"}, args...), "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = caddytest.Environment(t), t.TempDir(), full, &stderr
+		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
+		err = cmd.Run()
+		overdue.Stop()
+		_ = full.Close() // nothing was written
+		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/csv"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// contents returns the files of a folder.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+func TestReplay_outputIsInput(t *testing.T) {
+	t.Parallel()
+	log := logLines("192.0.2.1")
+	for name, args := range map[string][]string{
+		"the log":                    {"--decisions", "access.log", "access.log"},
+		"the log by another path":    {"--decisions", "./access.log", "access.log"},
+		"the log by another name":    {"--report", "link", "access.log"},
+		"the configuration":          {"--report", "Caddyfile", "access.log"},
+		"one file twice":             {"--report", "new", "--decisions", "./new", "access.log"},
+		"into a folder that is none": {"--report", "nowhere/report.html", "--decisions", "new", "access.log"},
+		"a folder":                   {"--report", ".", "access.log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := replayFolder(t, perClient, log)
+			if err := os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, folder)
+			output, complaints, code := replaysIn(t, folder, nil, args...)
+			if code != 1 || output != "" || complaints == "" {
+				t.Errorf("exit code %d: %s%s", code, output, complaints)
+			}
+			after := contents(t, folder)
+			if len(after) != len(before) || after["access.log"] != before["access.log"] || after["Caddyfile"] != before["Caddyfile"] {
+				t.Errorf("before %q, after %q", before, after)
+			}
+		})
+	}
+}
+
+func TestReplay_olderFiles(t *testing.T) {
+	t.Parallel()
+	folder := replayFolder(t, perClient, logLines("192.0.2.1"))
+	report := filepath.Join(folder, "report.html")
+	if err := os.WriteFile(report, []byte("older"), 0o640); err != nil { //nolint:gosec // the mode must stay
+		t.Fatal(err)
+	}
+	args := []string{"--report", "report.html", "--decisions", "decisions.csv", "-"}
+	if output, complaints, code := replaysIn(t, folder, []byte("no log\n"), args...); code != 1 {
+		t.Fatalf("exit code %d: %s%s", code, output, complaints)
+	}
+	if files := contents(t, folder); len(files) != 3 || files["report.html"] != "older" {
+		t.Errorf("after a log that cannot be read: %q", files)
+	}
+	if output, complaints, code := replaysIn(t, folder, logLines("192.0.2.1"), args...); code != 0 {
+		t.Fatalf("exit code %d: %s%s", code, output, complaints)
+	}
+	files := contents(t, folder)
+	rows, err := csv.NewReader(strings.NewReader(files["decisions.csv"])).ReadAll()
+	if len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil {
+		t.Errorf("after a log: %q, %v", files, err)
+	}
+	for name, mode := range map[string]fs.FileMode{"report.html": 0o640, "decisions.csv": 0o600} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// TestReplay_pipe writes decisions to a pipe.
+func TestReplay_pipe(t *testing.T) {
+	t.Parallel()
+	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
+	if code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request ") {
+		t.Errorf("exit code %d: %s%s", code, output, complaints)
+	}
+}
+
+func TestReplay_fullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = full.Close() }() // nothing was written
+	for _, args := range [][]string{{"access.log"}, {"--json", "access.log"}} {
+		command := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
+		var complaints bytes.Buffer
+		command.Dir, command.Env, command.Stdout, command.Stderr = replayFolder(t, perClient, logLines("192.0.2.1")), caddytest.Environment(t), full, &complaints
+		if err := command.Run(); err == nil || !strings.Contains(complaints.String(), "no space left") {
+			t.Errorf("%v: %v: %s", args, err, &complaints)
+		}
+	}
+}
+
+func TestReplay_keys(t *testing.T) {
+	t.Parallel()
+	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
+	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
+		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
+		if code != 0 || strings.Count(output, `"first_denied"`) != keys {
+			t.Errorf("--worst %s: exit code %d, want %d keys: %s%s", worst, code, keys, output, complaints)
+		}
+	}
+}
+
+// TestReplay_host replays a log in Common Log Format, which has no host, through sites with host names.
+func TestReplay_host(t *testing.T) {
+	t.Parallel()
+	const sites = "http://one.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname one\n\t}\n}\nhttp://two.test {\n\tredis_ratelimit {client_ip} 1 1h {\n\t\tname two\n\t}\n}\n"
+	one, _, _ := strings.Cut(sites, "http://two.test")
+	log := logLines("192.0.2.1", "192.0.2.1")
+	for _, test := range []struct {
+		name, caddyfile string
+		args            []string
+		says            string
+	}{
+		{"one host", one, nil, "one.test"},
+		{"several hosts", sites, nil, "--host"},
+		{"named", sites, []string{"--host", "two.test"}, "1 requests denied"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			output, complaints, code := replays(t, test.caddyfile, log, test.args...)
+			if code != 0 || !strings.Contains(strings.ReplaceAll(output, "1 request denied", "1 requests denied"), test.says) {
+				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
+			}
+		})
+	}
+}
+
+func TestReplay_Imports(t *testing.T) {
+	t.Parallel()
+	const snippets = "(limits) {\n" + perClient + "\n}\n(unused) {\nrespond unused\n}\n"
+	for name, args := range map[string][]string{
+		"decisions over a snippet file":     {"--decisions", "snippets", "access.log"},
+		"report over a snippet file":        {"--report", "./snippets", "access.log"},
+		"report over a file without tokens": {"--report", "sites/empty", "access.log"},
+		"decisions over a hard link":        {"--decisions", "hard", "access.log"},
+		"decisions over a symbolic link":    {"--decisions", "soft", "access.log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := replayFolder(t, "import limits", logLines("192.0.2.1"))
+			path := func(name string) string { return filepath.Join(folder, name) }
+			caddyfile, err := os.ReadFile(path("Caddyfile"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{
+				os.WriteFile(path("snippets"), []byte(snippets), 0o600),
+				os.WriteFile(path("Caddyfile"), []byte("import snippets\nimport sites/*\n"+string(caddyfile)), 0o600),
+				os.Mkdir(path("sites"), 0o700),
+				os.WriteFile(path("sites/empty"), []byte("# nothing yet\n"), 0o600),
+				os.Link(path("snippets"), path("hard")),
+				os.Symlink("snippets", path("soft")),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			output, complaints, code := replaysIn(t, folder, nil, args...)
+			if code != 1 || output != "" || !strings.Contains(complaints, "is read") {
+				t.Errorf("exit code %d: %s%s", code, output, complaints)
+			}
+			after, err := os.ReadFile(path("snippets"))
+			empty, emptyErr := os.ReadFile(path("sites/empty"))
+			if err != nil || emptyErr != nil || string(after) != snippets || string(empty) != "# nothing yet\n" {
+				t.Errorf("got %q and %q, %v, %v", after, empty, err, emptyErr)
+			}
+		})
+	}
+}

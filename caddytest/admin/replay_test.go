@@ -1,0 +1,271 @@
+package admin
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
+func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output, complaints string, code int) {
+	t.Helper()
+	if len(args) == 0 || args[len(args)-1] != "-" {
+		args = append(args, "access.log")
+	}
+	return replaysIn(t, replayFolder(t, caddyfile, log), log, args...)
+}
+
+// replayFolder returns a folder with a Caddyfile and an access.log.
+func replayFolder(t *testing.T, caddyfile string, log []byte) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range map[string][]byte{"Caddyfile": []byte(caddyfile), "access.log": log} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// replaysIn replays in a folder, with a log at the standard input too.
+func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output, complaints string, code int) {
+	t.Helper()
+	command := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
+	var out, errs bytes.Buffer
+	command.Dir, command.Env, command.Stdout, command.Stderr = folder, caddytest.Environment(t), &out, &errs
+	command.Stdin = bytes.NewReader(log)
+	var exited *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exited) {
+		t.Fatal(err)
+	}
+	for _, hostile := range []string{"\x1b]", "\x1b[2J", "panic", "goroutine "} {
+		if strings.Contains(out.String()+errs.String(), hostile) {
+			t.Errorf("%q is in the output: %s%s", hostile, &out, &errs)
+		}
+	}
+	return out.String(), errs.String(), command.ProcessState.ExitCode()
+}
+
+// played holds the tested fields of a replay's JSON.
+type played struct {
+	Requests, Denied int64
+	Unlimited        int64
+	Exempt           int64
+	Policies         []struct {
+		Name             string
+		Requests, Denied int64
+		Clients          int
+	}
+	Log struct {
+		Lines, Malformed, Other int64
+		Files                   []struct{ Format, Error string }
+	}
+	Skipped  []string `json:"skipped_handlers"`
+	Warnings []string
+}
+
+func playedJSON(t *testing.T, caddyfile string, log []byte) (result played) {
+	t.Helper()
+	output, complaints, code := replays(t, caddyfile, log, "--json")
+	if err := json.Unmarshal([]byte(output), &result); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, output, complaints)
+	}
+	return result
+}
+
+// logLines returns a log in Common Log Format, a second a line.
+func logLines(clients ...string) []byte {
+	var log bytes.Buffer
+	for i, client := range clients {
+		at := time.Date(2026, 1, 2, 3, 4, i, 0, time.UTC)
+		fmt.Fprintf(&log, "%s - - [%s] \"GET /p?q=%d HTTP/1.1\" 200 10\n", client, at.Format("02/Jan/2006:15:04:05 -0700"), i)
+	}
+	return log.Bytes()
+}
+
+const perClient = ":80 {\n\tredis_ratelimit {client_ip} 2 1m\n\treverse_proxy 127.0.0.1:1\n}\n"
+
+func TestReplay_refusals(t *testing.T) {
+	t.Parallel()
+	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
+	result := playedJSON(t, perClient, log)
+	if result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2 {
+		t.Errorf("got %+v", result)
+	}
+	if len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy" {
+		t.Errorf("left out: %v", result.Skipped)
+	}
+	output, _, _ := replays(t, perClient, log)
+	for _, word := range []string{"6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy"} {
+		if !strings.Contains(output, word) {
+			t.Errorf("no word of %q in:\n%s", word, output)
+		}
+	}
+}
+
+// TestReplay_routes has matchers, a map, an exemption and several sites.
+func TestReplay_routes(t *testing.T) {
+	t.Parallel()
+	const site = `{
+		redis_ratelimit {
+			redis redis://user:{env.NOT_THERE}@127.0.0.1:1
+		}
+	}
+	example.com {
+		tls internal
+		root * /nowhere
+		map {header.User-Agent} {plan.limit} {
+			~bot 1
+			default ""
+		}
+		handle /api/* {
+			redis_ratelimit {
+				name api
+				limit {plan.limit} 3
+				window 1h
+				exempt 192.0.2.9
+			}
+			file_server
+		}
+		handle {
+			respond ok
+		}
+	}
+	other.example.com {
+		tls internal
+		redis_ratelimit {client_ip} 1 1h {
+			name other
+		}
+		reverse_proxy 127.0.0.1:1
+	}`
+	line := func(client, host, uri, agent string) string {
+		return fmt.Sprintf(`{"level":"info","ts":1790000000.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":%q,"client_ip":%q,"proto":"HTTP/2.0","method":"GET","host":%q,"uri":%q,"headers":{"User-Agent":[%q]}},"duration":0.5,"size":3,"status":200,"resp_headers":{}}`+"\n", client, client, host, uri, agent)
+	}
+	var log strings.Builder
+	for range 5 {
+		log.WriteString(line("192.0.2.1", "example.com", "/api/x", "browser"))
+		log.WriteString(line("192.0.2.2", "example.com", "/api/x", "a bot"))
+		log.WriteString(line("192.0.2.9", "example.com", "/api/x", "browser"))
+		log.WriteString(line("192.0.2.3", "example.com", "/else", "browser"))
+		log.WriteString(line("192.0.2.3", "other.example.com", "/", "browser"))
+	}
+	result := playedJSON(t, site, []byte(log.String()))
+	if result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4 {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestReplay_badLogs(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write(bytes.Repeat(logLines("192.0.2.1"), 5000))
+	_ = writer.Close()
+	hostile := `192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] "GET /<script>alert(1)</script>?` + "\x1b[2J\x1b]0;title\a" + ` HTTP/1.1" 200 1 "-" "<img src=x onerror=alert(1)>"` + "\n"
+	for _, test := range []struct {
+		name     string
+		log      []byte
+		requests int64
+		says     string
+		code     int
+	}{
+		{"empty", nil, 0, "no requests", 0},
+		{"binary", bytes.Repeat([]byte{0, 1, 2, 0xff, '\n', 0x80}, 50_000), 0, "no requests", 1},
+		{"no line of a log", []byte("some\nother\ntext\n"), 0, "no requests", 1},
+		{"broken from the beginning", packed.Bytes()[:8], 0, "no requests", 1},
+		{"cut off", packed.Bytes()[:packed.Len()/2], -1, "unexpected EOF", 0},
+		{"a line of a megabyte", append(append(bytes.Repeat([]byte("x"), 1_500_000), '\n'), logLines("192.0.2.1")...), 1, "could not be read", 0},
+		{"hostile text", bytes.Repeat([]byte(hostile), 5), 5, "requests denied", 0},
+		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			output, complaints, code := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
+			if code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read") {
+				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
+			}
+			if test.code != 0 {
+				return
+			}
+			if result := playedJSON(t, perClient, test.log); test.requests >= 0 && result.Requests != test.requests {
+				t.Errorf("%d requests, want %d", result.Requests, test.requests)
+			}
+		})
+	}
+}
+
+func TestReplay_missingKey(t *testing.T) {
+	t.Parallel()
+	const site = ":80 {\n\tredis_ratelimit {header.X-Api-Key} 2 1m\n\trespond ok\n}\n"
+	result := playedJSON(t, site, logLines("192.0.2.1", "192.0.2.2", "192.0.2.3"))
+	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key") {
+		t.Errorf("warnings: %q", result.Warnings)
+	}
+	redacted := strings.ReplaceAll(`{"ts":1790000000,"logger":"http.log.access","request":{"client_ip":"192.0.2.1","method":"GET","host":"h","uri":"/","headers":{"Authorization":["REDACTED"]}},"duration":0.1,"size":0,"status":200}`+"\n", "\t", "")
+	result = playedJSON(t, strings.Replace(site, "X-Api-Key", "Authorization", 1), []byte(strings.Repeat(redacted, 4)))
+	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "Authorization") {
+		t.Errorf("warnings: %q", result.Warnings)
+	}
+}
+
+func TestReplay_badFlags(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, caddyfile string
+		args            []string
+		code            int
+		says            string
+	}{
+		{"no limits", ":80 {\n\trespond ok\n}\n", nil, 2, "no redis_ratelimit"},
+		{"no such policy", perClient, []string{"--policy", "unknown"}, 2, "unknown"},
+		{"key without suggest", perClient, []string{"--key", "{client_ip}"}, 1, "--suggest"},
+		{"a bad key", perClient, []string{"--suggest", "--key", "{clientip}"}, 1, "client_ip"},
+		{"fewer than none", perClient, []string{"--worst", "-1"}, 1, "--worst"},
+		{"a bad window", perClient, []string{"--suggest", "--window", "soon"}, 1, "soon"},
+		{"a bad algorithm", perClient, []string{"--suggest", "--algorithm", "magic"}, 1, "magic"},
+		{"a bad Caddyfile", ":80 {\n\tredis_ratelimit {client_ip} 0 1m\n}\n", nil, 1, "limit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			output, complaints, code := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
+			if code != test.code || !strings.Contains(complaints, test.says) {
+				t.Errorf("exit code %d, want %d, and no word of %q in:\n%s%s", code, test.code, test.says, output, complaints)
+			}
+		})
+	}
+	if _, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "-"); code != 0 {
+		t.Errorf("the standard input: %d: %s", code, complaints)
+	}
+}
+
+// TestReplay_page plays the log that docs/replay.md names, and wants every line
+// of output that the page shows.
+func TestReplay_page(t *testing.T) {
+	t.Parallel()
+	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
+	shown, _, ended := strings.Cut(shown, "\n```")
+	if !found || !ended {
+		t.Fatal("docs/replay.md shows no replay")
+	}
+	log, err := os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, complaints, code := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
+	if code != 0 {
+		t.Fatal(complaints)
+	}
+	for _, line := range strings.Split(shown, "\n")[1:] {
+		if !strings.Contains(output, line+"\n") {
+			t.Errorf("no line %q in:\n%s", line, output)
+		}
+	}
+}

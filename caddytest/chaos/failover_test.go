@@ -1,0 +1,134 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// pair is a master and its replica, with a sentinel.
+type pair struct{ master, replica, sentinel *redistest.Server }
+
+// startPair starts all three. The replica's clock is ahead by the given time.
+func startPair(t *testing.T, ahead time.Duration) pair {
+	t.Helper()
+	p := pair{master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
+	host, port, _ := strings.Cut(p.master.Addr, ":")
+	follow := []string{"--replicaof", host, port}
+	if ahead == 0 {
+		p.replica = redistest.Start(t, follow...)
+	} else {
+		p.replica = redistest.StartAt(t, ahead, follow...)
+	}
+	redistest.WaitFor(t, "the replica follows", func() error {
+		return checkInfo(t, p.master, "replication", "state=online")
+	})
+	p.sentinel = redistest.StartSentinel(t, p.master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
+	redistest.WaitFor(t, "the sentinel has found the replica", func() error {
+		return checkInfo(t, p.sentinel, "sentinel", "slaves=1")
+	})
+	return p
+}
+
+// watched returns a setting that finds the master through the sentinel.
+func (p pair) watched() setting {
+	return setting{redis: "redis {\nmode sentinel\nmaster main\naddress " + p.sentinel.Addr + "\n}"}
+}
+
+// kill kills the master once the replica has the hot key's state, which does not change after the quota
+// is used. Writes that are not replicated yet are lost, as always with Redis.
+func (p pair) kill(t *testing.T) {
+	t.Helper()
+	names, _ := do(t, p.master, "keys", "rl:{hot}:*").([]any)
+	if len(names) != 1 {
+		t.Fatalf("the hot key is %v on the master; want one", names)
+	}
+	spent := do(t, p.master, "get", names[0])
+	redistest.WaitFor(t, "the replica has the hot key", func() error {
+		if do(t, p.replica, "exists", names[0]) == int64(0) || do(t, p.replica, "get", names[0]) != spent {
+			return fmt.Errorf("it differs from %q", spent)
+		}
+		return nil
+	})
+	p.master.Kill()
+}
+
+// promoted waits until the replica is the master and has loaded the script.
+func (p pair) promoted(t *testing.T) {
+	t.Helper()
+	redistest.WaitFor(t, "the replica is the master", func() error {
+		return checkInfo(t, p.replica, "replication", "role:master")
+	})
+	redistest.WaitFor(t, "the new master decides", func() error {
+		return checkInfo(t, p.replica, "commandstats", "cmdstat_eval:")
+	})
+}
+
+// masterKilled fails over to a replica that has the states and no script.
+func masterKilled(t *testing.T, r *row) {
+	p := startPair(t, 0)
+	s := newStorm(t, p.watched())
+	s.blow(t, func() {
+		p.kill(t)
+		p.promoted(t)
+	})
+	r.check(t, s, properties{outage: true})
+}
+
+// failoverByCommand fails over without a failure.
+func failoverByCommand(t *testing.T, r *row) {
+	p := startPair(t, 0)
+	s := newStorm(t, p.watched())
+	s.blow(t, func() {
+		do(t, p.sentinel, "sentinel", "failover", "main")
+		p.promoted(t)
+	})
+	r.check(t, s, properties{outage: true})
+}
+
+// masterBehind fails over to a replica whose clock is still in the window before the hot key's. The quota
+// must not be refilled, neither then nor when that clock reaches the window.
+func masterBehind(t *testing.T, r *row) {
+	const behind = 10 * time.Second
+	p := startPair(t, -behind)
+	with := p.watched()
+	caddytest.Binary(t) // building it takes time
+	began, window := justBegun(time.Now())
+	with.hot = "algorithm fixed_window\nwindow " + window.String()
+	s := newStorm(t, with)
+	s.begin(t)
+	p.kill(t)
+	p.promoted(t)
+	s.awaitRedis(t)
+	again := time.Until(began.Add(behind))
+	if again < 0 {
+		t.Skipf("the failover took so long that the new master's clock does not show the window before")
+	}
+	t.Logf("the new master decides; by its clock the window begins in %v", again)
+	<-time.After(again)
+	s.hold()
+	r.check(t, s, properties{outage: true})
+}
+
+// justBegun returns a window that began a moment ago and ends long after the test. Windows begin at
+// multiples of their length since 1970.
+func justBegun(now time.Time) (began time.Time, window time.Duration) {
+	for window = 5 * time.Minute; ; window += time.Millisecond {
+		if age := time.Duration(now.UnixNano()) % window; age < 50*time.Millisecond {
+			return now.Add(-age), window
+		}
+	}
+}
+
+// checkInfo returns an error where a section of INFO lacks a text.
+func checkInfo(t *testing.T, server *redistest.Server, section, text string) error {
+	t.Helper()
+	if info := fmt.Sprint(do(t, server, "info", section)); !strings.Contains(info, text) {
+		return fmt.Errorf("%s: %s", section, info)
+	}
+	return nil
+}

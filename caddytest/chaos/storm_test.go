@@ -1,0 +1,207 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const (
+	// stormClients send requests at once, each the next one after a response.
+	stormClients = 8
+
+	// bigKeys is the number of keys far below their limit. None of their requests may be denied.
+	bigKeys = 64
+
+	// smallLimit is a limit of the hot key that is used up within half a second. Later admissions show
+	// a state that was lost or is stored elsewhere.
+	smallLimit = 200
+
+	// largeLimit is never reached. It serves to compare admissions with counts.
+	largeLimit = 50_000
+)
+
+// setting is the configuration of the nodes of a storm.
+type setting struct {
+	redis    string // lines of the global option: how to reach Redis
+	failMode string // empty: local
+	hot      string // lines of the hot key's policy but its limit; empty: a token bucket over 24h
+	limit    int    // of the hot key; 0: smallLimit
+	nodes    int    // 0: one
+	reloads  bool   // the nodes are reloaded meanwhile
+}
+
+// storm is a load on Caddy during a fault. Every eighth request has the hot key, whose admissions are
+// counted. All others have keys that must always be admitted.
+type storm struct {
+	setting
+	running []*caddytest.Node
+	phase   time.Duration
+	early   int // admissions of the hot key without Redis before its quota was used: a stall
+	over    chan struct{}
+	stalled func() time.Duration
+	clients sync.WaitGroup
+	stop    sync.Once
+
+	mu sync.Mutex
+	tally
+}
+
+// caddyfile returns the configuration of every node. The round makes reloads differ.
+func (s *setting) caddyfile(round int) string {
+	hot := s.hot
+	if hot == "" {
+		hot = "window 24h\nalgorithm token_bucket" // which refills one unit in seven minutes
+	}
+	site := "redis_ratelimit /big {query.k} 1000000 24h {\nname big\n}\n" +
+		"redis_ratelimit /hot {\nname hot\nkey hot\nlimit " + strconv.Itoa(s.limit) + "\n" + hot + "\n}\n" +
+		"header X-Round " + strconv.Itoa(round) + "\n"
+	return caddytest.Quietly(caddytest.Config("redis_ratelimit {\n"+s.redis+"\nfail_mode "+s.failMode+"\n}", site+caddytest.ShowDecision))
+}
+
+// newStorm starts the nodes and waits until Redis decides.
+func newStorm(t *testing.T, with setting) *storm {
+	t.Helper()
+	if with.limit == 0 {
+		with.limit = smallLimit
+	}
+	if with.failMode == "" {
+		with.failMode = "local"
+	}
+	s := &storm{setting: with, over: make(chan struct{}), phase: stormPhase()}
+	for range max(1, with.nodes) {
+		s.running = append(s.running, caddytest.Start(t, s.caddyfile(0)))
+	}
+	s.awaitRedis(t)
+	return s
+}
+
+// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for
+// another while.
+func (s *storm) blow(t *testing.T, fault func()) {
+	t.Helper()
+	s.begin(t)
+	s.hold()
+	fault()
+	s.awaitRedis(t)
+	s.hold()
+	s.end()
+}
+
+// begin starts the load. Where the hot key's limit is small it waits until the quota is used.
+func (s *storm) begin(t *testing.T) {
+	t.Helper()
+	t.Cleanup(s.end)
+	s.stalled = redistest.WatchStalls(t)
+	for i := range stormClients {
+		s.clients.Go(func() { s.ask(i) })
+	}
+	if s.limit != smallLimit {
+		return
+	}
+	redistest.WaitFor(t, "the hot key's quota is used", func() error {
+		if now := s.now(); now.hotDenied == 0 {
+			return fmt.Errorf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
+		}
+		return nil
+	})
+	s.early = s.now().hotLocal
+}
+
+// end stops the load. It may be called twice.
+func (s *storm) end() {
+	s.stop.Do(func() { close(s.over) })
+	s.clients.Wait()
+}
+
+// hold waits for a third of the load's time.
+func (s *storm) hold() { <-time.After(s.phase) }
+
+// repeat calls a function at an interval for a third of the load's time.
+func (s *storm) repeat(every time.Duration, do func()) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	end := time.After(s.phase)
+	for {
+		do()
+		select {
+		case <-ticker.C:
+		case <-end:
+			return
+		}
+	}
+}
+
+// ask sends the requests of one client until the storm is over.
+func (s *storm) ask(client int) {
+	pace := time.NewTicker(caddytest.RequestPace)
+	defer pace.Stop()
+	n := s.running[client%len(s.running)]
+	for turn, big := 0, client; ; turn++ {
+		if turn%8 == 0 {
+			s.request(n, "/hot", -1)
+		} else {
+			s.request(n, bigPath(big), big)
+			big = (big + stormClients) % bigKeys
+		}
+		select {
+		case <-pace.C:
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// request sends one request and counts the result.
+func (s *storm) request(n *caddytest.Node, path string, big int) {
+	a, err := n.Try(http.MethodGet, n.URL+path, "")
+	// A reload closes a socket and resets the connections in its queue, as always in Caddy. Their
+	// requests were not read.
+	for s.reloads && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) {
+		a, err = n.Try(http.MethodGet, n.URL+path, "")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.add(s.failMode, big, a, err); s.wrong > 0 && s.complaint == "" {
+		s.complaint = fmt.Sprintf("%s: %v, error %v", path, a, err)
+	}
+}
+
+// now returns the counts so far.
+func (s *storm) now() tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tally
+}
+
+// awaitRedis waits until Redis decides for all keys on all nodes.
+func (s *storm) awaitRedis(t *testing.T) {
+	t.Helper()
+	for _, n := range s.running {
+		for big := range bigKeys {
+			caddytest.WaitForRedis(t, n, bigPath(big))
+		}
+	}
+}
+
+// consumed returns the used quota of the hot key on Redis, after the storm.
+func (s *storm) consumed(t *testing.T) int {
+	t.Helper()
+	a := s.running[0].Get(t, "/hot")
+	remaining, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
+	if err != nil || a.Body != "allowed redis" {
+		t.Fatalf("got %v; want the remaining quota from Redis", a)
+	}
+	return s.limit - remaining - 1
+}
+
+func bigPath(big int) string { return "/big?k=k" + strconv.Itoa(big) }

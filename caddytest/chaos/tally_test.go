@@ -1,0 +1,145 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// tally holds the counts of a storm.
+type tally struct {
+	sent, answered, wrong, elsewhere int
+
+	hotRedis, hotLocal int // admissions of the hot key, by source
+	hotDenied, hotLost int // its denials, and its requests without a decision by Redis
+	slowest            time.Duration
+	bigSent, bigLost   [bigKeys]int
+	complaint          string // the first request with a wrong response or none
+}
+
+// statuses are the statuses of permitted responses, by their body.
+var statuses = map[string]int{
+	"allowed redis":       http.StatusOK,
+	"allowed fallback":    http.StatusOK,
+	"failed_open redis":   http.StatusOK,
+	"failed_closed redis": http.StatusServiceUnavailable,
+	"denied redis":        http.StatusTooManyRequests,
+	"denied deny_cache":   http.StatusTooManyRequests,
+	"denied fallback":     http.StatusTooManyRequests,
+}
+
+// add counts a request of a big key, or of the hot one where big is negative.
+func (c *tally) add(failMode string, big int, a caddytest.Response, err error) {
+	elsewhere := strings.HasSuffix(a.Body, " fallback") || strings.HasPrefix(a.Body, "failed_")
+	c.sent++
+	c.slowest = max(c.slowest, a.Took)
+	if err == nil {
+		c.answered++
+	}
+	if err != nil || !fits(failMode, big, a) {
+		c.wrong++
+	}
+	if elsewhere {
+		c.elsewhere++
+	}
+	if big >= 0 {
+		c.bigSent[big]++
+		if elsewhere {
+			c.bigLost[big]++
+		}
+		return
+	}
+	c.addHot(a.Body, elsewhere)
+}
+
+func (c *tally) addHot(body string, elsewhere bool) {
+	if elsewhere {
+		c.hotLost++
+	}
+	switch body {
+	case "allowed redis":
+		c.hotRedis++
+	case "allowed fallback":
+		c.hotLocal++
+	case "denied redis", "denied deny_cache", "denied fallback":
+		c.hotDenied++
+	}
+}
+
+// fits reports whether a fail mode permits the response.
+func fits(failMode string, big int, a caddytest.Response) bool {
+	decision, source, _ := strings.Cut(a.Body, " ")
+	switch {
+	case a.Status != statuses[a.Body]:
+		return false
+	case decision == "denied" && big >= 0:
+		return false
+	case source == "fallback":
+		return failMode == "local"
+	case strings.HasPrefix(decision, "failed_"):
+		return decision == "failed_"+failMode
+	}
+	return true
+}
+
+// properties bound the hot key's admissions.
+type properties struct {
+	forgotten int  // how many times Redis loses its counts
+	outage    bool // requests may be decided elsewhere
+}
+
+// row is a line of the table.
+type row struct {
+	tally
+	fault, outcome string
+	bound          int
+}
+
+const header = "fault | requests sent | answered | wrong decisions | decided elsewhere | slowest response | hot key admitted / bound | properties hold"
+
+func (r *row) String() string {
+	if r.outcome == "skipped" {
+		return r.fault + " | – | – | – | – | – | – | skipped"
+	}
+	return fmt.Sprintf("%s | %d | %d | %d | %d | %.1f ms | %d / %d | %s", r.fault, r.sent, r.answered, r.wrong, r.elsewhere,
+		r.slowest.Seconds()*1000, r.hotRedis+r.hotLocal, r.bound, r.outcome)
+}
+
+// locally returns how many requests of the hot key the nodes may admit themselves in an outage. A node
+// goes on from the last state that Redis reported.
+func (s *storm) locally() int {
+	if s.limit == smallLimit {
+		return s.early
+	}
+	return s.limit * len(s.running)
+}
+
+// check ends a storm and checks the properties of all storms and its own.
+func (r *row) check(t *testing.T, s *storm, p properties) {
+	t.Helper()
+	s.end()
+	r.tally = s.now()
+	for _, n := range s.running {
+		t.Logf("the log has %d outages and %d recoveries", len(n.Log.Outages()), len(n.Log.Recoveries()))
+	}
+	onRedis, locally := s.limit*(1+p.forgotten), 0
+	if p.outage {
+		locally = s.locally()
+	}
+	r.bound = onRedis + locally
+	if r.wrong > 0 || r.answered < r.sent {
+		t.Errorf("of %d requests %d were answered, %d were wrong; the first: %s", r.sent, r.answered, r.wrong, r.complaint)
+	}
+	if r.hotRedis > onRedis || r.hotLocal > locally {
+		t.Errorf("of the hot key Redis admitted %d, at most %d were right; the nodes %d by themselves, at most %d",
+			r.hotRedis, onRedis, r.hotLocal, locally)
+	}
+	if !p.outage && r.elsewhere > 0 {
+		t.Errorf("%d requests were not decided by Redis; want none\n%v", r.elsewhere, s.running[0].Log.Lines(caddytest.Ours))
+	}
+	caddytest.CheckNoneWaits(t, r.slowest, s.stalled())
+}

@@ -1,0 +1,115 @@
+// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of
+// them shows.
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
+
+	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
+)
+
+// update writes the golden files anew. Read the difference before you keep it.
+var update = flag.Bool("update", false, "rewrite the expectations in adapt/*.caddyfiletest")
+
+const separator = "\n----------\n"
+
+// TestAdapt_goldenFiles adapts the Caddyfile above the ten dashes. The result must be the JSON below
+// them, or an error with the first and last line of that text.
+func TestAdapt_goldenFiles(t *testing.T) {
+	paths, err := filepath.Glob("adapt/*.caddyfiletest")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are no golden files, error %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, want, found := strings.Cut(string(text), separator)
+			if !found && !*update {
+				t.Fatal("the file has no line of ten dashes")
+			}
+			input = strings.TrimSuffix(input, "\n") + "\n"
+			got, adapted := adapt(t, input)
+			if *update && (adapted || !isFramed(got, want)) {
+				want = got + "\n"
+				if err := os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if adapted == strings.HasPrefix(filepath.Base(path), "error_") {
+				t.Errorf("the name of the file has another result: %s", got)
+			}
+			if adapted {
+				if got+"\n" != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				checkFormat(t, input)
+				checkLoads(t, input, got)
+			} else if !isFramed(got, want) || !strings.Contains(got, "Caddyfile:") {
+				t.Errorf("got the error\n%s\nwant\n%s\nwith the file and the line", got, want)
+			}
+		})
+	}
+}
+
+// isFramed reports whether the text begins with the first line and ends with the last, which names file
+// and line.
+func isFramed(text, lines string) bool {
+	all := strings.Split(strings.TrimSpace(lines), "\n")
+	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
+}
+
+// adapt returns the JSON, or the text of the error.
+func adapt(t *testing.T, input string) (output string, adapted bool) {
+	t.Helper()
+	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err.Error(), false
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, result, "", "\t"); err != nil {
+		t.Fatal(err)
+	}
+	return indented.String(), true
+}
+
+// checkFormat checks that `caddy fmt` would change nothing.
+func checkFormat(t *testing.T, input string) {
+	t.Helper()
+	if formatted := string(caddyfile.Format([]byte(input))); formatted != input {
+		t.Errorf("caddy fmt makes of it\n%s", formatted)
+	}
+}
+
+// checkLoads provisions the configuration, unless it needs files that are missing.
+func checkLoads(t *testing.T, input, output string) {
+	t.Helper()
+	if strings.Contains(input, "/etc/") || strings.Contains(input, "{file.") {
+		return
+	}
+	for _, name := range []string{"REDIS_PASSWORD", "SENTINEL_PASSWORD", "SECRET"} {
+		t.Setenv(name, "secret")
+	}
+	t.Setenv("THIRD_NODE", "10.0.0.3:6379")
+	config := new(caddy.Config)
+	if err := json.Unmarshal([]byte(output), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(config); err != nil {
+		t.Errorf("the configuration does not load: %v", err)
+	}
+}

@@ -1,0 +1,352 @@
+package caddytest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// The passwords of these tests, which nothing may show.
+const (
+	firstPassword  = "first-credential"
+	secondPassword = "second-credential"
+)
+
+// mountedFile is a file as Kubernetes mounts a secret: a link into a folder that is replaced as a whole.
+type mountedFile struct {
+	path string
+	dir  string
+	n    int
+}
+
+func mountFile(t *testing.T, text string) *mountedFile {
+	t.Helper()
+	m := &mountedFile{dir: t.TempDir()}
+	m.path = filepath.Join(m.dir, "password")
+	if err := os.Symlink(filepath.Join("..data", "password"), m.path); err != nil {
+		t.Fatal(err)
+	}
+	m.replace(t, text)
+	return m
+}
+
+// replace swaps the folder at once.
+func (m *mountedFile) replace(t *testing.T, text string) {
+	t.Helper()
+	m.n++
+	folder, next := fmt.Sprint("..", m.n), filepath.Join(m.dir, "..next")
+	must(t, os.Mkdir(filepath.Join(m.dir, folder), 0o700))
+	must(t, os.WriteFile(filepath.Join(m.dir, folder, "password"), []byte(text+"\n"), 0o600))
+	must(t, os.Symlink(folder, next))
+	must(t, os.Rename(next, filepath.Join(m.dir, "..data")))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appUser is the ACL user of the node under test.
+type appUser struct{ admin *redis.Client }
+
+func newAppUser(t *testing.T, server *redistest.Server) appUser {
+	t.Helper()
+	u := appUser{server.Client(t)}
+	u.set(t, "on", ">"+firstPassword, "~*", "&*", "+@all")
+	return u
+}
+
+// set changes the user.
+func (u appUser) set(t *testing.T, rules ...any) {
+	t.Helper()
+	must(t, u.admin.Do(context.Background(), append([]any{"acl", "setuser", "app"}, rules...)...).Err())
+}
+
+// connections returns the IDs of the user's connections, and those of them that are idle for a second.
+func (u appUser) connections(t *testing.T) (all, idle []string) {
+	t.Helper()
+	for line := range strings.Lines(u.admin.ClientList(context.Background()).Val()) {
+		fields := map[string]string{}
+		for _, field := range strings.Fields(line) {
+			name, value, _ := strings.Cut(field, "=")
+			fields[name] = value
+		}
+		if fields["user"] != "app" {
+			continue
+		}
+		all = append(all, fields["id"])
+		if fields["idle"] != "0" {
+			idle = append(idle, fields["id"])
+		}
+	}
+	return all, idle
+}
+
+// disconnect ends all of the user's connections.
+func (u appUser) disconnect(t *testing.T) {
+	t.Helper()
+	must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
+}
+
+// startApp runs Caddy on a Redis 10 ms away, which takes several connections, as the user of a password's
+// file.
+func startApp(t *testing.T, server *redistest.Server, file string) *node {
+	t.Helper()
+	proxy := redistest.NewProxy(t, server.Addr)
+	proxy.Delay(10 * time.Millisecond)
+	n := start(t, config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\npassword_file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
+		"redis_ratelimit same 1000000 24h"+showDecision), "CREDENTIALS_DIRECTORY="+filepath.Dir(file))
+	waitForRedis(t, n, "/")
+	return n
+}
+
+// checkAllByRedis has a crowd send requests, all of which Redis must decide.
+func checkAllByRedis(t *testing.T, n *node, clients, each int) {
+	t.Helper()
+	if elsewhere := decidedElsewhere(t, n, clients, each); elsewhere > 0 {
+		t.Errorf("%d of %d requests were decided elsewhere\n%v", elsewhere, clients*each, n.log.lines(ours))
+	}
+}
+
+// refusals returns the lines about new connections that are refused while older ones work.
+func (b *logBuffer) refusals() []logLine {
+	return b.lines(func(l logLine) bool {
+		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "redis refuses new connections")
+	})
+}
+
+func checkPasswordsHidden(t *testing.T, n *node) {
+	t.Helper()
+	for place, text := range map[string]string{
+		"the log": n.log.String(), "/config/": n.send(t, "GET", n.Admin+"/config/", "").body,
+		"policies": n.send(t, "GET", n.Admin+"/redis_ratelimit/policies", "").body,
+	} {
+		checkHidden(t, place, text, firstPassword)
+		checkHidden(t, place, text, secondPassword)
+	}
+}
+
+// TestCredentials_rotation rotates the password in traffic that never pauses. Connections end, and more are
+// needed than before.
+func TestCredentials_rotation(t *testing.T) {
+	server := redistest.Start(t)
+	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	n := startApp(t, server, file.path)
+	checkAllByRedis(t, n, 32, 10)
+
+	var group sync.WaitGroup
+	var done atomic.Bool
+	var sent, elsewhere atomic.Int64
+	group.Go(func() {
+		for !done.Load() {
+			a, err := n.try(http.MethodGet, n.URL, "")
+			if sent.Add(1); err != nil || a.body != "allowed redis" {
+				elsewhere.Add(1)
+			}
+		}
+	})
+	user.set(t, ">"+secondPassword)
+	file.replace(t, secondPassword)
+	user.set(t, "<"+firstPassword)
+	before, killed := 0, 0
+	redistest.WaitFor(t, "idle connections were ended", func() error {
+		all, idle := user.connections(t)
+		if len(idle) == 0 {
+			return fmt.Errorf("none of %d is idle", len(all))
+		}
+		before = len(all)
+		for _, id := range idle {
+			must(t, user.admin.ClientKillByFilter(context.Background(), "ID", id).Err())
+			killed++
+		}
+		return nil
+	})
+	checkAllByRedis(t, n, 64, 20)
+	done.Store(true)
+	group.Wait()
+	if elsewhere.Load() > 0 {
+		t.Errorf("%d of %d requests between were decided elsewhere", elsewhere.Load(), sent.Load())
+	}
+	all, _ := user.connections(t)
+	if len(all) <= before-killed {
+		t.Errorf("%d connections, of which none is new", len(all))
+	}
+	t.Logf("%d requests of one client and 1600 of crowds; %d of %d connections ended, %d at the end", sent.Load(), killed, before, len(all))
+	if log := n.log; len(log.outages())+len(log.refusals()) > 0 {
+		t.Errorf("the log has %v %v", log.outages(), log.refusals())
+	}
+	n.checkMetric(t, `store_errors_total{kind="auth"}`, 0)
+	checkPasswordsHidden(t, n)
+}
+
+// TestCredentials_lateFile changes the password in Redis before the file.
+func TestCredentials_lateFile(t *testing.T) {
+	server := redistest.Start(t)
+	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	n := startApp(t, server, file.path)
+	user.set(t, ">"+secondPassword, "<"+firstPassword)
+	checkAllByRedis(t, n, 64, 20)
+	if lines := n.log.refusals(); len(lines) != 1 || !strings.Contains(lines[0].text, `"kind":"auth"`) || len(n.log.outages()) > 0 {
+		t.Errorf("the log has the refusals %v and outages %v; want one refusal", lines, n.log.outages())
+	}
+	if n.metric(t, `store_errors_total{kind="auth"}`) == 0 {
+		t.Error("no refusal is counted")
+	}
+	n.checkMetric(t, "breaker_open", 0)
+
+	user.disconnect(t) // now no older connection works
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		if a := n.get(t, "/"); a.body != "allowed fallback" || len(n.log.outages()) == 0 {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	n.checkMetric(t, "breaker_open", 1)
+	file.replace(t, secondPassword)
+	waitForRedis(t, n, "/")
+	checkOutageLog(t, n)
+	checkPasswordsHidden(t, n)
+}
+
+// TestCredentials_lostUser takes the user's permissions away, which no older connection outlives.
+func TestCredentials_lostUser(t *testing.T) {
+	server := redistest.Start(t)
+	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	n := startApp(t, server, file.path)
+	user.set(t, "-@all")
+	if a := n.get(t, "/"); a.body != "allowed fallback" || len(n.log.outages()) != 1 {
+		t.Errorf("got %v and the outages %v; want the breaker open after one request", a, n.log.outages())
+	}
+	if lines := n.log.refusals(); len(lines) > 0 {
+		t.Errorf("the log has %v", lines)
+	}
+}
+
+// TestCredentials_sentinel rotates the passwords of sentinel and master.
+func TestCredentials_sentinel(t *testing.T) {
+	master := redistest.Start(t)
+	user := newAppUser(t, master)
+	sentinel := redistest.StartSentinel(t, master, "main")
+	ctx, guard := context.Background(), sentinel.Client(t).Conn()
+	t.Cleanup(func() { _ = guard.Close() })
+	must(t, guard.Do(ctx, "acl", "setuser", "default", "resetpass", ">"+firstPassword).Err())
+	passwords, guards := mountFile(t, firstPassword), mountFile(t, firstPassword)
+	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\npassword_file " + passwords.path + "\nsentinel_password_file " + guards.path + "\n}"
+	n := start(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+showDecision))
+	waitForRedis(t, n, "/")
+	must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
+	user.set(t, ">"+secondPassword)
+	passwords.replace(t, secondPassword)
+	guards.replace(t, secondPassword)
+	must(t, guard.Do(ctx, "acl", "setuser", "default", "<"+firstPassword).Err())
+	user.set(t, "<"+firstPassword)
+	must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
+	user.disconnect(t)
+	checkAllByRedis(t, n, 8, 10)
+	if lines := n.log.outages(); len(lines) > 0 {
+		t.Errorf("the log has %v", lines)
+	}
+	checkPasswordsHidden(t, n)
+	findings, code := check(t, option, limited)
+	if wantNothing(t, findings, "failed"); code != 0 {
+		t.Errorf("check: got exit code %d", code)
+	}
+	guards.replace(t, firstPassword)
+	findings, code = check(t, option, limited)
+	if wantFinding(t, findings, "reachable", "failed", "WRONGPASS"); code == 0 {
+		t.Errorf("check with a wrong password: got exit code %d", code)
+	}
+}
+
+// TestCredentials_certificates replaces both sides' certificates and their authority.
+func TestCredentials_certificates(t *testing.T) {
+	old, next := redistest.NewAuthority(t), redistest.NewAuthority(t)
+	address, args := old.ServeTLS(t)
+	server := redistest.Start(t, append(args, "--tls-auth-clients", "yes")...)
+	user := newAppUser(t, server)
+	dir := t.TempDir()
+	install := func(a *redistest.Authority) {
+		cert, key := a.Issue(t, "client")
+		for name, from := range map[string]string{"ca": a.CA, "cert": cert, "key": key} {
+			text, err := os.ReadFile(from)
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(dir, "next"), text, 0o600))
+			must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, name)))
+		}
+	}
+	install(old)
+	password := mountFile(t, firstPassword)
+	n := start(t, config("redis_ratelimit {\nredis {\naddress "+address+"\nusername app\npassword_file "+password.path+"\ntls {\nca "+dir+"/ca\ncert "+dir+"/cert\nkey "+dir+"/key\n}\n}\n}",
+		"redis_ratelimit same 1000000 24h"+showDecision))
+	waitForRedis(t, n, "/")
+	cert, key := next.Issue(t, "redis.test")
+	must(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err())
+	install(next)
+	user.disconnect(t)
+	checkAllByRedis(t, n, 8, 10)
+	if lines := n.log.outages(); len(lines) > 0 {
+		t.Errorf("the log has %v", lines)
+	}
+}
+
+// TestCredentials_reload reloads while the file's content changes. The connections stay.
+func TestCredentials_reload(t *testing.T) {
+	server := redistest.Start(t)
+	user, file := newAppUser(t, server), mountFile(t, firstPassword)
+	text := func(limit string) string {
+		return config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\npassword_file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+showDecision)
+	}
+	n := start(t, text("1000"))
+	waitForRedis(t, n, "/")
+	before, _ := user.connections(t)
+	file.replace(t, secondPassword)
+	n.reload(t, text("2000"))
+	waitForRedis(t, n, "/")
+	if after, _ := user.connections(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("connections %v, before %v; want the same store", after, before)
+	}
+}
+
+// TestCredentials_refusedFiles loads configurations whose files hold no password.
+func TestCredentials_refusedFiles(t *testing.T) {
+	n := start(t, config("", "redis_ratelimit same 3 24h"+showDecision))
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	long := write("long", string(bytes.Repeat([]byte(firstPassword), 5000)))
+	for name, c := range map[string]struct{ option, want string }{
+		"missing":          {"password_file " + dir + "/none", "password_file: reading " + dir + "/none: no such file"},
+		"a folder":         {"password_file " + dir, "password_file: reading " + dir + ": is a directory"},
+		"empty":            {"password_file " + write("empty", "\n"), "password_file: " + dir + "/empty is empty; write the password into it"},
+		"another file":     {"password_file " + long, "password_file: " + long + " is longer than 65536 bytes"},
+		"of the sentinels": {"mode sentinel\nmaster m\nsentinel_password_file " + dir + "/none", "sentinel_password_file: reading " + dir + "/none: no such file"},
+		"a placeholder":    {"password_file {env.NO_SUCH_PATH}", "password_file: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
+		"a URL":            {"password_file redis://:" + firstPassword + "@127.0.0.1", "password_file: use the path of a file"},
+	} {
+		text := config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
+		if a := n.load(t, text); a.status != http.StatusBadRequest || !strings.Contains(a.body, c.want) || strings.Contains(a.body, firstPassword) {
+			t.Errorf("%s: got %v; want status 400 and %q", name, a, c.want)
+		}
+	}
+	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "password_file": "/x"}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
+	if a := n.send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json"); a.status != http.StatusBadRequest || !strings.Contains(a.body, "url: has address, user, password") {
+		t.Errorf("a URL and a file: got %v", a)
+	}
+}

@@ -1,0 +1,167 @@
+package docs
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// readmeBytes bounds the README, so that it stays a front door.
+const readmeBytes = 10_240
+
+// formerHeadings are the README's anchors from when it was the whole reference. Links from elsewhere still
+// lead to them.
+var formerHeadings = []string{
+	"Start", "Two nodes, one Redis", "How it works", "Choosing an algorithm", "The directive", "Smoothing instead of refusing",
+	"Limits by plan", "Counting by outcome", "Charging afterwards", "Trying a limit before it is enforced", "Where it stands",
+	"Policies are shared by name", "Errors", "Keys", "Responses", "The global option", "Redis", "Keys and memory", "ACL",
+	"Recommended settings", "When Redis fails", "Operating it", "Choosing a limit by replay", "Metrics", "How fast it is",
+	"JSON", "Development",
+}
+
+var (
+	fencedCode   = regexp.MustCompile("(?s)\n *```.*?\n *```\n")
+	inlineCode   = regexp.MustCompile("`[^`\n]*`")
+	headingLine  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	namedAnchor  = regexp.MustCompile(`<a id="([^"]+)">`)
+	linkTarget   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	linkText     = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInAnchors = regexp.MustCompile(`[^\w -]`)
+)
+
+// anchor returns the anchor that GitHub makes of a heading.
+func anchor(heading string) string {
+	heading = linkText.ReplaceAllString(heading, "$1")
+	return strings.ReplaceAll(strings.ToLower(notInAnchors.ReplaceAllString(heading, "")), " ", "-")
+}
+
+// anchorsOf returns all anchors of a page.
+func anchorsOf(text string) map[string]bool {
+	text = fencedCode.ReplaceAllString(text, "\n")
+	anchors := map[string]bool{}
+	for _, heading := range headingLine.FindAllStringSubmatch(text, -1) {
+		anchors[anchor(heading[1])] = true
+	}
+	for _, named := range namedAnchor.FindAllStringSubmatch(text, -1) {
+		anchors[named[1]] = true
+	}
+	return anchors
+}
+
+// brokenLinks returns the relative links of a page that lead to no file or to no heading.
+func brokenLinks(t *testing.T, page, text string) (broken []string) {
+	t.Helper()
+	text = inlineCode.ReplaceAllString(fencedCode.ReplaceAllString(text, "\n"), "")
+	for _, link := range linkTarget.FindAllStringSubmatch(text, -1) {
+		file, fragment, _ := strings.Cut(link[1], "#")
+		if strings.Contains(file, "://") {
+			continue
+		}
+		target := page
+		if file != "" {
+			target = path.Join(path.Dir(page), file)
+		}
+		linked, err := os.ReadFile(caddytest.Path(t, target))
+		if target == page {
+			linked, err = []byte(text), nil
+		}
+		if info, statErr := os.Stat(caddytest.Path(t, target)); statErr == nil && info.IsDir() {
+			err = nil
+		}
+		if err != nil || fragment != "" && !anchorsOf(string(linked))[fragment] {
+			broken = append(broken, page+": "+link[1])
+		}
+	}
+	return broken
+}
+
+func TestDocuments_links_lead_somewhere(t *testing.T) {
+	t.Parallel()
+	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
+		for _, link := range brokenLinks(t, page, caddytest.ReadFile(t, page)) {
+			t.Error("leads nowhere:", link)
+		}
+	}
+}
+
+// TestDocuments_broken_links_are_found shows that the test above can fail.
+func TestDocuments_broken_links_are_found(t *testing.T) {
+	t.Parallel()
+	const text = "# A page\n" +
+		"[here](#a-page) [gone](#gone) [file](keys.md) [no file](nothing.md)\n" +
+		"[heading](keys.md#values) [no heading](keys.md#nothing) [folder](../deploy/) ![picture](nothing.svg)\n" +
+		"[elsewhere](https://example.com/#x) `[code](nothing.go)`\n" +
+		"```\n# Gone\n[code](nothing.go)\n```\n"
+	want := []string{"docs/new.md: #gone", "docs/new.md: nothing.md", "docs/new.md: keys.md#nothing", "docs/new.md: nothing.svg"}
+	if got := brokenLinks(t, "docs/new.md", text); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestReadme_is_short(t *testing.T) {
+	t.Parallel()
+	if size := len(caddytest.ReadFile(t, "README.md")); size > readmeBytes {
+		t.Errorf("README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
+	}
+}
+
+func TestReadme_former_anchors_lead_on(t *testing.T) {
+	t.Parallel()
+	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
+	for _, heading := range formerHeadings {
+		if !anchors[anchor(heading)] {
+			t.Errorf("README.md has no anchor #%s", anchor(heading))
+		}
+	}
+}
+
+func TestReadme_lists_every_page_of_docs(t *testing.T) {
+	t.Parallel()
+	_, contents, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Documentation\n")
+	for _, page := range documents(t) {
+		if page == "README.md" || page == "docs/benchmarks.md" || page == "docs/decisions.md" {
+			continue // they stand in chapters of their own
+		}
+		if !strings.Contains(contents, "]("+page+")") {
+			t.Errorf("README.md does not list %s", page)
+		}
+	}
+}
+
+// TestReadme_start_shows_what_make_run_serves sends the requests of the chapter to Caddyfile.example.
+func TestReadme_start_shows_what_make_run_serves(t *testing.T) {
+	t.Parallel()
+	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
+	shown, _, ended := strings.Cut(loop, "```")
+	if !found || !ended {
+		t.Fatal("README.md has no loop of searches")
+	}
+	n := caddytest.Start(t, example(t))
+	served := ""
+	for range 4 {
+		served += n.Get(t, "/search").Body
+	}
+	seconds := regexp.MustCompile(`in \d\.\d+ s`)
+	if got, want := seconds.ReplaceAllString(served, "in N s"), seconds.ReplaceAllString(shown, "in N s"); got != want {
+		t.Errorf("got\n%s\nREADME.md shows\n%s", got, want)
+	}
+}
+
+var avoidedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|tells whether)\b`)
+
+// TestDocuments_words holds the pages to the rules for sentences.
+func TestDocuments_words(t *testing.T) {
+	t.Parallel()
+	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
+		for i, line := range strings.Split(caddytest.ReadFile(t, page), "\n") {
+			if word := avoidedWords.FindString(line); word != "" {
+				t.Errorf("%s:%d: write the sentence without %q", page, i+1, word)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Package docs tests the pages: their Caddyfiles are validated, their commands and requests are run, and
+// their links are followed.
+package docs
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+func TestCaddyfileExample(t *testing.T) {
+	t.Parallel()
+	text := caddytest.ReadFile(t, "Caddyfile.example")
+	checkCaddyfile(t, text, nil)
+}
+
+// TestCaddyfileExample_redis follows the file's advice.
+func TestCaddyfileExample_redis(t *testing.T) {
+	t.Parallel()
+	text := caddytest.ReadFile(t, "Caddyfile.example")
+	const off, on = "# redis redis://", "redis redis://"
+	if strings.Count(text, off) != 1 {
+		t.Fatalf("Caddyfile.example has no line %q to uncomment", off)
+	}
+	checkCaddyfile(t, strings.Replace(text, off, on, 1), nil)
+}
+
+var (
+	wholeCaddyfile = regexp.MustCompile("\n *```caddyfile\n((?s:.*?)\n) *```\n")
+	usedVariable   = regexp.MustCompile(`\{env\.(\w+)\}|\{\$(\w+)\}`)
+	usedFile       = regexp.MustCompile(`(\{file\.)?(/[\w./-]+\.(?:pem|crt|key)|/run/secrets/[\w./-]+)`)
+)
+
+// documents returns the paths of the README and of all pages in docs/.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob(caddytest.Path(t, "docs/*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatal("docs/ has no pages", err)
+	}
+	for i, page := range pages {
+		pages[i] = "docs/" + filepath.Base(page)
+	}
+	return append(pages, "README.md")
+}
+
+// testedElsewhere are pages whose Caddyfiles have tests of their own.
+var testedElsewhere = []string{"docs/install.md", "docs/operations.md", "docs/recipes.md"}
+
+// TestDocuments_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
+func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+	t.Parallel()
+	files := stand(t)
+	count := 0
+	for _, page := range documents(t) {
+		if slices.Contains(testedElsewhere, page) {
+			continue
+		}
+		text := caddytest.ReadFile(t, page)
+		for _, block := range wholeCaddyfile.FindAllStringSubmatchIndex(text, -1) {
+			count++
+			line := 1 + strings.Count(text[:block[2]], "\n")
+			t.Run(fmt.Sprintf("%s line %d", page, line), func(t *testing.T) {
+				body := text[block[2]:block[3]]
+				checkCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
+			})
+		}
+	}
+	if least := 12; count < least {
+		t.Errorf("%d blocks begin with ```caddyfile, want %d or more", count, least)
+	}
+}
+
+// variables returns a value for each environment variable of a Caddyfile.
+func variables(text string) []string {
+	var env []string
+	for _, match := range usedVariable.FindAllStringSubmatch(text, -1) {
+		name := match[1] + match[2]
+		value := "example"
+		switch {
+		case strings.HasSuffix(name, "URL"):
+			value = "redis://127.0.0.1:6379"
+		case strings.Contains(name, "ADDR") || strings.Contains(name, "HOST"):
+			value = "127.0.0.1:6379"
+		}
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// standIns are files in place of those that a documented Caddyfile names.
+type standIns struct{ ca, cert, key, secret string }
+
+func stand(t *testing.T) standIns {
+	t.Helper()
+	authority := redistest.NewAuthority(t)
+	files := standIns{ca: authority.CA, secret: filepath.Join(t.TempDir(), "secret")}
+	files.cert, files.key = authority.Issue(t, "caddy.test")
+	if err := os.WriteFile(files.secret, []byte("example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// replace returns the stand-in for a path, which may follow "{file.".
+func (s standIns) replace(path string) string {
+	name := filepath.Base(path)
+	switch {
+	case strings.HasPrefix(path, "{file."):
+		return "{file." + s.secret
+	case strings.Contains(name, "key"):
+		return s.key
+	case strings.HasPrefix(name, "ca.") || strings.HasPrefix(name, "ca-") || strings.Contains(name, "-ca."):
+		return s.ca
+	case strings.HasPrefix(path, "/run/secrets/"):
+		return s.secret
+	}
+	return s.cert
+}
+
+// checkCaddyfile checks a Caddyfile with caddy fmt and caddy validate.
+func checkCaddyfile(t *testing.T, text string, env []string) {
+	t.Helper()
+	path := caddytest.WriteCaddyfile(t, text)
+	for _, args := range [][]string{
+		{"fmt", "--diff", path},
+		{"adapt", "--config", path, "--adapter", "caddyfile"},
+		{"validate", "--config", path, "--adapter", "caddyfile"},
+	} {
+		if output, err := caddytest.RunCaddy(t, env, args...); err != nil {
+			t.Errorf("caddy %s: %v\n%s\n%s", args[0], err, output, text)
+		}
+	}
+}
+
+var granted = regexp.MustCompile(`[\s\x60]([+&][\w|+-]+)`)
+
+// TestDocuments_ACL compares what docs/redis.md grants with what is tested.
+func TestDocuments_ACL(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(caddytest.ReadFile(t, "docs/redis.md"), "\n## ACL\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	got, want := map[string]bool{}, map[string]bool{}
+	for _, match := range granted.FindAllStringSubmatch(section, -1) {
+		got[match[1]] = true
+	}
+	for _, command := range strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLSentinelCommands + " " + caddytest.ACLOperatorCommands) {
+		want["+"+command] = true
+	}
+	for _, channel := range strings.Fields(caddytest.ACLSentinelChannels) {
+		want["&"+channel] = true
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("docs/redis.md grants %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,223 @@
+package docs
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// This file runs the Caddyfiles, commands and requests of docs/operations.md.
+
+const (
+	operationsSite  = "http://localhost:8080"
+	operationsAdmin = "localhost:2019"
+	operationsRedis = "127.0.0.1:6379"
+)
+
+var (
+	operationsCommand = regexp.MustCompile("(?m)(?:^\\$ |`)caddy redis-ratelimit ([^`\n]+)")
+	operationsCurl    = regexp.MustCompile("curl ([^`\n]*" + operationsAdmin + "/redis_ratelimit/[^`\n]*)")
+	operationsPath    = regexp.MustCompile(`/redis_ratelimit/\w+`)
+	operationsLog     = regexp.MustCompile(`(?m)^\$ ((?:jq|grep) .*access\.log.*)$`)
+	operationsRights  = regexp.MustCompile(`(?m)^ACL SETUSER .*$`)
+	shellWord         = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
+	quotedPart        = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+)
+
+func operationsText(t *testing.T) string {
+	t.Helper()
+	return caddytest.ReadFile(t, "docs/operations.md")
+}
+
+// matches returns the last group of all matches in the document. It fails without a match.
+func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[len(match)-1])
+	}
+	if len(found) == 0 {
+		t.Fatalf("docs/operations.md has nothing like %s", pattern)
+	}
+	return found
+}
+
+// shellWords splits a line as a shell does, with quotes only.
+func shellWords(line string) []string {
+	words := shellWord.FindAllString(line, -1)
+	for i := range words {
+		words[i] = quotedPart.ReplaceAllStringFunc(words[i], func(quoted string) string { return quoted[1 : len(quoted)-1] })
+	}
+	return words
+}
+
+func TestOperations_caddyfiles(t *testing.T) {
+	t.Parallel()
+	for i, body := range matches(t, wholeCaddyfile, operationsText(t)) {
+		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
+			checkCaddyfile(t, body, variables(body))
+		})
+	}
+}
+
+// startOperations starts the document's first Caddyfile on a Redis of its own.
+func startOperations(t *testing.T, text string) *caddytest.Node {
+	t.Helper()
+	file := matches(t, wholeCaddyfile, text)[0]
+	for old, replacement := range map[string]string{
+		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {",
+		operationsRedis:          redistest.Start(t).Addr,
+		":8080":                  ":{$PORT}",
+	} {
+		if strings.Count(file, old) != 1 {
+			t.Fatalf("the first Caddyfile has no %q, or several:\n%s", old, file)
+		}
+		file = strings.Replace(file, old, replacement, 1)
+	}
+	n := caddytest.Start(t, file)
+	redistest.WaitFor(t, "Redis decides", func() error {
+		if output, code := n.Operate(t, "policies"); code != 0 || !strings.Contains(output, "breaker closed") {
+			return fmt.Errorf("exit code %d: %s", code, output)
+		}
+		return nil
+	})
+	return n
+}
+
+// flood uses up the quotas of the document's clients.
+func flood(t *testing.T, n *caddytest.Node) {
+	t.Helper()
+	for _, client := range []string{"203.0.113.7", "2001:db8:1:2::42"} {
+		for range 6 {
+			n.Get(t, "/login", "X-Forwarded-For: "+client)
+		}
+	}
+}
+
+func TestOperations_commands(t *testing.T) {
+	t.Parallel()
+	text := operationsText(t)
+	n := startOperations(t, text)
+	config := caddytest.WriteCaddyfile(t, "{\n\tredis_ratelimit {\n\t\tredis redis://"+redistest.Start(t).Addr+"\n\t}\n}\n")
+	for _, line := range matches(t, operationsCommand, text) {
+		args := shellWords(strings.ReplaceAll(line, operationsSite, n.URL))
+		help, err := caddytest.RunCaddy(t, nil, slices.Concat([]string{"redis-ratelimit"}, args, []string{"--help"})...)
+		if err != nil || !strings.Contains(help, "Usage:\n  caddy redis-ratelimit "+args[0]) {
+			t.Errorf("caddy redis-ratelimit %s: %v\n%s", line, err, help)
+			continue
+		}
+		if strings.Contains(line, "--watch") {
+			continue // it never ends
+		}
+		if at := slices.Index(args, "--config"); at > 0 {
+			args[at+1] = config
+		}
+		flood(t, n)
+		output, code := n.Operate(t, args...)
+		if code != 0 && (code != 4 || args[0] != "explain") {
+			t.Errorf("caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
+		}
+		for _, title := range titlesAfter(text, line) {
+			if !strings.Contains(strings.Join(strings.Fields(output), " "), title) {
+				t.Errorf("caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
+			}
+		}
+	}
+}
+
+var titleLine = regexp.MustCompile(`(?m)^ *±?[A-Z]{3}[A-Z ±]+$`)
+
+// titlesAfter returns the table headings in the first documented output of a command.
+func titlesAfter(text, line string) []string {
+	_, output, _ := strings.Cut(text, "\n$ caddy redis-ratelimit "+line+"\n")
+	output, _, _ = strings.Cut(output, "\n```")
+	output, _, _ = strings.Cut(output, "\n$ ")
+	var titles []string
+	for _, title := range titleLine.FindAllString(output, -1) {
+		titles = append(titles, strings.Join(strings.Fields(title), " "))
+	}
+	return titles
+}
+
+func TestOperations_adminAPI(t *testing.T) {
+	t.Parallel()
+	text := operationsText(t)
+	n := startOperations(t, text)
+	asked := map[string]bool{}
+	for _, line := range matches(t, operationsCurl, text) {
+		flood(t, n)
+		line = strings.ReplaceAll(strings.ReplaceAll(line, operationsSite, n.URL), operationsAdmin, n.Admin)
+		method, url, body := http.MethodGet, "", ""
+		words := shellWords(line)
+		for i, word := range words {
+			switch {
+			case strings.HasPrefix(word, n.Admin):
+				url = word
+			case word == "-d":
+				method, body = http.MethodPost, words[i+1]
+			}
+		}
+		if a := n.Send(t, method, url, body); a.Status != http.StatusOK {
+			t.Errorf("curl %s: %v", line, a)
+		}
+		asked[operationsPath.FindString(url)] = true
+	}
+	for _, path := range operationsPath.FindAllString(text, -1) {
+		if !asked[path] {
+			t.Errorf("no example requests %s", path)
+		}
+	}
+}
+
+func TestOperations_accessLog(t *testing.T) {
+	t.Parallel()
+	text := operationsText(t)
+	n := startOperations(t, text)
+	flood(t, n)
+	for _, line := range matches(t, operationsLog, text) {
+		if _, err := exec.LookPath("jq"); err != nil && strings.HasPrefix(line, "jq") {
+			continue
+		}
+		redistest.WaitFor(t, line, func() error {
+			look := exec.Command("sh", "-c", line)
+			look.Dir = n.Command.Dir
+			output, err := look.CombinedOutput()
+			if err == nil && !strings.Contains(string(output), "203.0.113.7") {
+				err = fmt.Errorf("the denied client is missing in:\n%s", output)
+			}
+			return err
+		})
+	}
+}
+
+// TestOperations_rights tries the documented rights, and each of them left out.
+func TestOperations_rights(t *testing.T) {
+	t.Parallel()
+	var needed []string
+	for _, right := range granted.FindAllStringSubmatch(operationsRights.FindString(operationsText(t)), -1) {
+		needed = append(needed, strings.TrimPrefix(right[1], "+"))
+	}
+	if len(needed) == 0 {
+		t.Fatal("docs/operations.md grants nothing")
+	}
+	server := redistest.Start(t)
+	caddytest.RestrictUser(t, []*redistest.Server{server}, append(strings.Fields(caddytest.ACLCommands), needed...))
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h"))
+	caddytest.CheckExactRights(t, []*redistest.Server{server}, append(strings.Fields(caddytest.ACLCommands), needed...), needed, nil, func(t *testing.T) error {
+		n.Get(t, "/")
+		for _, args := range [][]string{{"state", "--key", "127.0.0.1"}, {"reset", "--key", "127.0.0.1"}, {"reset", "--all"}} {
+			n.Get(t, "/")
+			if output, code := n.Operate(t, append(args, "--policy", "default")...); code != 0 {
+				return fmt.Errorf("%s: exit code %d\n%s", args[0], code, output)
+			}
+		}
+		return nil
+	})
+}

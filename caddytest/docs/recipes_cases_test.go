@@ -1,0 +1,184 @@
+package docs
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const minutely = 1.0 / 60 // of a limit, refilled each second
+
+func recipeTiers(t *testing.T, e recipeEnv) {
+	for key, limit := range map[string]int64{"key-of-acme": 600, "key-of-bolt": 120} {
+		caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: "+key), limit, limit-1)
+	}
+	for range 5 {
+		e.Get(t, "/")
+	}
+	e.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
+	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
+}
+
+func recipeRouteAndSite(t *testing.T, e recipeEnv) {
+	passed, refusal := e.spend(t, 10, 10*minutely, "/search")
+	caddytest.CheckQuota(t, refusal, 10, 0)
+	e.Get(t, "/search")
+	a := e.Get(t, "/")
+	if left := remaining(t, a, 100); left != 99-passed && left != 100-passed { // units drain with time
+		t.Errorf("got %v; want the %d searches and this counted, and no denial", a, passed)
+	}
+}
+
+func recipeBurst(t *testing.T, e recipeEnv) {
+	passed, refusal := e.spend(t, 20, 0.5, "/messages")
+	caddytest.CheckQuota(t, refusal, 20, 0)
+	items := caddytest.CheckItemNames(t, refusal, "RateLimit", "burst", "day")
+	r, _ := items[1].Params.Get("r")
+	if left, ok := r.(int64); !ok || left < int64(1000-passed) {
+		t.Errorf("got %v; want the day to have %d left", refusal, 1000-passed)
+	}
+	if wait := retryAfter(t, refusal); wait > 2 {
+		t.Errorf("got %v; want one message back in 2 seconds", refusal)
+	}
+}
+
+func recipeBots(t *testing.T, e recipeEnv) {
+	for range 5 {
+		e.Get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
+	}
+	e.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
+	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
+		caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "+agent), 30, 29)
+	}
+	for range 40 {
+		if a := e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+			t.Fatalf("got %v; want a browser left alone", a)
+		}
+	}
+	if a := e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+		t.Errorf("got %v; want robots.txt to be free", a)
+	}
+}
+
+func recipeSmoothing(t *testing.T, e recipeEnv) {
+	passed := e.queue(t, "/")
+	arrivals := e.backend.seen()
+	if len(arrivals) != passed {
+		t.Fatalf("%d requests reached the backend, %d passed", len(arrivals), passed)
+	}
+	for i := 5; i < len(arrivals); i++ {
+		if span := arrivals[i].Sub(arrivals[i-5]); span < 250*time.Millisecond {
+			t.Errorf("six requests reached the backend in %v, want about 500ms", span)
+		}
+	}
+}
+
+// queue sends 30 requests at once to a queue of 20 that passes ten a second. It returns how many passed:
+// one at once, those in the queue, and those that came late enough.
+func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
+	t.Helper()
+	begin, slowest := time.Now(), time.Duration(0)
+	for _, a := range e.crowd(t, path, 30) {
+		if a.Status == http.StatusOK {
+			passed++
+			slowest = max(slowest, a.Took)
+			continue
+		}
+		caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
+	}
+	if took := time.Since(begin); passed < 21 || passed > 28 || took < time.Duration(passed-3)*100*time.Millisecond {
+		t.Errorf("%d passed in %v, want 21, one each 100ms", passed, took)
+	}
+	if slowest < 1500*time.Millisecond {
+		t.Errorf("the slowest answer took %v, want about 2s", slowest)
+	}
+	return passed
+}
+
+func recipeDryRun(t *testing.T, e recipeEnv) {
+	for range 70 {
+		if a := e.Get(t, "/"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+			t.Fatalf("got %v; want no effect on the response", a)
+		}
+	}
+	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
+	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
+		if !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`) {
+			t.Errorf("the metrics have no %s", decision)
+		}
+	}
+	redistest.WaitFor(t, "the access log names the policy", func() error {
+		if len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
+			return errors.New("the log does not name it")
+		}
+		return nil
+	})
+}
+
+func recipeCDN(t *testing.T, e recipeEnv) {
+	for i, test := range []struct {
+		forwarded, client string
+		left              int64
+	}{
+		{"203.0.113.9", "203.0.113.9", 99},
+		{"198.51.100.1, 203.0.113.9", "203.0.113.9", 98},
+		{"198.51.100.1", "198.51.100.1", 99},
+		{"2001:db8::1", "2001:db8::1", 99},
+		{"2001:db8::2", "2001:db8::2", 98},
+		{"2001:db8:0:1::1", "2001:db8:0:1::1", 99},
+	} {
+		a := e.Get(t, "/", "X-Forwarded-For: "+test.forwarded)
+		if caddytest.CheckQuota(t, a, 100, test.left); a.Body != "Hello, "+test.client+"." {
+			t.Errorf("request %d: got %v; want it to be of %s", i, a, test.client)
+		}
+	}
+	if a := e.Get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+		t.Errorf("got %v; want it exempt", a)
+	}
+}
+
+func recipeMove(t *testing.T, e recipeEnv) {
+	_, refusal := e.spend(t, 10, 0, "/api/")
+	waits := map[int]bool{}
+	for range 20 {
+		waits[retryAfter(t, e.Get(t, "/api/"))] = true
+	}
+	if wait := retryAfter(t, refusal); refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3 {
+		t.Errorf("got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
+	}
+	if a := e.Get(t, "/"); a.Status != http.StatusOK {
+		t.Errorf("got %v; want other paths open", a)
+	} else if left := remaining(t, a, 1000); left < 980 {
+		t.Errorf("got %v; want the policy of the whole site", a)
+	}
+}
+
+func recipeWords(t *testing.T, e recipeEnv) {
+	e.spend(t, 21, 10, "/api/")
+	e.queue(t, "/pages/")
+}
+
+// remaining returns the remaining units of a quota with that limit.
+func remaining(t *testing.T, a caddytest.Response, capacity int) int {
+	t.Helper()
+	left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
+	if err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity) {
+		t.Fatalf("got %v; want a limit of %d", a, capacity)
+	}
+	return left
+}
+
+func retryAfter(t *testing.T, a caddytest.Response) int {
+	t.Helper()
+	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	if err != nil {
+		t.Fatalf("got %v; want Retry-After", a)
+	}
+	return seconds
+}

@@ -1,0 +1,127 @@
+package docs
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// recipeEnv is a Caddy that runs a recipe, with the backend of the recipe.
+type recipeEnv struct {
+	*caddytest.Node
+	backend *backend
+}
+
+const (
+	recipeAddress = "\n:8080 {\n"
+	recipeBackend = "127.0.0.1:9000"
+	recipeRedis   = "\tredis_ratelimit {\n\t\tredis redis://127.0.0.1:6379\n\t}\n"
+)
+
+// runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
+func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
+	t.Helper()
+	b := new(backend)
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	text := "\n" + caddyfile + "\n"
+	if strings.Count(text, recipeAddress) != 1 {
+		t.Fatalf("the recipe has no one site on :8080:\n%s", text)
+	}
+	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
+	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
+	text = strings.Replace(text, recipeRedis, "", 1)
+	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
+	if own, found := strings.CutPrefix(text, "\n{\n"); found {
+		return recipeEnv{caddytest.Start(t, "{\n"+options+own), b}
+	}
+	return recipeEnv{caddytest.Start(t, "{\n"+options+"}\n"+text), b}
+}
+
+// checkSource checks the source of all decisions: a test on Redis must not be decided by memory.
+func (e recipeEnv) checkSource(t *testing.T, source string) {
+	t.Helper()
+	others := map[string][]string{"memory": {"redis", "deny_cache", "fallback"}, "redis": {"memory", "fallback"}}[source]
+	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
+	if !strings.Contains(text, `source="`+source+`"`) {
+		t.Errorf("nothing was decided by %s", source)
+	}
+	for _, other := range others {
+		if strings.Contains(text, `source="`+other+`"`) {
+			t.Errorf("%s has decided a request", other)
+		}
+	}
+}
+
+// spend sends requests until one is refused with 429. It returns how many passed, and the refusal. At
+// least limit must pass, and at most those that are refilled meanwhile, perSecond.
+func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string, headers ...string) (passed int, refusal caddytest.Response) {
+	t.Helper()
+	begin := time.Now()
+	for {
+		a := e.Get(t, path, headers...)
+		most := limit + int(perSecond*time.Since(begin).Seconds())
+		if a.Status == http.StatusOK {
+			passed++
+			if passed <= most {
+				continue
+			}
+		}
+		if caddytest.CheckRefusal(t, a, http.StatusTooManyRequests); passed < limit || passed > most {
+			t.Fatalf("%s: %d requests passed, want %d to %d", path, passed, limit, most)
+		}
+		return passed, a
+	}
+}
+
+// crowd sends so many requests at once and returns the answers.
+func (e recipeEnv) crowd(t *testing.T, path string, size int) []caddytest.Response {
+	t.Helper()
+	answers := make([]caddytest.Response, size)
+	var group sync.WaitGroup
+	for i := range answers {
+		group.Go(func() {
+			a, err := e.Try(http.MethodGet, e.URL+path, "")
+			if err != nil {
+				t.Error(err)
+			}
+			answers[i] = a
+		})
+	}
+	group.Wait()
+	return answers
+}
+
+// backend is the server that the recipes protect.
+type backend struct {
+	mu       sync.Mutex
+	arrivals []time.Time
+}
+
+// ServeHTTP checks passwords at /login and reports used tokens at /v1/.
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.arrivals = append(b.arrivals, time.Now())
+	b.mu.Unlock()
+	if tokens, found := tokensOf[r.URL.Path]; found {
+		w.Header().Set("X-Tokens-Used", tokens)
+	}
+	if r.Method == http.MethodPost && r.URL.Path == "/login" && r.FormValue("password") != "right" {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+}
+
+// tokensOf maps paths to the tokens that the backend reports.
+var tokensOf = map[string]string{"/v1/chat": "4000", "/v1/free": "0"}
+
+// seen returns the times of the requests.
+func (b *backend) seen() []time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.arrivals
+}

@@ -1,0 +1,153 @@
+package docs
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// recipe is a section of docs/recipes.md.
+type recipe struct {
+	heading    string
+	caddyfiles []string // its blocks that are whole Caddyfiles; exactly one
+}
+
+// recipeTests are the tests of the recipes, by heading.
+var recipeTests = map[string]func(*testing.T, recipeEnv){
+	"Log-in protection":                    recipeLogIn,
+	"API tiers by key":                     recipeTiers,
+	"One route and the whole site":         recipeRouteAndSite,
+	"Burst and sustained rate":             recipeBurst,
+	"Bots by User-Agent":                   recipeBots,
+	"LLM token budgets":                    recipeTokens,
+	"Smoothing in front of a weak backend": recipeSmoothing,
+	"Dry run before enforcing":             recipeDryRun,
+	"Behind a CDN":                         recipeCDN,
+	"Moving from mholt/caddy-ratelimit":    recipeMove,
+	"The words of other limiters":          recipeWords,
+}
+
+func TestRecipes(t *testing.T) {
+	t.Parallel()
+	for _, r := range readRecipes(t) {
+		t.Run(r.heading, func(t *testing.T) {
+			t.Parallel()
+			run := recipeTests[r.heading]
+			if run == nil || len(r.caddyfiles) != 1 {
+				t.Fatal("the recipe has no test, or not one Caddyfile")
+			}
+			checkCaddyfile(t, r.caddyfiles[0], nil)
+			for source, option := range caddytest.Stores(t) {
+				t.Run(source, func(t *testing.T) {
+					t.Parallel()
+					e := runRecipe(t, r.caddyfiles[0], option)
+					run(t, e)
+					e.checkSource(t, source)
+				})
+			}
+		})
+	}
+}
+
+func TestRecipes_complete(t *testing.T) {
+	t.Parallel()
+	text, recipes := readRecipesText(t), readRecipes(t)
+	if len(recipes) == 0 {
+		t.Fatal("docs/recipes.md has no recipe")
+	}
+	for _, problem := range gaps(text, recipes) {
+		t.Error(problem)
+	}
+}
+
+// TestRecipes_incomplete shows that the test above can fail.
+func TestRecipes_incomplete(t *testing.T) {
+	t.Parallel()
+	const whole = "\n\n```caddyfile\n:8080 {\n}\n```\n"
+	text := readRecipesText(t)
+	for name, test := range map[string]struct{ text, want string }{
+		"a new recipe":             {text + "\n## Something new" + whole, "Something new: no test"},
+		"a recipe without a file":  {text + "\n## Something new\n", "Something new: 0 Caddyfiles, want 1"},
+		"a recipe with two files":  {text + "\n## Something new" + whole + whole, "Something new: 2 Caddyfiles, want 1"},
+		"a recipe that is missing": {strings.Replace(text, "\n## Behind a CDN\n", "\n### Behind a CDN\n", 1), "Behind a CDN: no recipe"},
+		"contents that lack one":   {strings.Replace(text, "[Behind a CDN]", "[Behind]", 1), "Behind a CDN: not in the contents"},
+	} {
+		if problems := gaps(test.text, parseRecipes(test.text)); !slices.Contains(problems, test.want) {
+			t.Errorf("%s: got %q, want %q among them", name, problems, test.want)
+		}
+	}
+}
+
+// gaps returns the recipes without a test, a Caddyfile or a link, and the tests without a recipe.
+func gaps(text string, recipes []recipe) (problems []string) {
+	documented := map[string]bool{}
+	for _, r := range recipes {
+		documented[r.heading] = true
+		if recipeTests[r.heading] == nil {
+			problems = append(problems, r.heading+": no test")
+		}
+		if count := len(r.caddyfiles); count != 1 {
+			problems = append(problems, fmt.Sprintf("%s: %d Caddyfiles, want 1", r.heading, count))
+		}
+		if !strings.Contains(text, "["+r.heading+"](#"+anchor(r.heading)+")") {
+			problems = append(problems, r.heading+": not in the contents")
+		}
+	}
+	for heading := range recipeTests {
+		if !documented[heading] {
+			problems = append(problems, heading+": no recipe")
+		}
+	}
+	return problems
+}
+
+func readRecipesText(t *testing.T) string {
+	t.Helper()
+	return caddytest.ReadFile(t, "docs/recipes.md")
+}
+
+func readRecipes(t *testing.T) []recipe {
+	t.Helper()
+	return parseRecipes(readRecipesText(t))
+}
+
+// parseRecipes returns every section of the second level as a recipe.
+func parseRecipes(text string) (recipes []recipe) {
+	for _, section := range strings.Split(text, "\n## ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		r := recipe{heading: heading}
+		for _, block := range wholeCaddyfile.FindAllStringSubmatch(section, -1) {
+			r.caddyfiles = append(r.caddyfiles, block[1])
+		}
+		recipes = append(recipes, r)
+	}
+	return recipes
+}
+
+func recipeLogIn(t *testing.T, e recipeEnv) {
+	logIn := func(password string) caddytest.Response {
+		return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
+	}
+	for left := int64(4); left >= 0; left-- {
+		if a := logIn("right"); a.Status != http.StatusOK {
+			t.Errorf("got %v; want the right password accepted", a)
+		} else {
+			caddytest.CheckQuota(t, a, 5, left+1)
+		}
+		e.WaitForRefund(t, "failed-logins", "127.0.0.1", left+1)
+		if a := logIn("guess"); a.Status != http.StatusUnauthorized {
+			t.Errorf("got %v; want a wrong password refused by the backend", a)
+		} else {
+			caddytest.CheckQuota(t, a, 5, left)
+		}
+	}
+	caddytest.CheckRefusal(t, logIn("guess"), http.StatusTooManyRequests)
+	caddytest.CheckRefusal(t, logIn("right"), http.StatusTooManyRequests)
+	if a := e.Get(t, "/login"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+		t.Errorf("got %v; want the form without a limit", a)
+	}
+}

@@ -1,0 +1,266 @@
+package redis
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// finding is a line of the output of 'check'.
+type finding struct{ Check, Result, Detail, Advice string }
+
+// check runs 'check' on a global option, as a table and as JSON, and returns the second.
+func check(t *testing.T, option, site string, env ...string) (findings []finding, code int) {
+	t.Helper()
+	file := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+option+"\n}\n}\n:8080 {\n"+site+"\n}\n")
+	table := caddytest.RunRatelimit(t, env, "check", "--config", file)
+	e := caddytest.RunRatelimit(t, env, "check", "--config", file, "--json")
+	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
+		t.Fatalf("%v: %v", err, e)
+	}
+	if table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK ") {
+		t.Errorf("the table: %v", table)
+	}
+	for _, pair := range env {
+		if name, value, _ := strings.Cut(pair, "="); name == "REDIS_PASSWORD" {
+			caddytest.CheckHidden(t, "check", table.String()+e.String(), value)
+		}
+	}
+	return findings, e.Code
+}
+
+// wantFinding checks that there is a finding of that check and result, whose detail and advice hold a text.
+func wantFinding(t *testing.T, findings []finding, check, result, text string) {
+	t.Helper()
+	if !slices.ContainsFunc(findings, func(f finding) bool {
+		return f.Check == check && f.Result == result && strings.Contains(f.Detail+" "+f.Advice, text)
+	}) {
+		t.Errorf("no %s %s with %q in %+v", check, result, text, findings)
+	}
+}
+
+// wantNothing checks that no finding has a result.
+func wantNothing(t *testing.T, findings []finding, result string) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Result == result {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
+
+func TestCheck_goodRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	findings, code := check(t, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite)
+	if code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "script", "round trip", "clock", "eviction"} {
+		wantFinding(t, findings, name, "ok", "")
+	}
+	wantNothing(t, findings, "warning")
+	wantNothing(t, findings, "failed")
+	client := server.Client(t)
+	conn := client.Conn()
+	defer conn.Close() //nolint:errcheck // the test is over
+	conn.Select(t.Context(), 3)
+	for _, key := range conn.Keys(t.Context(), "*").Val() {
+		if ttl := conn.PTTL(t.Context(), key).Val(); !strings.HasPrefix(key, "mine:{") || ttl <= 0 || ttl > 10*time.Second {
+			t.Errorf("the key %s stays for %v", key, ttl)
+		}
+	}
+}
+
+func TestCheck_withoutRedis(t *testing.T) {
+	t.Parallel()
+	findings, code := check(t, "fail_mode open", caddytest.LimitedSite)
+	if wantFinding(t, findings, "redis", "ok", "in each Caddy process"); code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	caddytest.RunRatelimit(t, nil, "check").Want(t, 1, "--config")
+	caddytest.RunRatelimit(t, nil, "check", "--config", caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\nnonsense\n}\n}")).Want(t, 1, "nonsense")
+}
+
+func TestCheck_unreachable(t *testing.T) {
+	t.Parallel()
+	nowhere := redistest.FreeAddr(t)
+	locked := redistest.Start(t, "--requirepass", "the right one")
+	env := []string{"REDIS_PASSWORD=" + caddytest.Password}
+	for _, tt := range []struct {
+		name, option, check, text string
+		code                      int
+	}{
+		{"nothing listens", "redis redis://" + nowhere, "reachable", "start Redis", 3},
+		{"no such socket", "redis unix:///nowhere.sock", "reachable", "path of its socket", 3},
+		{"no TLS", "redis rediss://" + locked.Addr, "reachable", "leave tls out", 3},
+		{"a wrong password", "redis redis://:{env.REDIS_PASSWORD}@" + locked.Addr, "reachable", "change username and password", 2},
+		{"no password", "redis redis://" + locked.Addr, "reachable", "set username and password", 2},
+		{"no such database", "redis redis://:the%20right%20one@" + locked.Addr + "/99", "reachable", "number that this Redis has", 2},
+		{"an empty placeholder", "redis redis://:{env.NO_SUCH}@" + locked.Addr, "configuration", "NO_SUCH", 2},
+		{"no sentinel", "redis {\nmode sentinel\nmaster m\naddress " + nowhere + "\n}", "reachable", "start Redis", 3},
+		{"no cluster", "redis {\nmode cluster\naddress " + nowhere + "\n}", "reachable", "start Redis", 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			findings, code := check(t, tt.option, caddytest.LimitedSite, env...)
+			if wantFinding(t, findings, tt.check, "failed", tt.text); code != tt.code {
+				t.Errorf("got exit code %d; want %d", code, tt.code)
+			}
+		})
+	}
+}
+
+func TestCheck_missingCommands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	option := "redis redis://limiter:secret@" + server.Addr + "/2"
+	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands)
+	servers := []*redistest.Server{server}
+	inLog := strings.Fields("llen lindex lrange lset ltrim rpush pexpire")
+	withLog := strings.Replace(caddytest.LimitedSite, "name api", "name api\nalgorithm sliding_window_log", 1)
+
+	caddytest.RestrictUser(t, servers, all)
+	findings, code := check(t, option, withLog)
+	wantFinding(t, findings, "permissions", "ok", "")
+	wantFinding(t, findings, "script", "ok", "")
+	wantFinding(t, findings, "eviction", "ok", "unknown")
+	if wantFinding(t, findings, "admin rights", "warning", "ACL SETUSER limiter +type +pttl +scan +unlink"); code != 0 {
+		t.Errorf("got exit code %d; want 0 with the commands of docs/redis.md", code)
+	}
+	for _, left := range all {
+		caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return c != left }))
+		findings, code := check(t, option, withLog)
+		if wantFinding(t, findings, "permissions", "failed", "ACL SETUSER limiter +"+left); code != 2 {
+			t.Errorf("without %s: got exit code %d", left, code)
+		}
+		if slices.Contains([]string{"time", "get", "set", "rpush"}, left) {
+			wantFinding(t, findings, "script", "failed", "grant the rights")
+		}
+	}
+	caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return !slices.Contains(inLog, c) }))
+	findings, code = check(t, option, caddytest.LimitedSite)
+	wantFinding(t, findings, "permissions", "warning", "+"+strings.Join(inLog, " +"))
+	if wantFinding(t, findings, "script", "ok", "each algorithm but sliding_window_log"); code != 0 {
+		t.Errorf("got exit code %d; want 0, because no policy is one of sliding_window_log", code)
+	}
+	caddytest.RestrictUser(t, servers, all)
+	findings, code = check(t, option+"\nkey_prefix other", caddytest.LimitedSite)
+	if wantFinding(t, findings, "permissions", "failed", "~other:*"); code != 2 {
+		t.Errorf("with another prefix: got exit code %d", code)
+	}
+}
+
+func TestCheck_replica(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
+	findings, code := check(t, "redis redis://"+replica.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "writable", "failed", "mode sentinel")
+	if wantFinding(t, findings, "script", "failed", "READONLY"); code != 2 {
+		t.Errorf("got exit code %d", code)
+	}
+}
+
+func TestCheck_cluster(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
+	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLOperatorCommands)
+	caddytest.RestrictUser(t, masters, all)
+	findings, code := check(t, option, caddytest.LimitedSite)
+	wantNothing(t, findings, "failed")
+	wantFinding(t, findings, "reachable", "warning", "refused")
+	wantFinding(t, findings, "mode", "ok", "3 masters")
+	if wantFinding(t, findings, "permissions", "ok", "(all 3 masters)"); code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	caddytest.RestrictUser(t, masters[1:2], caddytest.Only(all, func(c string) bool { return c != "asking" }))
+	findings, code = check(t, option, caddytest.LimitedSite)
+	if wantFinding(t, findings, "permissions", "failed", masters[1].Addr+": missing: +asking"); code != 2 {
+		t.Errorf("got exit code %d", code)
+	}
+	findings, code = check(t, "redis redis://"+masters[0].Addr, caddytest.LimitedSite)
+	if wantFinding(t, findings, "mode", "failed", "set mode cluster"); code != 2 {
+		t.Errorf("as standalone: got exit code %d", code)
+	}
+}
+
+func TestCheck_sentinels(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, master, "main")
+	option := func(name, address string) string {
+		return "redis {\nmode sentinel\nmaster " + name + "\naddress " + address + "\nsentinel_username limiter\nsentinel_password secret\n}"
+	}
+	all := strings.Fields(caddytest.ACLSentinelCommands)
+	channels := strings.Fields(caddytest.ACLSentinelChannels)
+	caddytest.RestrictUser(t, []*redistest.Server{sentinel}, all, channels...)
+	findings, code := check(t, option("main", sentinel.Addr), caddytest.LimitedSite)
+	wantNothing(t, findings, "failed")
+	if wantFinding(t, findings, "mode", "ok", "master main"); code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	findings, code = check(t, option("other", sentinel.Addr), caddytest.LimitedSite)
+	if wantFinding(t, findings, "master", "failed", "watches no master called other"); code != 2 {
+		t.Errorf("got exit code %d", code)
+	}
+	for _, left := range slices.Concat(all, channels) {
+		other := func(word string) bool { return word != left }
+		caddytest.RestrictUser(t, []*redistest.Server{sentinel}, caddytest.Only(all, other), caddytest.Only(channels, other)...)
+		findings, code = check(t, option("main", sentinel.Addr), caddytest.LimitedSite)
+		if wantFinding(t, findings, "permissions", "failed", left); code != 2 {
+			t.Errorf("without %s: got exit code %d", left, code)
+		}
+	}
+	findings, code = check(t, "redis {\nmode sentinel\nmaster main\naddress "+master.Addr+"\n}", caddytest.LimitedSite)
+	if wantFinding(t, findings, "mode", "failed", "leave mode out"); code != 2 {
+		t.Errorf("got exit code %d", code)
+	}
+}
+
+func TestCheck_warnings(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--timeout", "600")
+	proxy := redistest.NewProxy(t, server.Addr)
+	proxy.Delay(40 * time.Millisecond)
+	findings, code := check(t, "redis redis://"+proxy.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "round trip", "warning", "set timeout to")
+	wantFinding(t, findings, "eviction", "warning", "noeviction")
+	wantFinding(t, findings, "idle timeout", "warning", "timeout 0")
+	if wantNothing(t, findings, "failed"); code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	masters, code := check(t, "redis {\nmode cluster\naddress "+server.Addr+"\n}", caddytest.LimitedSite)
+	if wantFinding(t, masters, "mode", "failed", "leave mode out"); code != 2 {
+		t.Errorf("as a cluster: got exit code %d", code)
+	}
+	late := redistest.StartAt(t, -time.Hour)
+	findings, _ = check(t, "redis redis://"+late.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "clock", "ok", "1 h behind")
+}
+
+func TestCheck_TLS(t *testing.T) {
+	t.Parallel()
+	authority := redistest.NewAuthority(t)
+	address, args := authority.ServeTLS(t)
+	redistest.Start(t, args...)
+	option := func(tls string) string { return "redis {\naddress " + address + "\n" + tls + "\n}" }
+	findings, code := check(t, option("tls {\nca "+authority.CA+"\nserver_name redis.test\n}"), caddytest.LimitedSite)
+	if wantNothing(t, findings, "failed"); code != 0 {
+		t.Errorf("got exit code %d", code)
+	}
+	findings, code = check(t, option("tls"), caddytest.LimitedSite)
+	if wantFinding(t, findings, "reachable", "failed", "set ca and server_name"); code != 3 {
+		t.Errorf("with an untrusted authority: got exit code %d", code)
+	}
+	findings, code = check(t, option(""), caddytest.LimitedSite)
+	if wantFinding(t, findings, "reachable", "failed", "this port speaks TLS only"); code != 3 {
+		t.Errorf("without TLS: got exit code %d", code)
+	}
+}

@@ -1,0 +1,224 @@
+package requests
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// speakers are clients for one version of HTTP each. They accept any certificate.
+func speakers(t *testing.T) map[string]http.RoundTripper {
+	t.Helper()
+	versions := map[string]func(*http.Protocols){
+		"HTTP/1.1":           func(p *http.Protocols) { p.SetHTTP1(true) },
+		"HTTP/2.0":           func(p *http.Protocols) { p.SetHTTP2(true) },
+		"HTTP/2.0 cleartext": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
+	}
+	speakers := map[string]http.RoundTripper{"HTTP/3.0": newHTTP3(t)}
+	for name, set := range versions {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}, Protocols: new(http.Protocols)}
+		set(transport.Protocols)
+		t.Cleanup(transport.CloseIdleConnections)
+		speakers[name] = transport
+	}
+	return speakers
+}
+
+// newHTTP3 returns the client of quic-go that Caddy's reverse proxy uses.
+func newHTTP3(t *testing.T) http.RoundTripper {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	transport := &reverseproxy.HTTPTransport{
+		Versions: []string{"3"},
+		TLS:      &reverseproxy.TLSConfig{InsecureSkipVerify: true, ServerName: "localhost"},
+	}
+	if err := transport.Provision(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := transport.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	})
+	return transport
+}
+
+// TestProtocols_versions sends requests by each version, with a quota of two for each.
+func TestProtocols_versions(t *testing.T) {
+	t.Parallel()
+	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
+	const site = "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}\n}\n"
+	for source, global := range caddytest.Stores(t) {
+		t.Run(source, func(t *testing.T) {
+			open := redistest.FreeAddr(t)
+			text := caddytest.ConfigWithSites(options+global, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
+			n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+			for name, speaker := range speakers(t) {
+				t.Run(name, func(t *testing.T) {
+					version, cleartext, _ := strings.Cut(name, " ")
+					url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+					if cleartext != "" {
+						url = "http://" + open
+					}
+					for left := int64(1); left >= -1; left-- {
+						a := ask(t, speaker, url+"/?k="+strings.ReplaceAll(name, " ", ""))
+						caddytest.CheckQuota(t, a, 2, max(left, 0))
+						if left < 0 {
+							caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+						} else if a.Status != http.StatusOK || a.Body != version {
+							t.Errorf("got %v; want it served by %s", a, version)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// ask sends a request until the certificate has been issued.
+func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Response) {
+	t.Helper()
+	redistest.WaitFor(t, "the site answers", func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := speaker.RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		a = caddytest.Response{Status: response.StatusCode, Header: response.Header, Body: string(body)}
+		return err
+	})
+	return a
+}
+
+// TestProtocols_websocket sends frames through a proxied connection.
+func TestProtocols_websocket(t *testing.T) {
+	t.Parallel()
+	echo := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close() //nolint:errcheck // the test ends with it
+		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(conn, buffered) // until the client closes
+	})
+	for source, global := range caddytest.Stores(t) {
+		t.Run(source, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 2 24h\nreverse_proxy "+echo))
+			for left := int64(1); left >= 0; left-- {
+				conversation := upgrade(t, n, http.StatusSwitchingProtocols, left)
+				for _, word := range []string{"hello", "again"} {
+					frame := append([]byte{0x81, 0x80 | byte(len(word)), 0, 0, 0, 0}, word...) // text, masked by zeros
+					if _, err := conversation.Write(frame); err != nil {
+						t.Fatal(err)
+					}
+					got := make([]byte, len(frame))
+					if _, err := io.ReadFull(conversation, got); err != nil || string(got) != string(frame) {
+						t.Errorf("the echo of %q is %q, error %v", frame, got, err)
+					}
+				}
+				_ = conversation.Close() // no frames follow
+			}
+			upgrade(t, n, http.StatusTooManyRequests, 0)
+		})
+	}
+}
+
+// upgrade requests a WebSocket and checks the response. The connection ends after half a minute.
+func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWriteCloser {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+		request.Header.Set(name, value)
+	}
+	response, err := n.Client.Transport.RoundTrip(request) // the client's timeout would wrap the body, which could not be written then
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
+	caddytest.CheckQuota(t, a, 2, left)
+	if status == http.StatusTooManyRequests {
+		caddytest.CheckRefusal(t, a, status)
+		_ = response.Body.Close()
+		return nil
+	}
+	conversation, ok := response.Body.(io.ReadWriteCloser)
+	if !ok || a.Status != status {
+		t.Fatalf("got %v; want the connection upgraded", a)
+	}
+	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // it may be closed already
+	return conversation
+}
+
+// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has
+// read the first.
+func TestProtocols_serverSentEvents(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	events := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: first\n\n")
+		_ = http.NewResponseController(w).Flush() // it is supported
+		select {
+		case <-read:
+			fmt.Fprint(w, "data: second\n\n")
+		case <-r.Context().Done():
+		}
+	})
+	for source, global := range caddytest.Stores(t) {
+		t.Run(source, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 1 24h\nreverse_proxy "+events))
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.URL, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := n.Client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			caddytest.CheckQuota(t, caddytest.Response{Header: response.Header}, 1, 0)
+			lines := bufio.NewReader(response.Body)
+			checkEvent(t, lines, "first")
+			read <- struct{}{}
+			checkEvent(t, lines, "second")
+			caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
+		})
+	}
+}
+
+func checkEvent(t *testing.T, lines *bufio.Reader, want string) {
+	t.Helper()
+	for _, want := range []string{"data: " + want + "\n", "\n"} {
+		if line, err := lines.ReadString('\n'); err != nil || line != want {
+			t.Fatalf("read %q, error %v; want %q", line, err, want)
+		}
+	}
+}

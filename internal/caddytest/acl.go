@@ -1,0 +1,109 @@
+package caddytest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// Rights that a Redis user needs. The keys are those of the prefix alone: ~rl:*
+const (
+	// ACLCommands are needed on every Redis with counts. The first line is for the scripts, the second for
+	// sliding_window_log alone.
+	ACLCommands = "evalsha eval time get set " +
+		"llen lindex rpush ltrim pexpire lrange lset " +
+		"ping"
+
+	// ACLDatabaseCommands are needed for a database other than 0.
+	ACLDatabaseCommands = "select"
+
+	// ACLOperatorCommands are needed for state and reset of the admin API.
+	ACLOperatorCommands = "type pttl scan unlink"
+
+	// ACLClusterCommands are needed on every node of a Cluster.
+	ACLClusterCommands = "cluster|slots command asking"
+
+	// ACLSentinelCommands are needed on the sentinels.
+	ACLSentinelCommands = "sentinel|get-master-addr-by-name sentinel|sentinels subscribe ping"
+
+	// ACLSentinelChannels are subscribed to on the sentinels.
+	ACLSentinelChannels = "+switch-master +replica-reconf-done"
+)
+
+// RestrictUser creates the user "limiter" with the password "secret" and these commands and channels, and
+// clears the ACL log.
+func RestrictUser(t *testing.T, servers []*redistest.Server, commands []string, channels ...string) {
+	t.Helper()
+	rule := []any{"acl", "setuser", "limiter", "reset", "on", ">secret", "~rl:*", "-@all"}
+	for _, command := range commands {
+		rule = append(rule, "+"+command)
+	}
+	for _, channel := range channels {
+		rule = append(rule, "&"+channel)
+	}
+	for _, s := range servers {
+		client := s.Client(t)
+		for _, command := range [][]any{rule, {"acl", "log", "reset"}} {
+			if err := client.Do(t.Context(), command...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// RefusedByACL returns what Redis did not permit to the user.
+func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
+	t.Helper()
+	var objects []string
+	for _, s := range servers {
+		entries, err := s.Client(t).ACLLog(t.Context(), 128).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			objects = append(objects, entry.Object)
+		}
+	}
+	return objects
+}
+
+// CheckExactRights checks that the commands and channels suffice together, and that Redis refuses something
+// without any one channel or needed command. The exercise returns an error for a request that Redis did
+// not decide.
+func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, channels []string, exercise func(t *testing.T) error) {
+	t.Helper()
+	RestrictUser(t, servers, all, channels...)
+	if err := exercise(t); err != nil {
+		t.Errorf("with the commands %v: %v", all, err)
+	}
+	if objects := RefusedByACL(t, servers); len(objects) > 0 {
+		t.Errorf("with the commands %v and channels %v these are refused: %v", all, channels, objects)
+	}
+	for _, left := range slices.Concat(needed, channels) {
+		other := func(word string) bool { return word != left }
+		RestrictUser(t, servers, Only(all, other), Only(channels, other)...)
+		for _, s := range servers {
+			_ = s.Client(t).ScriptFlush(t.Context()).Err() // a sentinel has no scripts
+		}
+		redistest.WaitFor(t, "Redis refuses "+left, func() error {
+			_ = exercise(t)
+			if objects := RefusedByACL(t, servers); !slices.Contains(objects, left) {
+				return fmt.Errorf("it is never needed, but %v", objects)
+			}
+			return nil
+		})
+	}
+}
+
+// Only returns the words that are kept.
+func Only(words []string, keep func(string) bool) []string {
+	var kept []string
+	for _, word := range words {
+		if keep(word) {
+			kept = append(kept, word)
+		}
+	}
+	return kept
+}

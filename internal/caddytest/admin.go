@@ -1,0 +1,67 @@
+package caddytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// Ask sends a request to the admin API of this module. The path begins after /redis_ratelimit/.
+func (n *Node) Ask(t testing.TB, method, path, body string) Response {
+	t.Helper()
+	return n.Send(t, method, n.Admin+"/redis_ratelimit/"+path, body)
+}
+
+// ParseJSON parses a response of the admin API, whose Content-Type must be that of JSON.
+func ParseJSON[T any](t testing.TB, a Response) (answered T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.Body), &answered); err != nil || a.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("%v, %v", a, err)
+	}
+	return answered
+}
+
+// WaitForRefund waits until the quota has so many units again. On Redis no request waits for a refund, and
+// the next request may overtake it.
+func (n *Node) WaitForRefund(t testing.TB, policy, key string, remaining int64) {
+	t.Helper()
+	redistest.WaitFor(t, "the unit is given back", func() error {
+		a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)
+		if left := ParseJSON[struct{ Remaining int64 }](t, a).Remaining; left != remaining {
+			return fmt.Errorf("%d remain", left)
+		}
+		return nil
+	})
+}
+
+// Explanation holds the tested fields of an explanation.
+type Explanation struct {
+	Decision string
+	Policies []ExplainedPolicy
+}
+
+// ExplainedPolicy holds the tested fields of one policy of an explanation.
+type ExplainedPolicy struct {
+	Policy, Decision, Source string
+	DryRun                   bool `json:"dry_run"`
+	Limit, Remaining         int64
+	Weight                   int64
+}
+
+// Explain explains a GET request of 127.0.0.1. The headers are JSON, empty for none.
+func (n *Node) Explain(t *testing.T, path, headers string) Explanation {
+	t.Helper()
+	return n.ExplainFor(t, path, headers, "127.0.0.1")
+}
+
+// ExplainFor explains a GET request of another client address.
+func (n *Node) ExplainFor(t *testing.T, path, headers, client string) Explanation {
+	t.Helper()
+	if headers == "" {
+		headers = "{}"
+	}
+	return ParseJSON[Explanation](t, n.Ask(t, "POST", "explain", `{"url":"`+n.URL+path+`","client_ip":"`+client+`","headers":`+headers+`}`))
+}

@@ -1,0 +1,84 @@
+package caddytest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Binary returns the path of the Caddy under test: built once per run, or named by CADDY_BINARY.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := builtBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var builtBinary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("CADDY_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	// The Makefile's flags, so that both use the same build cache.
+	return Build("caddytest", ".", "-trimpath", "-tags", "nobadger,nomysql,nopgx", "./cmd/caddy")
+})
+
+// Build builds a program into .build and returns its path. The folder is one of the repository, and the
+// arguments are those of go build. The packages of tests run at the same time: the first one builds, and
+// the others find the program up to date.
+func Build(name, folder string, args ...string) (path string, err error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(root, ".build", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() //nolint:errcheck // it also unlocks, and nothing is written
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
+	}
+	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", path}, args...)...)
+	build.Dir = filepath.Join(root, folder)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", name, err, output)
+	}
+	return path, nil
+}
+
+// Environment returns the variables of a Caddy process: a home of its own, and nothing of the user's.
+func Environment(t testing.TB, env ...string) []string {
+	t.Helper()
+	home := t.TempDir()
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home,
+		"XDG_CONFIG_HOME=" + home, "XDG_DATA_HOME=" + home, "XDG_CACHE_HOME=" + home,
+	}, env...)
+}
+
+// RunCaddy runs a command of Caddy, for at most a minute. The error is that of its exit code.
+func RunCaddy(t testing.TB, env []string, args ...string) (output string, err error) {
+	t.Helper()
+	cmd := exec.Command(Binary(t), args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, env...), t.TempDir(), time.Second
+	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
+	defer overdue.Stop()
+	text, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(text), err
+}

@@ -1,0 +1,85 @@
+package caddytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Ending is the output and exit code of a command.
+type Ending struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// String formats an ending for a test's error.
+func (e Ending) String() string {
+	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", e.Code, e.Stdout, e.Stderr)
+}
+
+// RunRatelimit runs 'caddy redis-ratelimit' with arguments, for at most a minute.
+func RunRatelimit(t testing.TB, env []string, args ...string) Ending {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(Binary(t), append([]string{"redis-ratelimit"}, args...)...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, env...), t.TempDir(), time.Second
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
+	defer overdue.Stop()
+	exit := new(exec.ExitError)
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	e := Ending{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	if strings.Contains(e.Stdout+e.Stderr, "\x1b") {
+		t.Errorf("%v has colors or other orders to a terminal in a pipe: %v", args, e)
+	}
+	return e
+}
+
+// Ratelimit runs a command with the admin address of this node.
+func (n *Node) Ratelimit(t testing.TB, args ...string) Ending {
+	t.Helper()
+	return RunRatelimit(t, nil, append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+}
+
+// Want checks the exit code of a command, and that each text is in its output.
+func (e Ending) Want(t testing.TB, code int, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(e.Stdout, text) && !strings.Contains(e.Stderr, text) {
+			t.Errorf("%q is missing in %v", text, e)
+		}
+	}
+	if e.Code != code {
+		t.Errorf("got %v; want exit code %d", e, code)
+	}
+}
+
+// ParseJSON parses the output of a command with --json.
+func (e Ending) ParseJSON(t testing.TB) (answer map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(e.Stdout), &answer); err != nil {
+		t.Fatalf("%v: %v", err, e)
+	}
+	return answer
+}
+
+// Operate runs a command as an operator would, in a shell without a terminal.
+func (n *Node) Operate(t *testing.T, args ...string) (output string, code int) {
+	t.Helper()
+	args = append([]string{"redis-ratelimit"}, args...)
+	command := exec.Command(Binary(t), append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+	command.Dir, command.Env = t.TempDir(), Environment(t)
+	text, err := command.CombinedOutput()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
+		t.Fatal(err)
+	}
+	return string(text), command.ProcessState.ExitCode()
+}

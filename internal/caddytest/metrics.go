@@ -1,0 +1,37 @@
+package caddytest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// Metric returns the value of a series in Caddy's metrics, 0 where it is missing. Labels are in
+// alphabetical order, as in Prometheus's format.
+func (n *Node) Metric(t testing.TB, series string) float64 {
+	t.Helper()
+	text := n.Send(t, "GET", n.Admin+"/metrics", "").Body
+	found := regexp.MustCompile(`(?m)^caddy_redis_ratelimit_` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// CheckMetric waits for a value, because some are counted after the response was sent.
+func (n *Node) CheckMetric(t testing.TB, series string, want float64) {
+	t.Helper()
+	redistest.WaitFor(t, series+" is as it should be", func() error {
+		if got := n.Metric(t, series); got != want {
+			return fmt.Errorf("it is %v, want %v", got, want)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,58 @@
+package caddytest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const (
+	// DefaultTimeout is the default of the option timeout.
+	DefaultTimeout = 100 * time.Millisecond
+
+	// Slack bounds the delay of a busy machine of two cores, besides its stalls. On an idle one the
+	// delay is below 20ms.
+	Slack = 150 * time.Millisecond
+
+	// RequestPace is the least time from one request of a client to its next under load. Without it the
+	// load would use all of a small machine, and responses would be slow without a fault of Redis.
+	RequestPace = 2 * time.Millisecond
+)
+
+// CheckNoneWaits checks the slowest of many responses. Stalls of the machine are added to the bound.
+func CheckNoneWaits(t testing.TB, slowest, stalled time.Duration) {
+	t.Helper()
+	if slowest >= DefaultTimeout+Slack+stalled {
+		t.Errorf("the slowest answer took %v; none may wait for longer than %v (the machine stalled for %v)", slowest, DefaultTimeout, stalled)
+	}
+	t.Logf("the slowest answer took %v; the machine stalled for %v", slowest, stalled)
+}
+
+// WaitForRedis sends requests until Redis decides.
+func WaitForRedis(t testing.TB, n *Node, path string) {
+	t.Helper()
+	redistest.WaitFor(t, "Redis decides", func() error {
+		if a := n.Get(t, path); a.Body != "allowed redis" {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+}
+
+// CheckOutageLog checks for one line at the beginning of the outage and one at its end.
+func CheckOutageLog(t testing.TB, n *Node) {
+	t.Helper()
+	redistest.WaitFor(t, "the log has the recovery", func() error {
+		if len(n.Log.Recoveries()) == 0 {
+			return fmt.Errorf("%v", n.Log.Lines(Ours))
+		}
+		return nil
+	})
+	if begun, ended := n.Log.Outages(), n.Log.Recoveries(); len(begun) != 1 || len(ended) != 1 ||
+		!strings.HasPrefix(begun[0].Message, "redis cannot decide") {
+		t.Errorf("the log has the outages %v and recoveries %v; want one each", begun, ended)
+	}
+}

@@ -1,0 +1,49 @@
+// Package caddytest starts the real Caddy as a process, with this module in it, for tests from outside:
+// through HTTP, its admin API and its commands.
+package caddytest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// repositoryRoot returns the folder of go.mod, above the package under test.
+var repositoryRoot = sync.OnceValues(func() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder, nil
+		}
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			return "", errors.New("no folder above the test has a go.mod")
+		}
+		folder = parent
+	}
+})
+
+// Path returns the path of a file or folder of the repository, which is named from its root.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, filepath.FromSlash(name))
+}
+
+// ReadFile returns the text of a file of the repository, which is named from its root.
+func ReadFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(Path(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,110 @@
+package caddytest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+func newClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       30 * time.Second,
+	}
+}
+
+// Response is a response of Caddy with its body.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   string
+	Took   time.Duration // from the request to the end of the body
+}
+
+// String formats a response for a test's error.
+func (a Response) String() string {
+	return fmt.Sprintf("status %d, body %q, headers %v, after %v", a.Status, a.Body, a.Header, a.Took)
+}
+
+// DeniedByRedis reports whether Redis denied the request, or the deny cache repeated a denial.
+func (a Response) DeniedByRedis() bool {
+	return a.Body == "denied redis" || a.Body == "denied deny_cache"
+}
+
+// Get requests a path of the site. Headers are written as in HTTP: "Name: value".
+func (n *Node) Get(t testing.TB, path string, headers ...string) Response {
+	t.Helper()
+	return n.Send(t, http.MethodGet, n.URL+path, "", headers...)
+}
+
+// Send sends a request and fails without a response. It retries where a reload has closed the socket with
+// the connection in its queue, because Caddy has not read the request then.
+func (n *Node) Send(t testing.TB, method, url, body string, headers ...string) (a Response) {
+	t.Helper()
+	redistest.WaitFor(t, "Caddy takes connections", func() (err error) {
+		a, err = n.Try(method, url, body, headers...)
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+			t.Fatalf("%v\n%s", err, n.Log)
+		}
+		return err
+	})
+	return a
+}
+
+// Try sends a request. Unlike Get and Send it may be called by any goroutine.
+func (n *Node) Try(method, url, body string, headers ...string) (Response, error) {
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return Response{}, err
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	r.Close = strings.HasPrefix(url, n.Admin) // each reload starts another admin server
+	begin := time.Now()
+	response, err := n.Client.Do(r)
+	if err != nil {
+		return Response{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return Response{response.StatusCode, response.Header, string(text), time.Since(begin)}, err
+}
+
+// Load loads another Caddyfile and returns the response of the admin API.
+func (n *Node) Load(t testing.TB, text string) Response {
+	t.Helper()
+	return n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: text/caddyfile")
+}
+
+// Reload loads another Caddyfile and fails where Caddy refuses it.
+func (n *Node) Reload(t testing.TB, text string) {
+	t.Helper()
+	if a := n.Load(t, text); a.Status != http.StatusOK {
+		t.Fatalf("the reload failed: %v", a)
+	}
+	n.Client.CloseIdleConnections() // the old configuration may still serve an earlier connection
+}
+
+// LocalhostURL returns the URL of the site under its other name, localhost.
+func (n *Node) LocalhostURL() string {
+	return strings.Replace(n.URL, "127.0.0.1", "localhost", 1)
+}
+
+// Serve starts a server for the time of a test and returns its address.
+func Serve(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}

@@ -1,0 +1,52 @@
+package caddytest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// Connections returns the ids of a server's client connections, without the test's own.
+func Connections(t testing.TB, server *redistest.Server) []string {
+	t.Helper()
+	client := server.Client(t)
+	list, err := client.ClientList(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
+		if !strings.Contains(line[0], "cmd=client") {
+			ids = append(ids, line[1])
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// OnBothStores runs a test in process and on Redis, with the global option for each.
+func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
+	t.Helper()
+	t.Run("in process", func(t *testing.T) { test(t, "", "memory") })
+	t.Run("on Redis", func(t *testing.T) {
+		test(t, PatientRedis(redistest.Start(t)), "redis")
+	})
+}
+
+// Stores returns the global option for each store, by the source of its decisions.
+func Stores(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{"memory": "", "redis": PatientRedis(redistest.Start(t))}
+}
+
+// PatientRedis returns a global option with a timeout above any delay of a busy machine, so that no
+// decision falls back to a node's memory.
+func PatientRedis(server *redistest.Server) string {
+	return "redis_ratelimit {\nredis redis://" + server.Addr + "\ntimeout 10s\n}"
+}

@@ -1,0 +1,165 @@
+package limiter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// This file logs new connections in with what the files of the options hold at that moment. Redis
+// asks for a password once per connection, so that connections outlive the password that they were
+// opened with.
+
+// maxPasswordFile is the most bytes of a password's file. A longer one is another file.
+const maxPasswordFile = 64 << 10
+
+// ReadPassword returns what a file holds, without one line break at its end. An empty file and one of
+// more than 64 KiB are errors. Errors name the path and quote nothing of the file.
+func ReadPassword(path string) (string, error) {
+	text, err := readBounded(path)
+	if cause := (&fs.PathError{}); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	case len(text) > maxPasswordFile:
+		return "", fmt.Errorf("%s is longer than %d bytes; name a file that holds the password alone", path, maxPasswordFile)
+	case password == "":
+		return "", fmt.Errorf("%s is empty; write the password into it", path)
+	}
+	return password, nil
+}
+
+// readBounded reads a file up to a byte more than the bound.
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	return io.ReadAll(io.LimitReader(file, maxPasswordFile+1))
+}
+
+// credentialsError is the reason why a new connection has nothing to log in with.
+type credentialsError struct {
+	option string
+	err    error
+}
+
+// Error implements error.
+func (e *credentialsError) Error() string { return e.option + ": " + e.err.Error() }
+
+// passwordIn reads the file of an option.
+func passwordIn(option, path string) (string, error) {
+	password, err := ReadPassword(path)
+	if err != nil {
+		return "", &credentialsError{option, err}
+	}
+	return password, nil
+}
+
+// readAtEachConnection makes the client read the files of the options whenever it connects.
+func (o *ClientOptions) readAtEachConnection(u *redis.UniversalOptions) {
+	if path, username := o.PasswordFile, o.Username; path != "" {
+		u.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			password, err := passwordIn("password_file", path)
+			return username, password, err
+		}
+	}
+	if path, username := o.SentinelPasswordFile, o.SentinelUsername; path != "" {
+		// The client asks no provider for its sentinels, so that they are connected to without a
+		// user, and logged in after that.
+		u.SentinelUsername, u.SentinelPassword = "", ""
+		u.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+			if isMaster(conn) {
+				return nil
+			}
+			return logInToSentinel(ctx, conn, username, path)
+		}
+	}
+	if load := o.LoadTLS; load != nil {
+		u.TLSConfig = nil
+		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			config, err := load()
+			if err != nil {
+				return nil, &credentialsError{"tls", err}
+			}
+			return (&tls.Dialer{NetDialer: netDialer(), Config: config}).DialContext(ctx, network, address)
+		}
+	}
+}
+
+// isMaster reports whether a connection of a client with sentinels leads to the master. The client
+// calls all of these by one name, since their address changes.
+func isMaster(conn *redis.Conn) bool {
+	return strings.HasPrefix(conn.String(), "Redis<FailoverClient ")
+}
+
+func logInToSentinel(ctx context.Context, conn *redis.Conn, username, path string) error {
+	password, err := passwordIn("sentinel_password_file", path)
+	switch {
+	case err != nil:
+		return err
+	case username == "":
+		return conn.Auth(ctx, password).Err()
+	}
+	return conn.AuthACL(ctx, username, password).Err()
+}
+
+// netDialer returns the dialer that the client uses where it has none of its own.
+func netDialer() *net.Dialer {
+	return &net.Dialer{Timeout: ConnectBudget, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
+}
+
+// loginReplies are the replies to AUTH of a Redis that refuses it. No other command gets them.
+var loginReplies = []string{"WRONGPASS ", "ERR invalid password", "ERR AUTH ", "ERR Client sent AUTH"}
+
+// sentinelsRefuse begins the client's error about sentinels of which none has answered.
+const sentinelsRefuse = "redis: all sentinels "
+
+// refusedLogin reports whether an error says that a new connection was not let in: Redis or the
+// sentinels refuse the password, one side refuses the other's certificate, or a file cannot be read.
+// Nothing has run then, and open connections may go on. NOAUTH and NOPERM of an open connection are
+// not of these: its user has lost a permission.
+func refusedLogin(err error) bool {
+	var (
+		own         *credentialsError
+		certificate *tls.CertificateVerificationError
+		alert       *net.OpError
+		reply       redis.Error
+		wrapped     *UndecidedError
+	)
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &own), errors.As(err, &certificate):
+		return true
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return true
+	case !errors.As(err, &reply):
+		return false
+	}
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	text := err.Error()
+	for _, words := range loginReplies {
+		if strings.HasPrefix(text, words) {
+			return true
+		}
+	}
+	return strings.HasPrefix(text, sentinelsRefuse) && kindOf(err) == "auth"
+}

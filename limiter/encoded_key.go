@@ -1,0 +1,64 @@
+package limiter
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// EncodedKey names a client's quota within a policy. It is text without braces, which mark the part
+// of a Redis key that a Cluster finds the slot by. [EncodeKey] makes one of any text. The zero value
+// is the key of the empty text, which is a quota too. Stores keep the text: a key that is a small
+// part of a large string keeps all of it in memory.
+type EncodedKey struct{ text string }
+
+const (
+	// maxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
+	maxKeyLength = 128
+
+	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
+	hashedMark = "%~"
+
+	hexDigits = "0123456789ABCDEF"
+)
+
+// EncodeKey returns the key of a text of any bytes. Two texts have different keys. '%' and braces are
+// percent-encoded, and a result of more than 128 bytes is replaced by its SHA-256. A Caddy whose key
+// is one placeholder encodes its value the same way.
+func EncodeKey(text string) EncodedKey {
+	if len(text) <= maxKeyLength && strings.IndexByte(text, '%') < 0 && !hasBraces(text) {
+		return EncodedKey{text}
+	}
+	encoded := make([]byte, 0, len(text)+len(text)/2)
+	for i := range len(text) {
+		switch b := text[i]; b {
+		case '%', '{', '}':
+			encoded = append(encoded, '%', hexDigits[b>>4], hexDigits[b&15])
+		default:
+			encoded = append(encoded, b)
+		}
+	}
+	return AsEncoded(string(encoded))
+}
+
+// AsEncoded returns the key of a text that its caller has encoded already, or that String returned.
+// Braces are percent-encoded all the same, and a text of more than 128 bytes is replaced by its SHA-256.
+// A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator; "%~" and
+// "%!" are marks of this package.
+func AsEncoded(text string) EncodedKey {
+	if len(text) > maxKeyLength {
+		sum := sha256.Sum256([]byte(text))
+		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
+	}
+	if hasBraces(text) {
+		text = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(text)
+	}
+	return EncodedKey{text}
+}
+
+func hasBraces(text string) bool {
+	return strings.IndexByte(text, '{') >= 0 || strings.IndexByte(text, '}') >= 0
+}
+
+// String returns the encoded text.
+func (k EncodedKey) String() string { return k.text }
