@@ -16,14 +16,15 @@ var errNoMaster = errors.New("no master of the cluster answers")
 // helloReply is a server's reply to HELLO, which every user who can connect may send.
 type helloReply struct{ server, version, mode, role string }
 
-// askHello connects and sends HELLO. A server without that command, such as Redis before 6.0, reports the same
-// with INFO. The reply of one that has neither, such as a proxy, is empty.
+// askHello connects and sends HELLO. Redis before 6.0 does not have that command, and 6.0 requires +hello
+// for it: such a server reports the same with INFO. The reply of one that reports neither, such as a proxy, is
+// empty.
 func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
 	words, err := client.Do(ctx, "hello").Slice()
 	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
 		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
 	}
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
+	if lacksHello(err) {
 		return askInfo(ctx, client), nil
 	}
 	var h helloReply
@@ -41,6 +42,16 @@ func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, er
 		}
 	}
 	return h, err
+}
+
+// lacksHello reports whether a server does not have HELLO, or does not permit it. Connecting may lack other
+// permissions.
+func lacksHello(err error) bool {
+	if err == nil {
+		return false
+	}
+	refused := refusedCommand.FindStringSubmatch(err.Error())
+	return refused != nil && refused[1] == "hello" || strings.Contains(strings.ToLower(err.Error()), "unknown command")
 }
 
 // askInfo returns what INFO reports of a HELLO; empty if the server does not permit it.

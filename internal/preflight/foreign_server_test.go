@@ -109,6 +109,14 @@ func TestRun_foreignServers(t *testing.T) {
 				"script":   "failed sliding_window_counter: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error; see the check of the version",
 			},
 		},
+		"Redis 6.0 without permissions": {
+			foreign("-NOPERM this user has no permissions to run the 'hello' command or its subcommand\r\n", "-NOPERM this user has no permissions to run the 'info' command or its subcommand\r\n", "-OOM command not allowed\r\n"),
+			map[string]string{
+				"reachable": "ok ",
+				"version":   "warning unknown: the server does not report it; see the check of the script",
+				"script":    "failed sliding_window_counter: rate limit store could not decide: OOM command not allowed",
+			},
+		},
 		"a Lua without struct": {
 			foreign(answers("redis", "7.4.0"), bulk(""), "-ERR user_script:10: Script attempted to access nonexistent global variable 'struct'\r\n"),
 			map[string]string{
