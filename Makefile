@@ -36,7 +36,7 @@ run: build ## build ./caddy and run it with Caddyfile.example
 
 .PHONY: test
 test: ## run all tests, with the race detector if there is gcc
-	.ci/need redis-server
+	.ci/need redis-server faketime
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
 	go -C deploy test -timeout $(TIMEOUT) ./...
@@ -60,7 +60,7 @@ there_is = @go test -list '$(1)' $(2) | grep -q '^$(1)' || { echo 'no test of $(
 
 .PHONY: chaos
 chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
-	.ci/need redis-server redis-sentinel faketime
+	.ci/need redis-server faketime
 	$(call there_is,TestMemory_full_flood,./limiter)
 	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter
 	$(call there_is,TestChaos,./caddytest/chaos)

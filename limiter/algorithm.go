@@ -66,8 +66,8 @@ type kernel interface {
 	// most the capacity.
 	decide(s state, now int64, t *params, weight int64) verdict
 
-	// take returns the state after a passing verdict.
-	take(s state, t *params, v verdict) state
+	// take returns the state after a passing verdict. Only a reserve needs its receipt.
+	take(s state, t *params, v verdict, reserve bool) state
 
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt

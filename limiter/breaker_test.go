@@ -14,6 +14,7 @@ func newTestBreaker() (b *breaker, clock *moment, opened, closed *int) {
 }
 
 func TestBreaker_retire(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]func(b *breaker){
 		"a probe that succeeds":   func(b *breaker) { b.close() },
 		"a failure of a request":  func(b *breaker) { b.failure(refused) },
@@ -34,6 +35,7 @@ func TestBreaker_retire(t *testing.T) {
 }
 
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	timeout := error(errTimeout)
 	b, clock, opened, closed := newTestBreaker()
 	expect := func(what string, open bool) {
@@ -79,6 +81,7 @@ func TestBreaker(t *testing.T) {
 }
 
 func TestBreaker_half_fails(t *testing.T) {
+	t.Parallel()
 	b, clock, _, _ := newTestBreaker()
 	for i := 0; !b.open(); i++ {
 		if i > 200 {
@@ -105,6 +108,7 @@ func stepped(t time.Time, by time.Duration) time.Time {
 }
 
 func TestBreaker_wall_clock(t *testing.T) {
+	t.Parallel()
 	for _, step := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			by := time.Duration(0)

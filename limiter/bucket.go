@@ -6,8 +6,13 @@ package limiter
 // it, and are to be held until then. Lua twin: scripts/bucket.lua.
 //
 // The state: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b the
-// tick that it was stored at.
+// tick that it was stored at, c the serial: units ever taken or charged, modulo 2^52. The first
+// reserve begins it at now in microseconds; 0 is none. A state with a serial lives at least as long
+// as a full bucket drains, so that a receipt never meets a serial that has begun anew.
 type bucket struct{}
+
+// serialMask takes a serial modulo 2^52, below which Lua counts exactly.
+const serialMask = 1<<52 - 1
 
 // drainedDebt returns what is left of a debt after some elapsed ticks.
 func drainedDebt(debt, elapsed, limit int64) int64 {
@@ -21,7 +26,7 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 // where the clock ran backwards. A state stored further ahead than a full bucket takes to drain was
 // written by a broken clock and counts as none.
 func (bucket) drained(s state, now int64, t *params) (debt, at int64) {
-	if s.b-now > ceilDiv(t.capacity*t.window, t.limit) {
+	if s.b-now > t.full {
 		return 0, now
 	}
 	at = max(now, s.b)
@@ -34,7 +39,11 @@ func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 	queued := t.maxDelay >= 0
 	delay := ceilDiv(debt, t.limit)
 	over := debt + weight*t.window - t.capacity*t.window
-	v := verdict{b: at}
+	serial := s.c
+	if serial == 0 {
+		serial = now * t.tick
+	}
+	v := verdict{b: at, c: (serial + weight) & serialMask}
 	switch {
 	case weight == 0:
 	case over <= 0 && (!queued || delay <= t.maxDelay):
@@ -61,46 +70,62 @@ func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 	return v
 }
 
-func (bucket) take(_ state, _ *params, v verdict) state {
-	return state{numbers: numbers{a: v.a, b: v.b}}
+// take keeps the serial that there is; only a reserve begins one.
+func (bucket) take(s state, _ *params, v verdict, reserve bool) state {
+	if s.c == 0 && !reserve {
+		v.c = 0
+	}
+	return state{numbers: numbers{v.a, v.b, v.c}}
 }
 
-// refund subtracts what of the take has not drained yet, so that it never refunds more than was
-// taken. The receipt is the tick of the take and the debt right after it.
+// refund subtracts at most what the debt is above the units since the take. They alone would be left
+// of it if the bucket had once been empty meanwhile. The receipt is the tick of the take and the
+// serial right after it.
 func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	debt, at := k.drained(s, now, t)
-	if debt == 0 {
+	since := (s.c - r.second) & serialMask
+	if s.c == 0 || now-r.first >= t.full || since > debt/t.window {
 		return s
 	}
-	undrained := drainedDebt(r.second, max(0, at-r.first), t.limit)
-	return state{numbers: numbers{a: max(0, debt-min(weight*t.window, undrained)), b: at}}
+	return state{numbers: numbers{debt - min(weight*t.window, debt-since*t.window), at, s.c}}
 }
 
-func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.a} }
+func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.c} }
 
-// charge adds the weight to the debt.
+// charge adds the weight to the debt. A debt that saturates loses the serial, because the units
+// beyond it are nowhere. Nothing that was taken before can be refunded then.
 func (k bucket) charge(s state, now int64, t *params, weight int64) state {
 	debt, at := k.drained(s, now, t)
+	serial := s.c
+	if serial != 0 {
+		serial = (serial + weight) & serialMask
+	}
 	if weight > (t.maxDebt-debt)/t.window {
 		return state{numbers: numbers{a: t.maxDebt, b: at}}
 	}
-	return state{numbers: numbers{a: debt + weight*t.window, b: at}}
+	return state{numbers: numbers{debt + weight*t.window, at, serial}}
 }
 
 // restoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond
 // its capacity.
 func (bucket) restoreState(_, resets, now int64, t *params) state {
-	full, drains := t.capacity*t.window, resets-now
+	drains := resets - now
 	switch {
-	case drains <= ceilDiv(full, t.limit):
-		return state{numbers: numbers{a: min(drains*t.limit, full), b: now}}
+	case drains <= t.full:
+		return state{numbers: numbers{a: min(drains*t.limit, t.capacity*t.window), b: now}}
 	case drains > t.maxDebt/t.limit:
 		return state{numbers: numbers{a: t.maxDebt, b: now}}
 	}
 	return state{numbers: numbers{a: drains * t.limit, b: now}}
 }
 
-func (bucket) expires(s state, _ int64, t *params) int64 { return s.b + ceilDiv(s.a, t.limit) }
+func (bucket) expires(s state, _ int64, t *params) int64 {
+	drains := ceilDiv(s.a, t.limit)
+	if s.c != 0 {
+		drains = max(drains, t.full)
+	}
+	return s.b + drains
+}
 
 func (bucket) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"units_owed": float64(s.a) / float64(t.window), "as_of": t.instant(s.b)}

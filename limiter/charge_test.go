@@ -12,6 +12,7 @@ import (
 // TestFailover_Charge has every algorithm charged into debt, on Redis, in process, in an outage, and
 // with a fraction of the limit.
 func TestFailover_Charge(t *testing.T) {
+	t.Parallel()
 	for name, f := range failovers(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
@@ -37,6 +38,7 @@ func TestFailover_Charge(t *testing.T) {
 // TestFailover_Charge_outage shows that a debt is not lost to a failure
 // between the decision and the charge.
 func TestFailover_Charge_outage(t *testing.T) {
+	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	checks := []Check{{Policy: dayPolicy(t, "late", GCRA, 100), Key: EncodeKey("k"), Weight: 1}}
@@ -73,6 +75,7 @@ func TestBucket_debt(t *testing.T) {
 // TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
 // a limit of 10 per 4 seconds: windows forget their units, buckets earn every one of them.
 func TestMemory_Charge_debt(t *testing.T) {
+	t.Parallel()
 	const window = 4 * time.Second
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
@@ -100,6 +103,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 
 // TestRedis_Charge_debt peeks at Redis for how long the wait is.
 func TestRedis_Charge_debt(t *testing.T) {
+	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	for _, algorithm := range Algorithms() {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestNewClient_idle_connections(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Standalone, Sentinel, Cluster} {
 		o := ClientOptions{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
 		if mode == Sentinel {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -67,8 +68,11 @@ func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messag
 		m.command("evalsha", script.sha)
 		_ = pipeline.Process(ctx, m.sent) // Exec returns a pipeline's errors
 	}
+	began := time.Now()
 	_, _ = pipeline.Exec(ctx) // every command has its own error
+	ended := time.Now()
 	for _, m := range messages {
+		m.began, m.ended = began, ended
 		if isNoScript(m.sent.Err()) {
 			_ = r.run(ctx, client, m) // the error is in m.sent
 		}
@@ -82,7 +86,7 @@ func (r *Redis) end(ctx context.Context, n *node, m *message, err error) (answer
 		n = r.topology.anyNode
 		err = r.run(ctx, n.client, m)
 	}
-	m.settle(err)
+	n.finish(m, err)
 	if err == nil && n == r.topology.anyNode && r.topology.cluster != nil {
 		r.topology.discover()
 		r.topology.learn(m.order[0].slot)

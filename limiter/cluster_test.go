@@ -26,6 +26,7 @@ func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	r, masters := openCluster(t)
 
 	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
@@ -136,6 +137,7 @@ func raceAcrossSlots(t *testing.T, r *Redis, algorithm string) {
 }
 
 func TestKeyWriter_slotOf(t *testing.T) {
+	t.Parallel()
 	_, masters := openCluster(t)
 	client := masters[0].Client(t)
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
@@ -170,6 +172,7 @@ func errorOf(r *Redis, p *Policy, key string) error {
 }
 
 func TestCluster_dead_master(t *testing.T) {
+	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "dead", GCRA, 100)
 	masters[2].Kill()
@@ -200,6 +203,7 @@ func TestCluster_dead_master(t *testing.T) {
 }
 
 func TestCluster_unserved_slot(t *testing.T) {
+	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "hole", GCRA, 100)
 	slot := int(r.keyFormat.newWriter().slotOf("lost"))

@@ -100,7 +100,7 @@ func openWith(t testing.TB, o ClientOptions) (r *Redis, refused *atomic.Int32) {
 		t.Fatal(err)
 	}
 	r = NewRedis(client, RedisOptions{
-		Timeout: o.Timeout, KeyFormat: KeyFormat{Prefix: "rl"},
+		KeyFormat: KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); Kind(err) != "auth" {
 				t.Errorf("kind %s of %v, want auth", Kind(err), err)
@@ -120,7 +120,7 @@ func crowd(t testing.TB, r *Redis, clients, each int) {
 	for i := range clients {
 		group.Go(func() {
 			for range each {
-				if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: fmt.Sprint(i), Weight: 1}}); err != nil {
+				if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 // TestDenyCache_deny_like_the_store plays traces through a cache in front of a store that other
 // nodes load too: what the cache denies, the store denies at that instant.
 func TestDenyCache_deny_like_the_store(t *testing.T) {
+	t.Parallel()
 	denials := 0
 	for seed := range uint64(60) {
 		for _, p := range tracePolicies(t) {
@@ -54,6 +55,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 // TestDenyCache_deny_weights has one client send several weights in turn. For as long as none
 // passes, the cache answers like the store, for each weight.
 func TestDenyCache_deny_weights(t *testing.T) {
+	t.Parallel()
 	repeated := 0
 	for seed := range uint64(40) {
 		for _, p := range tracePolicies(t) {
@@ -88,6 +90,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
 func TestDenyCache_weights_apart(t *testing.T) {
+	t.Parallel()
 	p, cache, now := dayPolicy(t, "weights", GCRA, 10), newDenyCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: Never}
 	for weight, wait := range waits {
@@ -113,6 +116,7 @@ func TestDenyCache_weights_apart(t *testing.T) {
 }
 
 func TestDenyCache_bounded(t *testing.T) {
+	t.Parallel()
 	p := dayPolicy(t, "bounded", GCRA, 1)
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
@@ -178,6 +182,7 @@ func TestFailover_Decide_deny_cache(t *testing.T) {
 
 // TestDenyRefresher_batches floods for longer than a denial may be repeated.
 func TestDenyRefresher_batches(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)

@@ -13,6 +13,7 @@ import (
 // TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
 // client with a slow one would drain in no time.
 func TestMemory_slowest_limit(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
 		now := int64(1_000_000_000_000)
 		m := NewMemoryOnClock(func() int64 { return now })
@@ -35,6 +36,7 @@ func TestMemory_slowest_limit(t *testing.T) {
 // TestMemory_full_ResetAll runs requests in a full store, resets and new limits at once; each of
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {
+	t.Parallel()
 	m := NewMemory()
 	m.Limit(64, nil)
 	full := dayPolicy(t, "full", FixedWindow, 10)
@@ -78,4 +80,36 @@ func TestMemory_full_ResetAll(t *testing.T) {
 			return fmt.Errorf("%d states, %d overflows", m.Len(), m.Overflows())
 		}
 	})
+}
+
+// TestMemory_longest_drain reserves in a bucket that takes long to drain, in a table with others of
+// lower limits. Its serial has to be there for as long as the receipt is valid.
+func TestMemory_longest_drain(t *testing.T) {
+	now := int64(1_000_000_000_000)
+	m := NewMemory(func() int64 { return now })
+	slow := mustPolicy(t, Settings{Name: "dynamic", Algorithm: GCRA, Limit: 1, Window: time.Second, Dynamic: true})
+	large, err := slow.WithLimit(10, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func() bool {
+		_, found := m.tableOf(large).shardOf("k").kept("k")
+		for i := range 3000 {
+			decide(t, m, Check{Policy: slow, Key: fmt.Sprint(now, i), Weight: 1})
+		}
+		_, still := m.tableOf(large).shardOf("k").kept("k")
+		return found && still
+	}
+	decide(t, m, Check{Policy: slow, Key: "first", Weight: 1})
+	for _, reserve := range []bool{false, true} {
+		decide(t, m, Check{Policy: large, Key: "k", Weight: 1, Reserve: reserve})
+		now += 90_000_000
+		if kept() != reserve {
+			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, reserved %v", !reserve, reserve)
+		}
+		now += 11_000_000
+		if kept() {
+			t.Errorf("a state that has ended is kept, reserved %v", reserve)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 )
 
 func TestKind(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		// Redis 6, with the place before it; 7.0; 7.2, 8 and Valkey.
 		"@user_script: 12: WRONGTYPE Operation against a key holding the wrong kind of value":                                     "value",

@@ -34,7 +34,7 @@ func (k fixedWindow) decide(s state, now int64, t *params, weight int64) verdict
 	return v
 }
 
-func (fixedWindow) take(_ state, _ *params, v verdict) state {
+func (fixedWindow) take(_ state, _ *params, v verdict, _ bool) state {
 	return state{numbers: numbers{a: v.a, b: v.b}}
 }
 

@@ -10,6 +10,7 @@ import (
 // milliseconds behind. This process then denies at least as long as Redis, and no whole window
 // longer.
 func TestLastSeen_denials(t *testing.T) {
+	t.Parallel()
 	const window = 15 * time.Minute
 	for _, algorithm := range Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
@@ -33,6 +34,7 @@ func TestLastSeen_denials(t *testing.T) {
 // TestLastSeen_clock_steps_back has the node's clock set back by three hours: the newest answer
 // counts, and not the fuller one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
@@ -47,6 +49,7 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 // TestKernel_restoreState compares states, at random later instants, with those restored from the
 // last answers about them: for the policy itself and for a fraction of it.
 func TestKernel_restoreState(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))

@@ -47,7 +47,7 @@ func (p *Policy) scaled(fraction float64) *Policy {
 	t := p.params
 	t.limit = max(1, int64(float64(t.limit)*fraction))
 	t.capacity = max(1, int64(float64(t.capacity)*fraction))
-	if ceilDiv(t.capacity*t.window, t.limit) > precision/2/t.tick {
+	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
 		return p // rounding would make it longer than times can be
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)

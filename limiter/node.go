@@ -15,6 +15,7 @@ type node struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
+	clock   clockOffset
 	failed  func()                  // called after every failure
 	opened  func()                  // called after the breaker has opened
 	lost    func(err error)         // called for every refund and charge that Redis did not do; may be nil

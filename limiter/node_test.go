@@ -10,6 +10,7 @@ import (
 )
 
 func TestNode_wrong_type(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 5*time.Second)
 	at := now()
@@ -30,6 +31,7 @@ func TestNode_wrong_type(t *testing.T) {
 // TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
 // the policies of what was left.
 func TestNode_refund_postponed(t *testing.T) {
+	t.Parallel()
 	p, q := dayPolicy(t, "done", SlidingWindowLog, 100), dayPolicy(t, "postponed", SlidingWindowLog, 100)
 	opened := make(chan struct{})
 	n := &node{failed: func() {}, opened: func() { close(opened) }}

@@ -29,6 +29,7 @@ return 1
 `)
 
 func TestSlidingWindowLog_oracle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()

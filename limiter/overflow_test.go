@@ -11,6 +11,7 @@ import (
 // TestMemory_full_quota floods a small store with keys, before and after clients have used up their
 // quotas.
 func TestMemory_full_quota(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
@@ -93,6 +94,7 @@ func heap() int64 {
 
 // TestMemory_full_room_again waits until the flood's states have reset.
 func TestMemory_full_room_again(t *testing.T) {
+	t.Parallel()
 	now := int64(1_000_000_000_000)
 	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(100, nil)

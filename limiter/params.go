@@ -13,6 +13,7 @@ type params struct {
 	capacity int64 // limit, or the burst of a bucket
 	maxDelay int64 // -1: no queue
 	maxDebt  int64 // of a bucket, in 1/window units
+	full     int64 // ticks in which a full bucket drains
 	tick     int64 // microseconds
 }
 
@@ -51,7 +52,7 @@ func newParams(s Settings, a *algorithm) (params, error) {
 	if s.MaxDelay != nil {
 		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
 	}
-	if longest := ceilDiv(t.capacity*t.window, t.limit); longest > precision/2/t.tick {
+	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
 		if s.Burst == 0 {
 			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 		}

@@ -11,6 +11,7 @@ import (
 
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
 func TestFailover_Peek(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, f := range map[string]*Failover{
 		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
@@ -50,6 +51,7 @@ func TestFailover_Peek(t *testing.T) {
 
 // TestFailover_Peek_outage: the error is the outage's, the state is the local one.
 func TestFailover_Peek_outage(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "peek-outage", TokenBucket, 3)

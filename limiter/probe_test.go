@@ -91,8 +91,10 @@ func waitProbes(t *testing.T, s *node, probes int) {
 }
 
 func TestProbe_missing_permission(t *testing.T) {
+	t.Parallel()
 	for right, algorithm := range map[string]string{"set": GCRA, "rpush": SlidingWindowLog, "pexpire": SlidingWindowLog, "get": FixedWindow, "llen": SlidingWindowLog} {
 		t.Run(right, func(t *testing.T) {
+			t.Parallel()
 			weight := int64(1)
 			if right == "llen" {
 				weight = 100 // a denial alone needs it
@@ -128,8 +130,10 @@ func TestProbe_missing_permission(t *testing.T) {
 
 // TestProbe_refund has a refund from a long log need a permission that no take needs.
 func TestProbe_refund(t *testing.T) {
+	t.Parallel()
 	for _, right := range []string{"lset", "lrange"} {
 		t.Run(right, func(t *testing.T) {
+			t.Parallel()
 			r, reported, setPermissions := openLimited(t)
 			p := dayPolicy(t, "limited", SlidingWindowLog, 100)
 			if err := p.AllowRefunds(); err != nil {
@@ -152,6 +156,7 @@ func TestProbe_refund(t *testing.T) {
 }
 
 func TestProbe_idle_store(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
 	p := dayPolicy(t, "idle", GCRA, 100)
@@ -177,6 +182,7 @@ func TestProbe_idle_store(t *testing.T) {
 }
 
 func TestProbe_idle_master(t *testing.T) {
+	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "idle", SlidingWindowLog, 100)
 	key := ""
@@ -205,6 +211,7 @@ func TestProbe_idle_master(t *testing.T) {
 }
 
 func TestProbe_keys(t *testing.T) {
+	t.Parallel()
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		r := &Redis{keyFormat: naming}
 		n := naming.newWriter()
@@ -252,6 +259,7 @@ func TestProbe_ends(t *testing.T) {
 
 // TestProbe_replaced_master sends no further request for the slot.
 func TestProbe_replaced_master(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	gone := a.topology.to(0)
@@ -267,6 +275,7 @@ func TestProbe_replaced_master(t *testing.T) {
 
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
 func TestRedis_enqueueAsync_full_queue(t *testing.T) {
+	t.Parallel()
 	r := openRedis(t, redistest.Start(t), time.Second)
 	reported := &listener{}
 	s := r.topology.anyNode

@@ -38,6 +38,7 @@ func copyOf(s *testStore, p *Policy) *testStore {
 }
 
 func TestRetryAfter_exact(t *testing.T) {
+	t.Parallel()
 	denials := 0
 	for seed := range uint64(60) {
 		for _, p := range tracePolicies(t) {
@@ -70,6 +71,7 @@ func TestRetryAfter_exact(t *testing.T) {
 }
 
 func TestRemaining_is_what_would_pass(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*Policy{p}, now: epoch}
@@ -90,6 +92,7 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 }
 
 func TestResetAfter_full_quota(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*Policy{p}, now: epoch}
@@ -110,6 +113,7 @@ func TestResetAfter_full_quota(t *testing.T) {
 // TestClock_runs_backwards moves the clock back by less than a window (for a bucket: than it takes
 // to drain) after a quota is used up. More counts as a broken clock.
 func TestClock_runs_backwards(t *testing.T) {
+	t.Parallel()
 	for _, p := range tracePolicies(t) {
 		window := p.settings.Window.Microseconds()
 		if p.algorithm.bursts {
@@ -117,8 +121,10 @@ func TestClock_runs_backwards(t *testing.T) {
 		}
 		for _, back := range []int64{p.params.tick, window / 3, window / 3 * 2} {
 			s := memoryStore()
-			for play(t, s, epoch+window, p, 1).Passes() {
-				continue
+			for _, weight := range []int64{1 + p.params.limit/100, 1} { // a large quota by large steps first
+				for play(t, s, epoch+window, p, weight).Passes() {
+					continue
+				}
 			}
 			if r := play(t, s, epoch+window-back, p, 1); r.Passes() {
 				t.Errorf("%v: passes again after the clock went back by %d µs", p.settings, back)
@@ -128,6 +134,7 @@ func TestClock_runs_backwards(t *testing.T) {
 }
 
 func TestPolicy_changed_settings(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -154,6 +161,7 @@ func TestPolicy_changed_settings(t *testing.T) {
 }
 
 func TestStates_apart(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(epoch)
@@ -178,6 +186,7 @@ func TestStates_apart(t *testing.T) {
 }
 
 func TestDenied_charges_nothing(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -202,6 +211,7 @@ func TestDenied_charges_nothing(t *testing.T) {
 }
 
 func TestBinding(t *testing.T) {
+	t.Parallel()
 	p := func(limit int64) *Policy {
 		return mustPolicy(t, Settings{Name: fmt.Sprint("p", limit), Algorithm: GCRA, Limit: limit, Window: time.Minute})
 	}

@@ -108,6 +108,12 @@ func (r *Redis) decide(ctx context.Context, checks []Check) error {
 	return r.decideAt(ctx, r.topology.anyNode, 0, checks)
 }
 
+// offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
+// clock; negative where it is behind. It is not known before that Redis's first answer.
+func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
+	return r.topology.to(slot).clock.offset()
+}
+
 // decideAt decides checks of one slot on a node.
 func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Check) error {
 	op := opTake

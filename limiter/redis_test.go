@@ -35,6 +35,7 @@ func dayPolicy(t testing.TB, name, algorithm string, limit int64) *Policy {
 }
 
 func TestStores_Decide_concurrent(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range Algorithms() {
@@ -80,6 +81,7 @@ func sendBatch(r *Redis, requests [][]Check) []*call {
 }
 
 func TestBatch_as_if_alone(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, size := range []int{1, 2, 128} {
@@ -102,6 +104,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 }
 
 func TestBatch_shapes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	var requests [][]Check
@@ -126,6 +129,7 @@ func TestBatch_shapes(t *testing.T) {
 }
 
 func TestBatch_wrong_type(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
@@ -152,6 +156,7 @@ func TestBatch_wrong_type(t *testing.T) {
 }
 
 func TestRedis_key_TTL(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
@@ -171,6 +176,7 @@ func TestRedis_key_TTL(t *testing.T) {
 }
 
 func TestRedis_script_flush(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -186,6 +192,7 @@ func TestRedis_script_flush(t *testing.T) {
 }
 
 func TestRedis_Decide_kinds(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	ctx := context.Background()
@@ -216,6 +223,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 }
 
 func TestRedis_Decide_closed(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
 	p := dayPolicy(t, "closed", GCRA, 1_000)
@@ -230,6 +238,7 @@ func TestRedis_Decide_closed(t *testing.T) {
 // TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it
 // and before its reply arrives.
 func TestRedis_Decide_lost_reply(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	client, err := NewClient(ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})

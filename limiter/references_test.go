@@ -14,6 +14,7 @@ import (
 // TestRedis_Close_last_use closes a store that a request still needs for a refund: it decides and
 // refunds until the request ends, and nothing of that is lost.
 func TestRedis_Close_last_use(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	store := openRedis(t, server, 50*time.Millisecond)
 	f := NewFailover(store, NewMemory(), FailoverOptions{})
@@ -51,6 +52,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 // TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
 // store: it is closed after the last one.
 func TestRedis_Close_drains_its_queue(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	store := openRedis(t, server, 10*time.Second)
 	f := NewFailover(store, NewMemory(), FailoverOptions{})
@@ -70,6 +72,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 
 // TestReferences_end_once has many acquire and release at the moment that the owner ends.
 func TestReferences_end_once(t *testing.T) {
+	t.Parallel()
 	for range 200 {
 		var ended, using atomic.Int32
 		r := newReferences(func() {

@@ -33,6 +33,7 @@ func keepOpen(r *Redis) {
 // TestFailover_Refund has every algorithm reserve and refund, on Redis, in process, in an outage,
 // and with a fraction of the limit.
 func TestFailover_Refund(t *testing.T) {
+	t.Parallel()
 	for name, f := range failovers(t) {
 		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
@@ -78,6 +79,7 @@ func TestFailover_Refund(t *testing.T) {
 }
 
 func TestPolicy_AllowRefunds_queue(t *testing.T) {
+	t.Parallel()
 	p := mustPolicy(t, Settings{Name: "queue", Algorithm: LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
 	if p.AllowRefunds() == nil {
 		t.Error("no error")

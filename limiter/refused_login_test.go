@@ -57,7 +57,7 @@ func (d *door) idle(ready int) {
 // request decides a request in the background, and returns its outcome.
 func (d *door) request(timeout time.Duration) <-chan error {
 	outcome := make(chan error, 1)
-	c := newCall(opTake, []Check{{Key: "k"}})
+	c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
 	go func() {
 		err := d.do(context.Background(), c, timeout)
 		if err == nil {

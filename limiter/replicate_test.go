@@ -33,6 +33,7 @@ local redis = {
 
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
+	t.Parallel()
 	r := newTestRedis(t, redistest.Start(t), 10*time.Second, KeyFormat{Prefix: "t"})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {

@@ -19,6 +19,7 @@ func fill(t *testing.T, s Store, p *Policy, keys int) {
 }
 
 func TestResetAll_one_policy(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
@@ -41,6 +42,7 @@ func TestResetAll_one_policy(t *testing.T) {
 }
 
 func TestResetAll_deny_cache(t *testing.T) {
+	t.Parallel()
 	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", FixedWindow, 1)
 	pass := func() bool {
@@ -59,6 +61,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 }
 
 func TestResetAll_Cluster(t *testing.T) {
+	t.Parallel()
 	r, _ := openCluster(t)
 	p := dayPolicy(t, "spread", GCRA, 5)
 	fill(t, r, p, 300)
@@ -72,6 +75,7 @@ func TestResetAll_Cluster(t *testing.T) {
 
 // TestResetAll_hung_master: the other masters are reset all the same.
 func TestResetAll_hung_master(t *testing.T) {
+	t.Parallel()
 	r, masters := openCluster(t)
 	local := NewMemory()
 	f := NewFailover(r, local, FailoverOptions{})
@@ -92,6 +96,7 @@ func TestResetAll_hung_master(t *testing.T) {
 }
 
 func TestResetAll_in_process(t *testing.T) {
+	t.Parallel()
 	m := NewMemory()
 	one, two := dayPolicy(t, "one", SlidingWindowLog, 5), dayPolicy(t, "two", GCRA, 5)
 	fill(t, m, one, 100)

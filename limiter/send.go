@@ -69,7 +69,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 		}
 		return r.sendSlots(ctx, n, w, calls)
 	}
-	m.settle(err)
+	n.finish(m, err)
 	return err == nil
 }
 
@@ -80,12 +80,19 @@ func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *messag
 	if err != nil {
 		return err
 	}
-	m.command("evalsha", script.sha)
-	err = client.Process(ctx, m.sent)
+	err = m.process(ctx, client, "evalsha", script.sha)
 	if isNoScript(err) {
-		m.command("eval", script.text)
-		err = client.Process(ctx, m.sent)
+		err = m.process(ctx, client, "eval", script.text)
 	}
+	return err
+}
+
+// process sends a message by one command.
+func (m *message) process(ctx context.Context, client redis.UniversalClient, name, script string) error {
+	m.command(name, script)
+	m.began = time.Now()
+	err := client.Process(ctx, m.sent)
+	m.ended = time.Now()
 	return err
 }
 
@@ -98,8 +105,17 @@ func (m *message) command(name, script string) {
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
+// finish passes the outcome of a message that was sent to its calls, and compares the clocks.
+func (n *node) finish(m *message, err error) {
+	m.settle(err)
+	if m.redisTime > 0 {
+		n.clock.learn(m.began, m.ended, m.redisTime)
+	}
+}
+
 // settle passes the outcome of a message that was sent to its calls.
 func (m *message) settle(err error) {
+	m.redisTime = 0
 	if err == nil {
 		err = m.read(m.sent.Val())
 	}

@@ -82,7 +82,7 @@ func (s *shard) dropAll() int64 {
 
 // take charges a passing check and stores its state.
 func (s *shard) take(c *Check, old state, v verdict, now int64) {
-	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v), now)
+	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Reserve), now)
 }
 
 // charge charges a check without the condition that there is room.

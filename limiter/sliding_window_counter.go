@@ -46,7 +46,7 @@ func (k slidingWindowCounter) decide(s state, now int64, t *params, weight int64
 	return v
 }
 
-func (slidingWindowCounter) take(_ state, _ *params, v verdict) state {
+func (slidingWindowCounter) take(_ state, _ *params, v verdict, _ bool) state {
 	return state{numbers: numbers{v.a, v.b, v.c}}
 }
 

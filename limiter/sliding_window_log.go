@@ -75,7 +75,7 @@ func emptyLogVerdict(now int64, t *params, weight int64) verdict {
 
 // take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
 // before the oldest live entry, c the total after the new one.
-func (k slidingWindowLog) take(s state, t *params, v verdict) state {
+func (k slidingWindowLog) take(s state, t *params, v verdict, _ bool) state {
 	live, _, _ := k.live(s, v.a, t)
 	if s.log == nil {
 		s.log = &unitLog{}
@@ -123,7 +123,7 @@ func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) st
 		total = live[len(live)-1].total()
 	}
 	weight = min(weight, logUnits-1-units(total, before))
-	return k.take(s, t, verdict{a: at, b: before, c: total + weight})
+	return k.take(s, t, verdict{a: at, b: before, c: total + weight}, false)
 }
 
 // restoreState returns one entry with all units, at the tick of the newest one.

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSlidingWindowLog_expiry(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	const entries = 40
 	p := mustPolicy(t, Settings{Name: "edges", Algorithm: SlidingWindowLog, Limit: entries, Window: time.Minute})
@@ -37,6 +38,7 @@ func TestSlidingWindowLog_expiry(t *testing.T) {
 // TestSlidingWindowLog_modulus takes so much that the running totals in Redis pass
 // 2^40 several times.
 func TestSlidingWindowLog_modulus(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p := mustPolicy(t, Settings{Name: "wrap", Algorithm: SlidingWindowLog, Limit: maxLogLimit, Window: time.Millisecond})
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
@@ -60,6 +62,7 @@ func TestSlidingWindowLog_modulus(t *testing.T) {
 
 // TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
 func TestRedis_Refund_long_tail(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
 	p := dayPolicy(t, "log", SlidingWindowLog, 10_000)
@@ -100,6 +103,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 // TestSlidingWindowLog_refund_tail refunds entries around the bound, in both stores: one with a
 // thousand entries after it is removed, one with more stays.
 func TestSlidingWindowLog_refund_tail(t *testing.T) {
+	t.Parallel()
 	p := mustPolicy(t, Settings{Name: "tail", Algorithm: SlidingWindowLog, Limit: 100_000, Window: time.Hour})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		t.Run(s.name, func(t *testing.T) {
@@ -136,6 +140,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
 func TestSlidingWindowLog_refund_run(t *testing.T) {
+	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	p := dayPolicy(t, "run", SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400

@@ -28,7 +28,7 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 	c := Check{Policy: p, Weight: weight, Peek: weight == 0}
 	v := evaluate(s.state, now, &c)
 	if v.wait == 0 && weight > 0 {
-		s.state = p.algorithm.kernel.take(s.state, &p.params, v)
+		s.state = p.algorithm.kernel.take(s.state, &p.params, v, false)
 	}
 	c.answer(v, now)
 	return c.Result

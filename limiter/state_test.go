@@ -8,6 +8,7 @@ import (
 )
 
 func TestState_Take_like_Memory(t *testing.T) {
+	t.Parallel()
 	delay := 150 * time.Millisecond
 	for _, algorithm := range Algorithms() {
 		settings := []Settings{

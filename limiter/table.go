@@ -20,8 +20,8 @@ type table struct {
 	// shard and set under those of all.
 	dropped bool
 
-	// slowest is the policy with the lowest limit so far. No other keeps a state longer: a bucket's
-	// debt drains at the limit.
+	// slowest has the lowest limit of the policies so far, and the longest time in which a full
+	// bucket drains. No other keeps a state longer.
 	slowest atomic.Pointer[Policy]
 }
 
@@ -42,8 +42,11 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 
 // admit makes a policy count in this table. The owner's lock is held.
 func (t *table) admit(p *Policy) {
-	if p.params.limit < t.slowest.Load().params.limit {
-		t.slowest.Store(p)
+	kept := t.slowest.Load()
+	slow := kept.params
+	slow.limit, slow.full = min(slow.limit, p.params.limit), max(slow.full, p.params.full)
+	if slow != kept.params {
+		t.slowest.Store(&Policy{settings: kept.settings, algorithm: kept.algorithm, params: slow, id: kept.id})
 	}
 	p.table.Store(t)
 }

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// TestMemory_tableOf_prunes has ten thousand policies, each used for a second: at most twice as many
+// TestMemory_tableOf_prunes has a thousand policies, each used for a second: at most twice as many
 // tables are kept as policies that still count, and those go on.
 func TestMemory_tableOf_prunes(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
@@ -18,7 +19,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 			lasting := mustPolicy(t, Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
 			decide(t, m, Check{Policy: lasting, Key: EncodeKey("k"), Weight: 4})
 			most := 0
-			for i := range 10_000 {
+			for i := range 1000 {
 				p := mustPolicy(t, Settings{Name: fmt.Sprint("brief", i), Algorithm: algorithm, Limit: 10, Window: time.Second})
 				decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 				if i%3 == 0 {
@@ -45,6 +46,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 // TestMemory_Prune_full has a table whose states are in the overflow: it is dropped when they have
 // reset.
 func TestMemory_Prune_full(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(1, nil)
@@ -63,6 +65,7 @@ func TestMemory_Prune_full(t *testing.T) {
 
 // TestMemory_Prune_refunded has a table whose only unit was refunded.
 func TestMemory_Prune_refunded(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
@@ -79,6 +82,7 @@ func TestMemory_Prune_refunded(t *testing.T) {
 
 // TestMemory_refunded_flood has more clients than there is room for. Each refunds its only unit.
 func TestMemory_refunded_flood(t *testing.T) {
+	t.Parallel()
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	m.Limit(1000, nil)
@@ -95,6 +99,7 @@ func TestMemory_refunded_flood(t *testing.T) {
 // TestMemory_Prune_loses_no_charge drops tables while requests charge them, one by one and several
 // policies at once.
 func TestMemory_Prune_loses_no_charge(t *testing.T) {
+	t.Parallel()
 	var now atomic.Int64
 	now.Store(epoch)
 	m := NewMemoryOnClock(now.Load)
@@ -127,6 +132,7 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 // TestMemory_lockEach_many_tables has one request with more policies than there may be tables without
 // states. It looped for ever once: each new table dropped one that the request had found before.
 func TestMemory_lockEach_many_tables(t *testing.T) {
+	t.Parallel()
 	m := NewMemory()
 	for round := range 3 {
 		var checks []Check

@@ -84,6 +84,7 @@ func (a *testCluster) nodes(first, last uint16) []*node {
 }
 
 func TestSlotKeys(t *testing.T) {
+	t.Parallel()
 	keys := slotKeys()
 	for slot := range clusterSlots {
 		if got := slotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
@@ -93,6 +94,7 @@ func TestSlotKeys(t *testing.T) {
 }
 
 func TestTopology_to(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 99, masterA), owned(100, 16383, masterB))
 	if s := a.topology.to(0); s != a.topology.anyNode {
 		t.Fatal("before, a slot is not that of the whole")
@@ -119,6 +121,7 @@ func TestTopology_to(t *testing.T) {
 }
 
 func TestTopology_moved_slot(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 8191, masterA), owned(8192, 16383, masterB))
 	a.topology.discover()
 	first := a.topology.to(0)
@@ -137,6 +140,7 @@ func TestTopology_moved_slot(t *testing.T) {
 }
 
 func TestTopology_outages(t *testing.T) {
+	t.Parallel()
 	for name, late := range map[string]func(*node){
 		"a probe is under way":   func(s *node) { s.breaker.close() },
 		"a request is under way": func(s *node) { s.report(opTake, 0, nil, now(), refused) },
@@ -165,6 +169,7 @@ func TestTopology_outages(t *testing.T) {
 }
 
 func TestTopology_returning_master(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	first := a.nodes(0, 9)[0]
@@ -184,6 +189,7 @@ func TestTopology_returning_master(t *testing.T) {
 }
 
 func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	p := dayPolicy(t, "moved", SlidingWindowLog, 10)

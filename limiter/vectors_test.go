@@ -88,6 +88,7 @@ var vectors = []struct {
 }
 
 func TestStores_follow_the_published_vectors(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for _, v := range vectors {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"encoding/binary"
 	"math"
+	"time"
 )
 
 // operation is what a batch does with a group of requests; the numbers are those of batch.lua.
@@ -15,6 +16,9 @@ const (
 	opRefund                       // undo reserves
 	opCharge                       // take without the condition of room
 )
+
+// headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
+const headSize = 8
 
 // answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
 // delay, and the two numbers of a receipt for a reserve, each as a little-endian double.
@@ -39,6 +43,9 @@ type message struct {
 	args     []any
 	kernels  kernelSet
 	sent     noRetryCmd // the command that was sent
+
+	began, ended time.Time // when it was sent, and answered
+	redisTime    int64     // by the answer, in microseconds since the Unix epoch; 0: none
 }
 
 // group is the calls of one shape: same operation, same policies, same weights.

@@ -18,13 +18,18 @@ func (m *message) read(reply any) error {
 	if err != nil {
 		return err
 	}
-	size := 0
+	size := headSize
 	for _, c := range m.order {
 		size += len(c.checks) * c.op.answerSize()
 	}
 	if len(text) != size {
 		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
 	}
+	redisTime := double(text, 0)
+	if !(redisTime >= 0 && redisTime < precision) {
+		return fmt.Errorf("%w: now %v", errValue, redisTime)
+	}
+	m.redisTime, text = int64(redisTime), text[headSize:]
 	key := int64(1)
 	for _, c := range m.order {
 		if len(failures) >= 2 && failures[0] == key {

@@ -1,13 +1,14 @@
 package limiter
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
 
 func TestMessage_read_invalid(t *testing.T) {
 	p := dayPolicy(t, "read", GCRA, 10)
-	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 31), strings.Repeat("\xff", 32), strings.Repeat("x", 64)} {
+	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), doubles(math.NaN(), 0, 9, 1, 0), doubles(-1, 0, 9, 1, 0), doubles(1<<53, 0, 9, 1, 0)} {
 		m := &message{}
 		c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		m.write([]*call{c}, KeyFormat{}.newWriter())
@@ -23,8 +24,8 @@ func TestMessage_read_invalid(t *testing.T) {
 // FuzzRead passes any bytes to the reader in place of a script's answer.
 func FuzzRead(f *testing.F) {
 	f.Add("", "")
-	f.Add(strings.Repeat("\x00", 32), "WRONGTYPE")
-	f.Add(strings.Repeat("\xff", 32), "")
+	f.Add(strings.Repeat("\x00", 40), "WRONGTYPE")
+	f.Add(strings.Repeat("\xff", 40), "")
 	f.Fuzz(func(t *testing.T, answers, problem string) {
 		p := dayPolicy(t, "fuzz", GCRA, 10)
 		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {

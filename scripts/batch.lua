@@ -11,17 +11,18 @@
 --       (from 1), weight; for a refund, per request and check: the two numbers of its receipt. A
 --       peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs no
 --       room. Refunds and charges are answered with zeros.
--- Returns: one string of little-endian doubles, in the order of KEYS; per check: wait (0: the check
---       passes, -1: it never will, -2: this request failed, see below), remaining, reset after,
---       delay (times in microseconds), and for a reserve the two numbers of the receipt. A
---       wait above 0 postpones a refund: this run has no room for the work, another one has. Where
---       requests failed, an array: that string, then per failure its first key's number and the
---       error.
+-- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
+--       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
+--       will, -2: this request failed, see below), remaining, reset after, delay (times in
+--       microseconds), and for a reserve the two numbers of the receipt. A wait above 0 postpones
+--       a refund: this run has no room for the work, another one has. Where requests failed, an
+--       array: that string, then per failure its first key's number and the error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
---       script of fixed_window: a take of weight 1 from 10 per 2 s -> 0, 9, 2000000, 0 as doubles.
+--       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
+--       -> now, 0, 9, 2000000, 0 as doubles.
 local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
 local message, position = ARGV[1], 1
-local answers, failures = {}, {}
+local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
 local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
@@ -78,7 +79,7 @@ local function make_others()
       local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0)
       return -1, remaining, reset, 0
     end
-    return policy.kernel.decide(policy, KEYS[done + i], weight)
+    return policy.kernel.decide(policy, KEYS[done + i], weight, operation == RESERVE)
   end
 
   local function answer(i, wait, remaining, reset, delay, first, second)
@@ -99,7 +100,7 @@ local function make_others()
       answer(i, wait, remaining, reset, 0)
     elseif passes then
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
-      answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y))
+      answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
     else
       local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
       answer(i, wait, rest, ends, operation == PEEK and delay or 0)
@@ -191,7 +192,8 @@ while position <= #message do
   end
 end
 
+local answer = table.concat(answers, '', 0)
 if #failures == 0 then
-  return table.concat(answers)
+  return answer
 end
-return {table.concat(answers), unpack(failures)}
+return {answer, unpack(failures)}

@@ -1,10 +1,15 @@
 -- bucket.lua: one draining level behind token_bucket, gcra and leaky_bucket. The debt d drains at
 -- `limit` units per window and may rise to the capacity; the three names describe this one rule.
 -- Go twin: limiter/bucket.go
--- KEYS: one state, a string of two doubles: debt d in 1/window units, tick t it was stored at.
--- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue) and
--- the weight. decide returns wait, remaining, reset (ticks), delay, and the state of a take.
+-- KEYS: one state, a string of two doubles: debt d in 1/window units, tick t it was stored at. The
+-- first reserve adds a third: the serial, units ever taken or charged. It begins at now in
+-- microseconds and counts modulo SERIALS. Such a state lives at least as long as a full bucket
+-- drains, so that a receipt never meets a serial that has begun anew.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue), the
+-- weight, and whether the operation reserves. decide returns wait, remaining, reset (ticks), delay,
+-- and the state of a take.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
+local SERIALS = 2 ^ 52
 
 -- The debt at tick te that is left at tick `at` of a debt that was d.
 local function drained(d, te, at, limit)
@@ -15,24 +20,30 @@ local function drained(d, te, at, limit)
   return d - elapsed * limit
 end
 
--- The stored debt as it stands now, and the instant it stands for.
+-- The stored debt as it stands now, the instant it stands for, and the serial, nil without one.
 local function drained_bucket(policy, key)
   local now = policy.now
   local state = call('GET', key)
-  if state then
-    local d, t = stored_numbers(state, '<dd', 16)
-    if t - now <= policy.full then
-      local te = max(now, t)
-      return drained(min(d, policy.max_debt), t, te, policy.limit), te
-    end
+  if not state then
+    return 0, now
   end
-  return 0, now
+  local d, t, serial
+  if #state == 24 then
+    d, t, serial = stored_numbers(state, '<ddd', 24)
+  else
+    d, t = stored_numbers(state, '<dd', 16)
+  end
+  if t - now > policy.full then
+    return 0, now, serial
+  end
+  local te = max(now, t)
+  return drained(min(d, policy.max_debt), t, te, policy.limit), te, serial
 end
 
 kernels[#kernels + 1] = {
-  decide = function(policy, key, weight)
+  decide = function(policy, key, weight, reserves)
     local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
-    local d, te = drained_bucket(policy, key)
+    local d, te, serial = drained_bucket(policy, key)
     local skew = te - policy.now
     local queued = max_delay >= 0
     local delay = queued and ceil_div(d, limit) or 0
@@ -54,35 +65,50 @@ kernels[#kernels + 1] = {
     if queued and drains > max_delay then
       remaining = 0
     end
-    return wait, remaining, d > 0 and skew + drains or 0, delay, d, te
+    if serial or reserves then
+      serial = ((serial or policy.now * policy.tick) + weight) % SERIALS
+    end
+    return wait, remaining, d > 0 and skew + drains or 0, delay, d, te, serial
   end,
 
-  take = function(policy, key, reset, d, te)
-    call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, reset))
+  take = function(policy, key, reset, d, te, serial)
+    if serial then
+      local lives = max(reset, te - policy.now + policy.full)
+      call('SET', key, pack('<ddd', d, te, serial), 'PX', ttl(policy, lives))
+    else
+      call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, reset))
+    end
   end,
 
+  -- A debt that saturates loses the serial, because the units beyond it are nowhere. Nothing that
+  -- was taken before can be refunded then.
   charge = function(policy, key, weight)
-    local d, te = drained_bucket(policy, key)
+    local d, te, serial = drained_bucket(policy, key)
     if weight > floor((policy.max_debt - d) / policy.window) then
-      d = policy.max_debt
+      d, serial = policy.max_debt, nil
     else
       d = d + weight * policy.window
+      serial = serial and (serial + weight) % SERIALS
     end
-    policy.kernel.take(policy, key, te - policy.now + ceil_div(d, policy.limit), d, te)
+    policy.kernel.take(policy, key, te - policy.now + ceil_div(d, policy.limit), d, te, serial)
   end,
 
-  receipt = function(d, te)
-    return te, d
+  receipt = function(_, te, serial)
+    return te, serial
   end,
 
-  refund = function(policy, key, weight, taken_at, debt)
-    local d, te = drained_bucket(policy, key)
-    if d == 0 then
+  -- Refunds at most what the debt is above the units since the take. They alone would be left of it
+  -- if the bucket had once been empty meanwhile.
+  refund = function(policy, key, weight, taken_at, serial_then)
+    local window = policy.window
+    local d, te, serial = drained_bucket(policy, key)
+    if not serial or policy.now - taken_at >= policy.full then
       return
     end
-    local undrained = drained(debt, taken_at, max(te, taken_at), policy.limit)
-    d = max(0, d - min(weight * policy.window, undrained))
-    local reset = te - policy.now + ceil_div(d, policy.limit)
-    call('SET', key, pack('<dd', d, te), 'PX', ttl(policy, max(1, reset)))
+    local since = (serial - serial_then) % SERIALS
+    if since <= floor(d / window) then
+      d = d - min(weight * window, d - since * window)
+      call('SET', key, pack('<ddd', d, te, serial), 'KEEPTTL')
+    end
   end,
 }

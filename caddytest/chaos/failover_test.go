@@ -91,9 +91,20 @@ func failoverByCommand(t *testing.T, r *row) {
 }
 
 // masterBehind fails over to a replica whose clock is still in the window before the hot key's. The quota
-// must not be refilled, neither then nor when that clock reaches the window.
+// must not be refilled, neither then nor when that clock reaches the window. A failover that takes longer
+// than the clock is behind shows nothing, so that another one follows.
 func masterBehind(t *testing.T, r *row) {
-	const behind = 10 * time.Second
+	for range 3 {
+		if failsOverBehind(t, r, 10*time.Second) {
+			return
+		}
+	}
+	t.Error("no failover ended while the new master's clock was in the window before")
+}
+
+// failsOverBehind returns false where the failover took too long.
+func failsOverBehind(t *testing.T, r *row, behind time.Duration) bool {
+	t.Helper()
 	p := startPair(t, -behind)
 	with := p.watched()
 	caddytest.Binary(t) // building it takes time
@@ -106,12 +117,15 @@ func masterBehind(t *testing.T, r *row) {
 	s.awaitRedis(t)
 	again := time.Until(began.Add(behind))
 	if again < 0 {
-		t.Skipf("the failover took so long that the new master's clock does not show the window before")
+		s.end()
+		t.Logf("the failover took %v too long", -again)
+		return false
 	}
 	t.Logf("the new master decides; by its clock the window begins in %v", again)
 	<-time.After(again)
 	s.hold()
 	r.check(t, s, properties{outage: true})
+	return true
 }
 
 // justBegun returns a window that began a moment ago and ends long after the test. Windows begin at

@@ -102,9 +102,6 @@ type row struct {
 const header = "fault | requests sent | answered | wrong decisions | decided elsewhere | slowest response | hot key admitted / bound | properties hold"
 
 func (r *row) String() string {
-	if r.outcome == "skipped" {
-		return r.fault + " | – | – | – | – | – | – | skipped"
-	}
 	return fmt.Sprintf("%s | %d | %d | %d | %d | %.1f ms | %d / %d | %s", r.fault, r.sent, r.answered, r.wrong, r.elsewhere,
 		r.slowest.Seconds()*1000, r.hotRedis+r.hotLocal, r.bound, r.outcome)
 }

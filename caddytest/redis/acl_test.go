@@ -24,7 +24,7 @@ func everyAlgorithm() (site string, paths []string) {
 	return site + caddytest.ShowDecision, append(paths, "/short", "/short", "/short", "/full", "/full")
 }
 
-// runGroups requests the paths and returns an error for the first response without a decision by Redis.
+// askAll requests the paths and returns an error for the first response without a decision by Redis.
 func askAll(n *caddytest.Node, paths []string) error {
 	for _, path := range paths {
 		a, err := n.Try(http.MethodGet, n.URL+path, "")

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,33 +23,11 @@ func TestNetwork_distantRedis(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\naddress "+proxy.Addr+"\npassword {env.REDIS_PASSWORD}\ntls {\nca "+authority.CA+"\n}\n}\n}",
 		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "REDIS_PASSWORD=secret")
 	redistest.WaitFor(t, "Redis decides all of 320 requests in a row", func() error {
-		if elsewhere := decidedElsewhere(t, n, 16, 20); elsewhere > 0 {
+		if elsewhere := caddytest.DecidedElsewhere(t, n, 16, 20); elsewhere > 0 {
 			return fmt.Errorf("%d were decided elsewhere\n%v", elsewhere, n.Log.Lines(caddytest.Ours))
 		}
 		return nil
 	})
-}
-
-// decidedElsewhere sends requests of many clients at once and counts those that Redis did not decide.
-func decidedElsewhere(t *testing.T, n *caddytest.Node, clients, each int) int64 {
-	t.Helper()
-	var elsewhere atomic.Int64
-	var group sync.WaitGroup
-	for range clients {
-		group.Go(func() {
-			for range each {
-				a, err := n.Try(http.MethodGet, n.URL, "")
-				if err != nil {
-					t.Error(err)
-				}
-				if a.Body != "allowed redis" {
-					elsewhere.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	return elsewhere.Load()
 }
 
 // TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts

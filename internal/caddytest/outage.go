@@ -2,7 +2,10 @@ package caddytest
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,4 +58,26 @@ func CheckOutageLog(t testing.TB, n *Node) {
 		!strings.HasPrefix(begun[0].Message, "redis cannot decide") {
 		t.Errorf("the log has the outages %v and recoveries %v; want one each", begun, ended)
 	}
+}
+
+// DecidedElsewhere sends requests of many clients at once and counts those that Redis did not decide.
+func DecidedElsewhere(t *testing.T, n *Node, clients, each int) int64 {
+	t.Helper()
+	var elsewhere atomic.Int64
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for range each {
+				a, err := n.Try(http.MethodGet, n.URL, "")
+				if err != nil {
+					t.Error(err)
+				}
+				if a.Body != "allowed redis" {
+					elsewhere.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return elsewhere.Load()
 }

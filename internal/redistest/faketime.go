@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
 
 // StartAt starts a server like [Start] with a clock that is ahead by a duration, or behind by a negative one. It
-// skips the test if faketime is not installed.
+// needs the command faketime, and is skipped on systems whose faketime does not set LD_PRELOAD.
 func StartAt(t testing.TB, ahead time.Duration, args ...string) *Server {
 	t.Helper()
 	s := startServer(t, clock(t, ahead), args)
@@ -26,9 +27,12 @@ func StartAt(t testing.TB, ahead time.Duration, args ...string) *Server {
 // loaded before jemalloc, which reads the time before faketime is ready, and then deadlocks.
 func clock(t testing.TB, ahead time.Duration) []string {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only on Linux can a server have another clock")
+	}
 	binary, err := exec.LookPath("faketime")
 	if err != nil {
-		t.Skip("faketime is not installed (apt-get install faketime), so no server can have another clock")
+		t.Fatal("no server can have another clock without faketime: install the package faketime (in some systems libfaketime)")
 	}
 	text, err := exec.Command(binary, "-f", "+0", "printenv", "LD_PRELOAD").Output()
 	if err != nil {

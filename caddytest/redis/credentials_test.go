@@ -1,4 +1,4 @@
-package caddytest
+package redis
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -104,39 +105,39 @@ func (u appUser) disconnect(t *testing.T) {
 
 // startApp runs Caddy on a Redis 10 ms away, which takes several connections, as the user of a password's
 // file.
-func startApp(t *testing.T, server *redistest.Server, file string) *node {
+func startApp(t *testing.T, server *redistest.Server, file string) *caddytest.Node {
 	t.Helper()
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(10 * time.Millisecond)
-	n := start(t, config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\npassword_file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
-		"redis_ratelimit same 1000000 24h"+showDecision), "CREDENTIALS_DIRECTORY="+filepath.Dir(file))
-	waitForRedis(t, n, "/")
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\npassword_file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
+		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "CREDENTIALS_DIRECTORY="+filepath.Dir(file))
+	caddytest.WaitForRedis(t, n, "/")
 	return n
 }
 
 // checkAllByRedis has a crowd send requests, all of which Redis must decide.
-func checkAllByRedis(t *testing.T, n *node, clients, each int) {
+func checkAllByRedis(t *testing.T, n *caddytest.Node, clients, each int) {
 	t.Helper()
-	if elsewhere := decidedElsewhere(t, n, clients, each); elsewhere > 0 {
-		t.Errorf("%d of %d requests were decided elsewhere\n%v", elsewhere, clients*each, n.log.lines(ours))
+	if elsewhere := caddytest.DecidedElsewhere(t, n, clients, each); elsewhere > 0 {
+		t.Errorf("%d of %d requests were decided elsewhere\n%v", elsewhere, clients*each, n.Log.Lines(caddytest.Ours))
 	}
 }
 
 // refusals returns the lines about new connections that are refused while older ones work.
-func (b *logBuffer) refusals() []logLine {
-	return b.lines(func(l logLine) bool {
+func refusals(n *caddytest.Node) []caddytest.LogLine {
+	return n.Log.Lines(func(l caddytest.LogLine) bool {
 		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "redis refuses new connections")
 	})
 }
 
-func checkPasswordsHidden(t *testing.T, n *node) {
+func checkPasswordsHidden(t *testing.T, n *caddytest.Node) {
 	t.Helper()
 	for place, text := range map[string]string{
-		"the log": n.log.String(), "/config/": n.send(t, "GET", n.Admin+"/config/", "").body,
-		"policies": n.send(t, "GET", n.Admin+"/redis_ratelimit/policies", "").body,
+		"the log": n.Log.String(), "/config/": n.Send(t, "GET", n.Admin+"/config/", "").Body,
+		"policies": n.Send(t, "GET", n.Admin+"/redis_ratelimit/policies", "").Body,
 	} {
-		checkHidden(t, place, text, firstPassword)
-		checkHidden(t, place, text, secondPassword)
+		caddytest.CheckHidden(t, place, text, firstPassword)
+		caddytest.CheckHidden(t, place, text, secondPassword)
 	}
 }
 
@@ -153,8 +154,8 @@ func TestCredentials_rotation(t *testing.T) {
 	var sent, elsewhere atomic.Int64
 	group.Go(func() {
 		for !done.Load() {
-			a, err := n.try(http.MethodGet, n.URL, "")
-			if sent.Add(1); err != nil || a.body != "allowed redis" {
+			a, err := n.Try(http.MethodGet, n.URL, "")
+			if sent.Add(1); err != nil || a.Body != "allowed redis" {
 				elsewhere.Add(1)
 			}
 		}
@@ -186,10 +187,10 @@ func TestCredentials_rotation(t *testing.T) {
 		t.Errorf("%d connections, of which none is new", len(all))
 	}
 	t.Logf("%d requests of one client and 1600 of crowds; %d of %d connections ended, %d at the end", sent.Load(), killed, before, len(all))
-	if log := n.log; len(log.outages())+len(log.refusals()) > 0 {
-		t.Errorf("the log has %v %v", log.outages(), log.refusals())
+	if len(n.Log.Outages())+len(refusals(n)) > 0 {
+		t.Errorf("the log has %v %v", n.Log.Outages(), refusals(n))
 	}
-	n.checkMetric(t, `store_errors_total{kind="auth"}`, 0)
+	n.CheckMetric(t, `store_errors_total{kind="auth"}`, 0)
 	checkPasswordsHidden(t, n)
 }
 
@@ -200,25 +201,25 @@ func TestCredentials_lateFile(t *testing.T) {
 	n := startApp(t, server, file.path)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
 	checkAllByRedis(t, n, 64, 20)
-	if lines := n.log.refusals(); len(lines) != 1 || !strings.Contains(lines[0].text, `"kind":"auth"`) || len(n.log.outages()) > 0 {
-		t.Errorf("the log has the refusals %v and outages %v; want one refusal", lines, n.log.outages())
+	if lines := refusals(n); len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0 {
+		t.Errorf("the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
 	}
-	if n.metric(t, `store_errors_total{kind="auth"}`) == 0 {
+	if n.Metric(t, `store_errors_total{kind="auth"}`) == 0 {
 		t.Error("no refusal is counted")
 	}
-	n.checkMetric(t, "breaker_open", 0)
+	n.CheckMetric(t, "breaker_open", 0)
 
 	user.disconnect(t) // now no older connection works
 	redistest.WaitFor(t, "the breaker opens", func() error {
-		if a := n.get(t, "/"); a.body != "allowed fallback" || len(n.log.outages()) == 0 {
+		if a := n.Get(t, "/"); a.Body != "allowed fallback" || len(n.Log.Outages()) == 0 {
 			return fmt.Errorf("got %v", a)
 		}
 		return nil
 	})
-	n.checkMetric(t, "breaker_open", 1)
+	n.CheckMetric(t, "breaker_open", 1)
 	file.replace(t, secondPassword)
-	waitForRedis(t, n, "/")
-	checkOutageLog(t, n)
+	caddytest.WaitForRedis(t, n, "/")
+	caddytest.CheckOutageLog(t, n)
 	checkPasswordsHidden(t, n)
 }
 
@@ -228,10 +229,10 @@ func TestCredentials_lostUser(t *testing.T) {
 	user, file := newAppUser(t, server), mountFile(t, firstPassword)
 	n := startApp(t, server, file.path)
 	user.set(t, "-@all")
-	if a := n.get(t, "/"); a.body != "allowed fallback" || len(n.log.outages()) != 1 {
-		t.Errorf("got %v and the outages %v; want the breaker open after one request", a, n.log.outages())
+	if a := n.Get(t, "/"); a.Body != "allowed fallback" || len(n.Log.Outages()) != 1 {
+		t.Errorf("got %v and the outages %v; want the breaker open after one request", a, n.Log.Outages())
 	}
-	if lines := n.log.refusals(); len(lines) > 0 {
+	if lines := refusals(n); len(lines) > 0 {
 		t.Errorf("the log has %v", lines)
 	}
 }
@@ -246,8 +247,8 @@ func TestCredentials_sentinel(t *testing.T) {
 	must(t, guard.Do(ctx, "acl", "setuser", "default", "resetpass", ">"+firstPassword).Err())
 	passwords, guards := mountFile(t, firstPassword), mountFile(t, firstPassword)
 	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\npassword_file " + passwords.path + "\nsentinel_password_file " + guards.path + "\n}"
-	n := start(t, config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+showDecision))
-	waitForRedis(t, n, "/")
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
+	caddytest.WaitForRedis(t, n, "/")
 	must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
 	user.set(t, ">"+secondPassword)
 	passwords.replace(t, secondPassword)
@@ -257,16 +258,16 @@ func TestCredentials_sentinel(t *testing.T) {
 	must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	if lines := n.log.outages(); len(lines) > 0 {
+	if lines := n.Log.Outages(); len(lines) > 0 {
 		t.Errorf("the log has %v", lines)
 	}
 	checkPasswordsHidden(t, n)
-	findings, code := check(t, option, limited)
+	findings, code := check(t, option, caddytest.LimitedSite)
 	if wantNothing(t, findings, "failed"); code != 0 {
 		t.Errorf("check: got exit code %d", code)
 	}
 	guards.replace(t, firstPassword)
-	findings, code = check(t, option, limited)
+	findings, code = check(t, option, caddytest.LimitedSite)
 	if wantFinding(t, findings, "reachable", "failed", "WRONGPASS"); code == 0 {
 		t.Errorf("check with a wrong password: got exit code %d", code)
 	}
@@ -290,15 +291,15 @@ func TestCredentials_certificates(t *testing.T) {
 	}
 	install(old)
 	password := mountFile(t, firstPassword)
-	n := start(t, config("redis_ratelimit {\nredis {\naddress "+address+"\nusername app\npassword_file "+password.path+"\ntls {\nca "+dir+"/ca\ncert "+dir+"/cert\nkey "+dir+"/key\n}\n}\n}",
-		"redis_ratelimit same 1000000 24h"+showDecision))
-	waitForRedis(t, n, "/")
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\naddress "+address+"\nusername app\npassword_file "+password.path+"\ntls {\nca "+dir+"/ca\ncert "+dir+"/cert\nkey "+dir+"/key\n}\n}\n}",
+		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
+	caddytest.WaitForRedis(t, n, "/")
 	cert, key := next.Issue(t, "redis.test")
 	must(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err())
 	install(next)
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	if lines := n.log.outages(); len(lines) > 0 {
+	if lines := n.Log.Outages(); len(lines) > 0 {
 		t.Errorf("the log has %v", lines)
 	}
 }
@@ -308,14 +309,14 @@ func TestCredentials_reload(t *testing.T) {
 	server := redistest.Start(t)
 	user, file := newAppUser(t, server), mountFile(t, firstPassword)
 	text := func(limit string) string {
-		return config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\npassword_file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+showDecision)
+		return caddytest.Config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\npassword_file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
 	}
-	n := start(t, text("1000"))
-	waitForRedis(t, n, "/")
+	n := caddytest.Start(t, text("1000"))
+	caddytest.WaitForRedis(t, n, "/")
 	before, _ := user.connections(t)
 	file.replace(t, secondPassword)
-	n.reload(t, text("2000"))
-	waitForRedis(t, n, "/")
+	n.Reload(t, text("2000"))
+	caddytest.WaitForRedis(t, n, "/")
 	if after, _ := user.connections(t); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("connections %v, before %v; want the same store", after, before)
 	}
@@ -323,7 +324,7 @@ func TestCredentials_reload(t *testing.T) {
 
 // TestCredentials_refusedFiles loads configurations whose files hold no password.
 func TestCredentials_refusedFiles(t *testing.T) {
-	n := start(t, config("", "redis_ratelimit same 3 24h"+showDecision))
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -340,13 +341,13 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"a placeholder":    {"password_file {env.NO_SUCH_PATH}", "password_file: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
 		"a URL":            {"password_file redis://:" + firstPassword + "@127.0.0.1", "password_file: use the path of a file"},
 	} {
-		text := config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
-		if a := n.load(t, text); a.status != http.StatusBadRequest || !strings.Contains(a.body, c.want) || strings.Contains(a.body, firstPassword) {
+		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
+		if a := n.Load(t, text); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword) {
 			t.Errorf("%s: got %v; want status 400 and %q", name, a, c.want)
 		}
 	}
 	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "password_file": "/x"}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
-	if a := n.send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json"); a.status != http.StatusBadRequest || !strings.Contains(a.body, "url: has address, user, password") {
+	if a := n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json"); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "url: has address, user, password") {
 		t.Errorf("a URL and a file: got %v", a)
 	}
 }

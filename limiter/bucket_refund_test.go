@@ -1,0 +1,183 @@
+package limiter
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// This file plays random schedules of reserves, takes, charges and refunds on the kernel of the
+// buckets. After each refund the debt must be at least that of a bucket whose refunded requests took
+// less at first.
+
+// bucketSchedule is one schedule on one state, which policies of different limits use.
+type bucketSchedule struct {
+	random   *rand.Rand
+	policies []params // they differ in limit and capacity alone
+	slowest  params   // of a table with all of them
+	window   int64
+	sweeps   bool // the state is dropped as soon as it may be; else the clock runs backwards at times
+	now      int64
+	state    state
+	taken    []bucketOp
+	open     []bucketReserve
+	refunded int64 // in 1/window units
+}
+
+// bucketOp is what the other bucket does: it adds units at an instant, by a policy.
+type bucketOp struct {
+	at, units int64
+	policy    *params
+}
+
+// bucketReserve is a reserve that may be refunded.
+type bucketReserve struct {
+	op      int // in taken
+	units   int64
+	receipt receipt
+}
+
+// newBucketSchedule makes a schedule of policies of several sizes: few units a tick and many, counted
+// in microseconds and in milliseconds.
+func newBucketSchedule(random *rand.Rand) *bucketSchedule {
+	s := &bucketSchedule{random: random, sweeps: random.IntN(2) == 0}
+	sizes := []struct{ limit, capacity, window, tick int64 }{
+		{1 + random.Int64N(4), 2 + random.Int64N(9), 3, 1},
+		{1 + random.Int64N(4), 2 + random.Int64N(9), 10, 1},
+		{1 + random.Int64N(50), 2 + random.Int64N(20), 5, 1000},
+		{1000, 200, 1_000_000, 1},
+		{1_000_000, 1_000_000, 1_000_000, 1},
+		{100_000, 100_000, 86_400_000, 1000},
+		{1, 5, 10_000_000, 1},
+	}
+	size := sizes[random.IntN(len(sizes))]
+	s.window, s.now = size.window, epoch/size.tick+random.Int64N(size.window)
+	for range 1 + random.IntN(2) {
+		p := params{limit: size.limit, capacity: size.capacity, window: size.window, tick: size.tick, maxDelay: -1}
+		p.full, p.maxDebt = ceilDiv(p.capacity*p.window, p.limit), mostDebt(p.limit, p.tick)
+		s.policies = append(s.policies, p)
+		size.limit, size.capacity = max(1, size.limit/2), max(2, size.capacity*3/4)
+	}
+	s.slowest = s.policies[len(s.policies)-1]
+	s.slowest.full = max(s.slowest.full, s.policies[0].full)
+	return s
+}
+
+// step does one thing, and returns the policy it did it by.
+func (s *bucketSchedule) step() *params {
+	p := &s.policies[s.random.IntN(len(s.policies))]
+	s.now += []int64{0, 0, 1, s.random.Int64N(s.window), s.random.Int64N(p.full/2 + 1), s.random.Int64N(2*p.full + 1)}[s.random.IntN(6)]
+	if !s.sweeps && s.random.IntN(20) == 0 {
+		s.now -= s.random.Int64N(p.full/4 + 1)
+	}
+	if s.sweeps && (bucket{}).expires(s.state, s.now, &s.slowest) <= s.now {
+		s.state = state{}
+	}
+	switch kind := s.random.IntN(20); {
+	case kind < 12:
+		s.take(p, kind < 8)
+	case kind < 14:
+		s.charge(p)
+	default:
+		s.refund(p)
+	}
+	return p
+}
+
+func (s *bucketSchedule) take(p *params, reserve bool) {
+	k, units := bucket{}, 1+s.random.Int64N(p.capacity)
+	if s.random.IntN(2) == 0 {
+		units = 1 + s.random.Int64N(max(1, p.capacity/5))
+	}
+	v := k.decide(s.state, s.now, p, units)
+	if v.wait != 0 {
+		return
+	}
+	s.state = k.take(s.state, p, v, reserve)
+	if reserve {
+		s.open = append(s.open, bucketReserve{len(s.taken), units, k.receipt(v)})
+	}
+	s.taken = append(s.taken, bucketOp{s.now, units, p})
+}
+
+func (s *bucketSchedule) charge(p *params) {
+	units := 1 + s.random.Int64N(2*p.capacity)
+	if s.random.IntN(50) == 0 {
+		units = []int64{MaxCharge, MaxCharge - 1, p.maxDebt / p.window, p.maxDebt/p.window + 1}[s.random.IntN(4)]
+	}
+	s.state = bucket{}.charge(s.state, s.now, p, units)
+	s.taken = append(s.taken, bucketOp{s.now, units, p})
+}
+
+// refund returns a reserve, whole or in part.
+func (s *bucketSchedule) refund(p *params) {
+	if len(s.open) == 0 {
+		return
+	}
+	i := s.random.IntN(len(s.open))
+	r := s.open[i]
+	s.open = append(s.open[:i], s.open[i+1:]...)
+	units := r.units
+	if s.random.IntN(3) == 0 {
+		units = 1 + s.random.Int64N(r.units)
+	}
+	before := s.debt(p)
+	after := bucket{}.refund(s.state, s.now, p, units, r.receipt)
+	if after.b != s.state.b {
+		s.taken = append(s.taken, bucketOp{s.now, 0, p}) // so that the clock stands where it stands here
+	}
+	s.state = after
+	s.taken[r.op].units -= units
+	s.refunded += before - s.debt(p)
+}
+
+// debt returns the debt as it stands now.
+func (s *bucketSchedule) debt(p *params) int64 {
+	debt, _ := bucket{}.drained(s.state, s.now, p)
+	return debt
+}
+
+// lesserDebt returns the debt now of the bucket whose requests took less at first.
+func (s *bucketSchedule) lesserDebt(p *params) (debt int64) {
+	at := int64(0)
+	drain := func(now int64, p *params) {
+		if at-now > p.full {
+			debt, at = 0, now // the clock was set back too far
+		}
+		debt = min(debt, p.maxDebt)
+		if now > at {
+			debt, at = max(0, debt-min(now-at, p.maxDebt/p.limit+1)*p.limit), now
+		}
+	}
+	for _, op := range s.taken {
+		drain(op.at, op.policy)
+		debt += min(op.units, (op.policy.maxDebt-debt)/s.window+1) * s.window
+		debt = min(debt, op.policy.maxDebt)
+	}
+	drain(s.now, p)
+	return debt
+}
+
+func TestBucket_Refund_overlapping(t *testing.T) {
+	const schedules, steps = 60_000, 30
+	random := rand.New(rand.NewPCG(7, 15))
+	refunds := 0
+	for range schedules {
+		s := newBucketSchedule(random)
+		for range steps {
+			open := len(s.open)
+			p := s.step()
+			if len(s.open) >= open { // no refund
+				continue
+			}
+			if debt, least := s.debt(p), s.lesserDebt(p); debt < least {
+				t.Fatalf("%+v: a debt of %d, and of %d had the requests taken less at first; %+v", *p, debt, least, s.taken)
+			}
+		}
+		if s.refunded > 0 {
+			refunds++
+		}
+	}
+	if refunds < schedules/2 {
+		t.Errorf("only %d of %d schedules refunded anything", refunds, schedules)
+	}
+}

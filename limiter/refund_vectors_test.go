@@ -1,0 +1,169 @@
+package limiter
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// refundStep is one step of a vector with refunds, at a time in microseconds.
+type refundStep struct {
+	at        int64
+	do        string // take, reserve, refund, charge, or left, which compares the remaining units
+	units     int64
+	of        int // of a refund: the number of the reserve, from 0
+	remaining int64
+}
+
+// refundVectors are hand-made sequences; the first has 151 units left had the requests taken less at
+// first, and 156 where each refund measures its own drain. A refund of fewer units than were reserved keeps the others.
+var refundVectors = []struct {
+	name     string
+	settings Settings
+	steps    []refundStep
+}{
+	{"a refund behind one that was refunded", Settings{Algorithm: GCRA, Limit: 1000, Window: time.Second, Burst: 200}, []refundStep{
+		{0, "reserve", 100, 0, 100}, {0, "reserve", 10, 0, 90}, {0, "refund", 100, 0, 0}, {5000, "take", 50, 0, 145},
+		{6000, "refund", 10, 1, 0}, {6000, "left", 0, 0, 150},
+	}},
+	{"two reserves, the bucket empty between their refunds", bucketOfTen, []refundStep{
+		{0, "reserve", 5, 0, 5}, {0, "reserve", 5, 0, 0}, {0, "refund", 5, 0, 0}, {0, "left", 0, 0, 5}, {5 * sec, "take", 5, 0, 5},
+		{5 * sec, "refund", 5, 1, 0}, {5 * sec, "left", 0, 0, 5},
+	}},
+	{"a part before it has drained", bucketOfTen, []refundStep{
+		{0, "reserve", 8, 0, 2}, {2 * sec, "refund", 6, 0, 0}, {2 * sec, "left", 0, 0, 10},
+	}},
+	{"a part that has drained in part", bucketOfTen, []refundStep{
+		{0, "reserve", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 10}, {5 * sec, "take", 10, 0, 0},
+	}},
+	{"a part that has drained", bucketOfTen, []refundStep{
+		{0, "reserve", 8, 0, 2}, {8 * sec, "take", 5, 0, 5}, {8 * sec, "refund", 6, 0, 0}, {8 * sec, "left", 0, 0, 5},
+	}},
+	{"a reserve below a take", bucketOfTen, []refundStep{
+		{0, "reserve", 6, 0, 4}, {sec, "take", 4, 0, 1}, {sec, "refund", 6, 0, 0}, {sec, "left", 0, 0, 6},
+	}},
+	{"a receipt as old as a full bucket drains", bucketOfTen, []refundStep{
+		{0, "reserve", 6, 0, 4}, {10 * sec, "take", 3, 0, 7}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 7},
+	}},
+	{"a charge after the reserve", bucketOfTen, []refundStep{
+		{0, "reserve", 5, 0, 5}, {2 * sec, "charge", 4, 0, 0}, {2 * sec, "refund", 5, 0, 0}, {2 * sec, "left", 0, 0, 6},
+		{10 * sec, "left", 0, 0, 10},
+	}},
+	{"a charge that saturates", bucketOfTen, []refundStep{
+		{0, "reserve", 5, 0, 5}, {0, "charge", MaxCharge, 0, 0}, {0, "refund", 5, 0, 0}, {4_503_599_616 * sec, "left", 0, 0, 0},
+	}},
+	{"counted in milliseconds", Settings{Algorithm: TokenBucket, Limit: 86_400, Window: 24 * time.Hour, Burst: 60_000}, []refundStep{
+		{0, "reserve", 5, 0, 59_995}, {0, "reserve", 5, 0, 59_990}, {0, "refund", 5, 0, 0}, {5 * sec, "take", 5, 0, 59_995},
+		{5*sec + 1, "refund", 5, 1, 0}, {5*sec + 1, "left", 0, 0, 59_995},
+	}},
+	{"the counter's window before", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []refundStep{
+		{0, "reserve", 8, 0, 2}, {12 * sec, "refund", 6, 0, 0}, {12 * sec, "left", 0, 0, 9},
+	}},
+	{"a fixed window that has ended", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, []refundStep{
+		{0, "reserve", 8, 0, 2}, {10 * sec, "take", 7, 0, 3}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 3},
+	}},
+}
+
+// bucketOfTen drains a unit a second.
+var bucketOfTen = Settings{Algorithm: LeakyBucket, Limit: 1, Window: time.Second, Burst: 10}
+
+func TestStores_Refund_vectors(t *testing.T) {
+	server := redistest.Start(t)
+	for _, v := range refundVectors {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			t.Run(v.name+"/"+s.name, func(t *testing.T) {
+				settings := v.settings
+				settings.Name = "refund"
+				playRefunds(t, s, mustPolicy(t, settings), v.name, v.steps)
+			})
+		}
+	}
+}
+
+// playRefunds plays a vector with refunds on a key.
+func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refundStep) {
+	t.Helper()
+	var reserved [][]receipt
+	for i, step := range steps {
+		s.set(epoch + step.at)
+		checks := []Check{{Policy: p, Key: key, Weight: step.units, Reserve: step.do == "reserve"}}
+		switch step.do {
+		case "refund":
+			s.giveBack(checks, reserved[step.of])
+			continue
+		case "charge":
+			s.charge(checks)
+			continue
+		case "reserve":
+			reserved = append(reserved, s.reserve(checks))
+		default:
+			if _, err := s.Decide(context.Background(), checks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := checks[0].Result; !got.Passes() || got.Remaining != step.remaining {
+			t.Errorf("step %d, %s %d at %d µs: got %+v, want %d left", i, step.do, step.units, step.at, got, step.remaining)
+		}
+	}
+}
+
+// TestStores_Refund_flood reserves a unit nine times in a bucket of ten. Before each it fills the
+// bucket by another reserve, which is refunded at once. At 9 s the nine units have drained.
+func TestStores_Refund_flood(t *testing.T) {
+	p := mustPolicy(t, Settings{Name: "flood", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+		s.set(epoch)
+		check := func(units int64) []Check { return []Check{{Policy: p, Key: "k", Weight: units, Reserve: true}} }
+		var units [][]receipt
+		for i := range int64(9) {
+			filling := s.reserve(check(9 - i))
+			units = append(units, s.reserve(check(1)))
+			s.giveBack(check(9-i), filling)
+		}
+		s.set(epoch + 9*sec)
+		passed := int64(0)
+		take := func() {
+			for s.reserve(check(1)) != nil {
+				passed++
+			}
+		}
+		take()
+		for _, receipts := range units {
+			s.giveBack(check(1), receipts)
+		}
+		take()
+		if passed != 10 {
+			t.Errorf("%s: %d units pass at one instant; want 10", s.name, passed)
+		}
+	}
+}
+
+// TestRedis_Refund_lifetime has a state with a serial live as long as a full bucket drains after
+// every take, and others as long as they drain.
+func TestRedis_Refund_lifetime(t *testing.T) {
+	server := redistest.Start(t)
+	client, s := server.Client(t), redisStore(t, server)
+	p := mustPolicy(t, Settings{Name: "lifetime", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
+	const grace = time.Hour // of the test's clock
+	holds := func(size int64, lives time.Duration) {
+		t.Helper()
+		name := "t:{k}:lifetime:g1s"
+		got, ttl := client.StrLen(t.Context(), name).Val(), client.PTTL(t.Context(), name).Val()-grace
+		if got != size || ttl > lives || ttl < lives-500*time.Millisecond {
+			t.Errorf("%d bytes that live for %v; want %d and %v", got, ttl, size, lives)
+		}
+	}
+	reserve := []Check{{Policy: p, Key: "k", Weight: 2, Reserve: true}}
+	play(t, s, epoch, p, 1)
+	holds(16, time.Second)
+	receipts := s.reserve(reserve)
+	holds(24, 10*time.Second)
+	play(t, s, epoch, p, 1)
+	holds(24, 10*time.Second)
+	s.charge([]Check{{Policy: p, Key: "k", Weight: 10}})
+	holds(24, 14*time.Second)
+	s.giveBack(reserve, receipts)
+	holds(24, 14*time.Second)
+}
