@@ -71,12 +71,18 @@ local redis = {
 // TestRedis_DecideWithoutKeepTTL decides on a Redis that is too old: the first take of a window writes, the
 // next ones fail. The store reports it once, and no probe ends that outage.
 func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
+	t.Parallel()
 	reported := &listener{}
-	r := newTestRedis(t, redistest.Start(t), RedisOptions{
-		Timeout: 10 * time.Second, KeyFormat: KeyFormat{Prefix: "t"},
+	client, err := NewClient(ClientOptions{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{
+		KeyFormat:  KeyFormat{Prefix: "t"},
 		OnOutage:   func(err error) { reported.add(Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 	})
+	t.Cleanup(func() { _ = r.Close() })
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +90,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	r.scripts.clock = olderFragment + clock
 	policy := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 2000, Window: time.Hour})
 	for range 2 {
-		_, _ = r.Decide(context.Background(), []Check{{Policy: policy, Key: "k", Weight: 1}}) // the store reports it
+		_, _ = r.Decide(context.Background(), []Check{{Policy: policy, Key: EncodeKey("k"), Weight: 1}}) // the store reports it
 	}
 	const want = "incompatible: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error"
 	waitReported(t, reported, want)
