@@ -71,7 +71,6 @@ SERVERS ?=
 
 .PHONY: compat
 compat: ## test with other versions of Redis and with Valkey (1 hour)
-	.ci/need faketime
 	.ci/compat $(SERVERS)
 
 .PHONY: vet
