@@ -54,7 +54,7 @@ func (s *storeReporter) undecided(err error) {
 func (s *storeReporter) loginRefused(err error) {
 	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
 	if s.refused.Pass(time.Now(), time.Minute) {
-		s.logger().Warn("redis refuses new connections, and decides on older ones; make the passwords or certificates here and in redis the same before these end", causeOf(err)...)
+		s.logger().Warn("new connections to redis cannot log in; older ones decide the requests. Give both sides the same passwords and certificates before these end", causeOf(err)...)
 	}
 }
 

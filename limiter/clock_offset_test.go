@@ -76,7 +76,7 @@ func TestClockOffset_learn(t *testing.T) {
 // offsetOf returns the offset of a store after a request.
 func offsetOf(t *testing.T, s Store, r *Redis) time.Duration {
 	t.Helper()
-	decide(t, s, Check{Policy: dayPolicy(t, "offset", GCRA, 1_000), Key: "k", Weight: 1})
+	decide(t, s, Check{Policy: dayPolicy(t, "offset", GCRA, 1_000), Key: EncodeKey("k")})
 	offset, known := r.offset(0)
 	if !known {
 		t.Error("no offset after a decision")
@@ -99,10 +99,9 @@ func TestRedis_offset(t *testing.T) {
 // TestRedis_offset_set sets Redis's clock between requests.
 func TestRedis_offset_set(t *testing.T) {
 	s := redisStore(t, redistest.Start(t))
-	r, _ := s.Store.(*Redis)
 	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
 		s.set(time.Now().Add(ahead).UnixMicro())
-		if got := offsetOf(t, s, r); (got - ahead).Abs() > 2*time.Second {
+		if got := offsetOf(t, s, s.shared); (got - ahead).Abs() > 2*time.Second {
 			t.Errorf("an offset of %v right after the clock was set; want %v", got, ahead)
 		}
 	}

@@ -86,7 +86,7 @@ func TestMemory_full_ResetAll(t *testing.T) {
 // lower limits. Its serial has to be there for as long as the receipt is valid.
 func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
-	m := NewMemory(func() int64 { return now })
+	m := NewMemoryOnClock(func() int64 { return now })
 	slow := mustPolicy(t, Settings{Name: "dynamic", Algorithm: GCRA, Limit: 1, Window: time.Second, Dynamic: true})
 	large, err := slow.WithLimit(10, 1000)
 	if err != nil {
@@ -95,14 +95,14 @@ func TestMemory_longest_drain(t *testing.T) {
 	kept := func() bool {
 		_, found := m.tableOf(large).shardOf("k").kept("k")
 		for i := range 3000 {
-			decide(t, m, Check{Policy: slow, Key: fmt.Sprint(now, i), Weight: 1})
+			decide(t, m, Check{Policy: slow, Key: EncodeKey(fmt.Sprint(now, i))})
 		}
 		_, still := m.tableOf(large).shardOf("k").kept("k")
 		return found && still
 	}
-	decide(t, m, Check{Policy: slow, Key: "first", Weight: 1})
+	decide(t, m, Check{Policy: slow, Key: EncodeKey("first")})
 	for _, reserve := range []bool{false, true} {
-		decide(t, m, Check{Policy: large, Key: "k", Weight: 1, Reserve: reserve})
+		decide(t, m, Check{Policy: large, Key: EncodeKey("k"), Reserve: reserve})
 		now += 90_000_000
 		if kept() != reserve {
 			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, reserved %v", !reserve, reserve)

@@ -1,7 +1,7 @@
 package limiter
 
 import (
-	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,24 +85,23 @@ func TestStores_Refund_vectors(t *testing.T) {
 // playRefunds plays a vector with refunds on a key.
 func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refundStep) {
 	t.Helper()
-	var reserved [][]receipt
+	var reserved [][]Check
 	for i, step := range steps {
 		s.set(epoch + step.at)
-		checks := []Check{{Policy: p, Key: key, Weight: step.units, Reserve: step.do == "reserve"}}
+		checks := []Check{{Policy: p, Key: EncodeKey(key), Weight: step.units, Peek: step.units == 0, Reserve: step.do == "reserve"}}
 		switch step.do {
 		case "refund":
-			s.giveBack(checks, reserved[step.of])
+			part := slices.Clone(reserved[step.of])
+			part[0].Weight = step.units
+			s.refund(part)
 			continue
 		case "charge":
 			s.charge(checks)
 			continue
 		case "reserve":
-			reserved = append(reserved, s.reserve(checks))
-		default:
-			if _, err := s.Decide(context.Background(), checks); err != nil {
-				t.Fatal(err)
-			}
+			reserved = append(reserved, checks)
 		}
+		s.decide(t, checks)
 		if got := checks[0].Result; !got.Passes() || got.Remaining != step.remaining {
 			t.Errorf("step %d, %s %d at %d µs: got %+v, want %d left", i, step.do, step.units, step.at, got, step.remaining)
 		}
@@ -115,23 +114,27 @@ func TestStores_Refund_flood(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "flood", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		s.set(epoch)
-		check := func(units int64) []Check { return []Check{{Policy: p, Key: "k", Weight: units, Reserve: true}} }
-		var units [][]receipt
+		reserve := func(units int64) []Check {
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: units, Reserve: true}}
+			s.decide(t, checks)
+			return checks
+		}
+		var units [][]Check
 		for i := range int64(9) {
-			filling := s.reserve(check(9 - i))
-			units = append(units, s.reserve(check(1)))
-			s.giveBack(check(9-i), filling)
+			filling := reserve(9 - i)
+			units = append(units, reserve(1))
+			s.refund(filling)
 		}
 		s.set(epoch + 9*sec)
 		passed := int64(0)
 		take := func() {
-			for s.reserve(check(1)) != nil {
+			for Allowed(reserve(1)) {
 				passed++
 			}
 		}
 		take()
-		for _, receipts := range units {
-			s.giveBack(check(1), receipts)
+		for _, unit := range units {
+			s.refund(unit)
 		}
 		take()
 		if passed != 10 {
@@ -155,15 +158,15 @@ func TestRedis_Refund_lifetime(t *testing.T) {
 			t.Errorf("%d bytes that live for %v; want %d and %v", got, ttl, size, lives)
 		}
 	}
-	reserve := []Check{{Policy: p, Key: "k", Weight: 2, Reserve: true}}
+	reserve := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2, Reserve: true}}
 	play(t, s, epoch, p, 1)
 	holds(16, time.Second)
-	receipts := s.reserve(reserve)
+	s.decide(t, reserve)
 	holds(24, 10*time.Second)
 	play(t, s, epoch, p, 1)
 	holds(24, 10*time.Second)
-	s.charge([]Check{{Policy: p, Key: "k", Weight: 10}})
+	s.charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 10}})
 	holds(24, 14*time.Second)
-	s.giveBack(reserve, receipts)
+	s.refund(reserve)
 	holds(24, 14*time.Second)
 }

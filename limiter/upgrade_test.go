@@ -51,7 +51,7 @@ func upgradePolicy(t *testing.T) *Policy {
 // wantLeft takes a unit and compares what is left.
 func wantLeft(t *testing.T, r *Redis, p *Policy, reserve bool, want int64) {
 	t.Helper()
-	c := decide(t, r, Check{Policy: p, Key: "k", Weight: 1, Reserve: reserve})
+	c := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Reserve: reserve})
 	if got := c[0].Result; !got.Passes() || got.Remaining != want {
 		t.Errorf("%+v; want %d left", got, want)
 	}
@@ -60,7 +60,7 @@ func wantLeft(t *testing.T, r *Redis, p *Policy, reserve bool, want int64) {
 // wantSize compares the length of the stored state.
 func wantSize(t *testing.T, r *Redis, p *Policy, want int64) {
 	t.Helper()
-	if got := r.client.StrLen(t.Context(), r.RedisKey(p, "k")).Val(); got != want {
+	if got := r.client.StrLen(t.Context(), r.RedisKey(p, EncodeKey("k"))).Val(); got != want {
 		t.Errorf("a state of %d bytes; want %d", got, want)
 	}
 }
@@ -92,23 +92,23 @@ func TestUpgrade_new_state(t *testing.T) {
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	wantLeft(t, older, p, false, 9)
 	wantLeft(t, newer, p, true, 8)
-	before := newer.client.Get(t.Context(), newer.RedisKey(p, "k")).Val()
-	node := NewFailover(older, NewMemory(SystemClock), FailoverOptions{})
+	before := newer.client.Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val()
+	node := NewFailover(older, NewMemory(), FailoverOptions{})
 	for i := range 2 * failuresInARow {
-		checks := []Check{{Policy: p, Key: "k", Weight: 1, Reserve: true}}
-		source, err := node.Decide(context.Background(), checks, FailLocal)
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+		source, err := node.Decide(context.Background(), checks)
 		if err != nil || source != SourceFallback || checks[0].Result.Remaining != int64(9-i) {
 			t.Errorf("request %d: %+v by %s, %v", i, checks[0].Result, source, err)
 		}
-		_, err = node.Decide(context.Background(), checks, FailClosed)
+		_, err = node.DecideIn(context.Background(), FailClosed, checks)
 		if Kind(err) != "value" || !FailedAlone(err) {
 			t.Errorf("fail mode closed: %v of kind %s", err, Kind(err))
 		}
 	}
-	if after := newer.client.Get(t.Context(), newer.RedisKey(p, "k")).Val(); after != before {
+	if after := newer.client.Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); after != before {
 		t.Errorf("the state is %q and was %q", after, before)
 	}
-	decide(t, older, Check{Policy: p, Key: "another", Weight: 1})
+	decide(t, older, Check{Policy: p, Key: EncodeKey("another")})
 	wantLeft(t, newer, p, false, 7)
 }
 
@@ -118,11 +118,11 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
 	p := mustPolicy(t, Settings{Name: "short", Algorithm: GCRA, Limit: 100, Window: time.Second, Burst: 10})
 	wantLeft(t, newer, p, true, 9)
-	if ttl := newer.client.PTTL(t.Context(), newer.RedisKey(p, "k")).Val(); ttl > 102*time.Millisecond {
+	if ttl := newer.client.PTTL(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
 		t.Errorf("the state lives for %v; a full bucket drains in 100 ms", ttl)
 	}
 	redistest.WaitFor(t, "older nodes count again", func() error {
-		checks := []Check{{Policy: p, Key: "k", Weight: 1}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k")}}
 		_, err := older.Decide(context.Background(), checks)
 		if err == nil && checks[0].Result.Remaining != 9 {
 			return fmt.Errorf("%+v", checks[0].Result)
@@ -136,8 +136,8 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 func TestUpgrade_lost_serial(t *testing.T) {
 	server := redistest.Start(t)
 	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
-	checks := decide(t, r, Check{Policy: p, Key: "k", Weight: 5, Reserve: true})
-	name := r.RedisKey(p, "k")
+	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Reserve: true})
+	name := r.RedisKey(p, EncodeKey("k"))
 	state := r.client.Get(t.Context(), name).Val()
 	if err := r.client.SetArgs(t.Context(), name, state[:16], redis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)

@@ -184,7 +184,7 @@ func TestCommands_completion(t *testing.T) {
 	}
 }
 
-func TestCommands_help_fits_80_columns(t *testing.T) {
+func TestCommands_helpWidth(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}} {
 		e := caddytest.RunRatelimit(t, nil, append(args, "--help")...)
@@ -220,8 +220,8 @@ func TestCommands_watch(t *testing.T) {
 	}
 }
 
-// TestCommands_FullDisk prints the results of commands to a disk without room.
-func TestCommands_FullDisk(t *testing.T) {
+// TestCommands_fullDisk prints the results of commands to a disk without room.
+func TestCommands_fullDisk(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	for _, args := range [][]string{

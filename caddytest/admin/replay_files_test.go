@@ -152,7 +152,7 @@ func TestReplay_host(t *testing.T) {
 	}
 }
 
-func TestReplay_Imports(t *testing.T) {
+func TestReplay_imports(t *testing.T) {
 	t.Parallel()
 	const snippets = "(limits) {\n" + perClient + "\n}\n(unused) {\nrespond unused\n}\n"
 	for name, args := range map[string][]string{

@@ -80,7 +80,7 @@ func brokenLinks(t *testing.T, page, text string) (broken []string) {
 	return broken
 }
 
-func TestDocuments_links_lead_somewhere(t *testing.T) {
+func TestDocuments_links(t *testing.T) {
 	t.Parallel()
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for _, link := range brokenLinks(t, page, caddytest.ReadFile(t, page)) {
@@ -89,8 +89,8 @@ func TestDocuments_links_lead_somewhere(t *testing.T) {
 	}
 }
 
-// TestDocuments_broken_links_are_found shows that the test above can fail.
-func TestDocuments_broken_links_are_found(t *testing.T) {
+// TestDocuments_brokenLinks shows that the test above can fail.
+func TestDocuments_brokenLinks(t *testing.T) {
 	t.Parallel()
 	const text = "# A page\n" +
 		"[here](#a-page) [gone](#gone) [file](keys.md) [no file](nothing.md)\n" +
@@ -103,14 +103,14 @@ func TestDocuments_broken_links_are_found(t *testing.T) {
 	}
 }
 
-func TestReadme_is_short(t *testing.T) {
+func TestReadme_size(t *testing.T) {
 	t.Parallel()
 	if size := len(caddytest.ReadFile(t, "README.md")); size > readmeBytes {
 		t.Errorf("README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
 	}
 }
 
-func TestReadme_former_anchors_lead_on(t *testing.T) {
+func TestReadme_formerAnchors(t *testing.T) {
 	t.Parallel()
 	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
 	for _, heading := range formerHeadings {
@@ -120,7 +120,7 @@ func TestReadme_former_anchors_lead_on(t *testing.T) {
 	}
 }
 
-func TestReadme_lists_every_page_of_docs(t *testing.T) {
+func TestReadme_pages(t *testing.T) {
 	t.Parallel()
 	_, contents, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Documentation\n")
 	for _, page := range documents(t) {
@@ -133,8 +133,8 @@ func TestReadme_lists_every_page_of_docs(t *testing.T) {
 	}
 }
 
-// TestReadme_start_shows_what_make_run_serves sends the requests of the chapter to Caddyfile.example.
-func TestReadme_start_shows_what_make_run_serves(t *testing.T) {
+// TestReadme_start sends the requests of the chapter to Caddyfile.example.
+func TestReadme_start(t *testing.T) {
 	t.Parallel()
 	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")

@@ -55,8 +55,8 @@ func documents(t *testing.T) []string {
 // testedElsewhere are pages whose Caddyfiles have tests of their own.
 var testedElsewhere = []string{"docs/install.md", "docs/operations.md", "docs/recipes.md"}
 
-// TestDocuments_Caddyfiles_are_formatted_and_valid takes every block that is a whole Caddyfile.
-func TestDocuments_Caddyfiles_are_formatted_and_valid(t *testing.T) {
+// TestDocuments_caddyfiles takes every block that is a whole Caddyfile.
+func TestDocuments_caddyfiles(t *testing.T) {
 	t.Parallel()
 	files := stand(t)
 	count := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
-func TestSnippets_with_arguments_limit_each_route_on_its_own(t *testing.T) {
+func TestSnippets_arguments(t *testing.T) {
 	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
@@ -72,7 +72,7 @@ func sharing(global, limit, option string) string {
 	`)
 }
 
-func TestSites_share_a_policy_by_its_name(t *testing.T) {
+func TestSites_sharedPolicy(t *testing.T) {
 	t.Parallel()
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
