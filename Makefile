@@ -70,7 +70,7 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 SERVERS ?=
 
 .PHONY: compat
-compat: ## test with other versions of Redis and with Valkey (1 hour)
+compat: ## test with other versions of Redis and with Valkey (about 40 minutes)
 	.ci/compat $(SERVERS)
 
 .PHONY: vet
