@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Rights that a Redis user needs. The keys are those of the prefix alone: ~rl:*
@@ -49,7 +48,7 @@ func RestrictUser(t *testing.T, servers []*redistest.Server, commands []string, 
 		client := s.Client(t)
 		for _, command := range [][]any{rule, {"acl", "log", "reset"}} {
 			err := client.Do(t.Context(), command...).Err()
-			if limiter.IsUnknownCommand(err) {
+			if err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
 				t.Skip("the sentinels of this Redis have no users, which came with 6.2")
 			}
 			if err != nil {

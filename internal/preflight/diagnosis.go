@@ -51,7 +51,7 @@ func lacksHello(err error) bool {
 		return false
 	}
 	refused := refusedCommand.FindStringSubmatch(err.Error())
-	return refused != nil && refused[1] == "hello" || strings.Contains(strings.ToLower(err.Error()), "unknown command")
+	return len(refused) > 1 && refused[1] == "hello" || strings.Contains(strings.ToLower(err.Error()), "unknown command")
 }
 
 // askInfo returns what INFO reports of a HELLO; empty if the server does not permit it.
