@@ -66,6 +66,13 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 	$(call there_is,TestChaos,./caddytest/chaos)
 	CHAOS=long go test -count=1 -v -run TestChaos -timeout 15m ./caddytest/chaos
 
+# The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
+SERVERS ?=
+
+.PHONY: compat
+compat: ## test with other versions of Redis and with Valkey (about 40 minutes)
+	.ci/compat $(SERVERS)
+
 .PHONY: vet
 vet: ## run go vet
 	go vet ./...

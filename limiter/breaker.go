@@ -126,7 +126,7 @@ func (b *breaker) count(failed bool, now moment) {
 // script caught is no chance either: the next run meets the same.
 func certain(err error) bool {
 	switch Kind(err) {
-	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command":
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", kindIncompatible:
 		return true
 	}
 	var caught failure

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"regexp"
 	"strings"
@@ -15,8 +16,8 @@ import (
 // which names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, value, overload, other, or
-	// breaker for a request that was not sent.
+	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, incompatible, value, overload,
+	// other, or breaker for a request that was not sent.
 	Kind string
 
 	// Err is the cause.
@@ -35,6 +36,9 @@ var ErrOutage = &UndecidedError{Kind: "breaker", Err: errors.New("redis is faili
 // ErrAlreadyTimedOut is the error of checks that are not sent because the same request has waited
 // for Redis in vain before.
 var ErrAlreadyTimedOut = &UndecidedError{Kind: "breaker", Err: errors.New("the request has waited for Redis before")}
+
+// kindIncompatible is the kind of the errors of a server that cannot run the scripts.
+const kindIncompatible = "incompatible"
 
 var (
 	errTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
@@ -84,14 +88,35 @@ var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|
 // replyKinds are the words by which Redis says that it did not decide. Of a user's missing
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
 // command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". A renamed command is
-// unknown.
+// unknown, of which Valkey says "Unknown command called from script".
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
 	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
 	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
 	{"user executing the script", "auth"}, {"ACL failure", "auth"},
-	{"unknown command", "command"}, {"unknown redis command", "command"}, {"Unknown Redis command", "command"},
+	{"unknown command", "command"}, {"Unknown command", "command"},
+	{"unknown redis command", "command"}, {"Unknown Redis command", "command"},
+}
+
+// incompatibilities are the words by which a server shows that it cannot run the scripts, and what
+// they mean. The only part of the scripts' commands that a Redis may not know is KEEPTTL.
+var incompatibilities = []struct{ words, meaning string }{
+	{"ERR syntax error", "this server does not know KEEPTTL of SET, which Redis has since 6.0"},
+	{"'struct'", "the Lua of this server has no library struct"},
+	{"'unpack'", "the Lua of this server has no unpack, as that of Redis has"},
+	{"bad lua script for redis cluster", "this server allows no script that passes keys in variables"},
+}
+
+// incompatibility returns the meaning of an error, empty where it does not show that the server
+// cannot run the scripts.
+func incompatibility(text string) string {
+	for _, i := range incompatibilities {
+		if strings.Contains(text, i.words) {
+			return i.meaning
+		}
+	}
+	return ""
 }
 
 // undecided wraps a cause with its kind.
@@ -100,7 +125,11 @@ func undecided(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	return &UndecidedError{Kind: kindOf(err), Err: withoutArguments(err)}
+	kind, cause := kindOf(err), withoutArguments(err)
+	if kind == kindIncompatible {
+		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
+	}
+	return &UndecidedError{Kind: kind, Err: cause}
 }
 
 // IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
@@ -148,6 +177,9 @@ func kindOf(err error) string {
 		if strings.Contains(err.Error(), k.word) {
 			return k.kind
 		}
+	}
+	if incompatibility(err.Error()) != "" {
+		return kindIncompatible
 	}
 	return "other"
 }

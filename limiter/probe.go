@@ -56,8 +56,8 @@ func (r *Redis) recover(n *node) {
 	}
 }
 
-// probe repeats an attempt on a node, on the reserved key. A take is followed by one that is denied, which
-// a log answers by other commands. Before a refund it takes two units, and refunds the first of them, so
+// probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which keeps
+// the key's TTL, and by one that is denied, which a log answers by other commands. Before a refund it takes two units, and refunds the first of them, so
 // that a log has an entry to move.
 func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 	checks := r.probeChecks(a)
@@ -66,10 +66,12 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
-		if err := r.try(ctx, n, opTake, a.slot, checks); err != nil {
-			return err
+		for _, take := range [][]Check{checks, checks, denied} {
+			if err := r.try(ctx, n, opTake, a.slot, take); err != nil {
+				return err
+			}
 		}
-		return r.try(ctx, n, opTake, a.slot, denied)
+		return nil
 	}
 	for _, op := range []operation{opReserve, opTake, opRefund} {
 		if err := r.try(ctx, n, op, a.slot, checks); err != nil {

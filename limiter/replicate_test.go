@@ -53,3 +53,47 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 		}
 	}
 }
+
+// olderFragment runs before clock.lua and makes Redis behave like 5, whose SET has no KEEPTTL.
+const olderFragment = `
+local server = redis
+local redis = {
+  call = function(name, ...)
+    local options = {...}
+    if name == 'SET' and options[3] == 'KEEPTTL' then
+      error('ERR syntax error', 0)
+    end
+    return server.call(name, ...)
+  end,
+}
+`
+
+// TestRedis_DecideWithoutKeepTTL decides on a Redis that is too old: the first take of a window writes, the
+// next ones fail. The store reports it once, and no probe ends that outage.
+func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
+	t.Parallel()
+	reported := &listener{}
+	client, err := NewClient(ClientOptions{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{
+		KeyFormat:  KeyFormat{Prefix: "t"},
+		OnOutage:   func(err error) { reported.add(Kind(err) + ": " + err.Error()) },
+		OnRecovery: func(time.Duration) { reported.add("recovery") },
+	})
+	t.Cleanup(func() { _ = r.Close() })
+	clock, err := scripts.Fragment(scripts.ClockFragment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.scripts.clock = olderFragment + clock
+	policy := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 2000, Window: time.Hour})
+	for range 2 {
+		_, _ = r.Decide(context.Background(), []Check{{Policy: policy, Key: EncodeKey("k"), Weight: 1}}) // the store reports it
+	}
+	const want = "incompatible: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error"
+	waitReported(t, reported, want)
+	waitProbes(t, r.topology.anyNode, 2)
+	waitReported(t, reported, want)
+}

@@ -159,7 +159,8 @@ func TestCheck_missingCommands(t *testing.T) {
 func TestCheck_replica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
-	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1))
+	host, port, _ := strings.Cut(master.Addr, ":")
+	replica := redistest.Start(t, "--replicaof", host, port)
 	findings, code := check(t, "redis redis://"+replica.Addr, caddytest.LimitedSite)
 	wantFinding(t, findings, "writable", "failed", "mode sentinel")
 	if wantFinding(t, findings, "script", "failed", "READONLY"); code != 2 {

@@ -44,11 +44,11 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 			return v
 		},
 		"password in a URL": func(t *testing.T) variant {
-			s := redistest.Start(t, "--requirepass", caddytest.Password)
+			s := startLocked(t)
 			return variant{options: "redis redis://:{env.REDIS_PASSWORD}@" + s.Addr, env: []string{"REDIS_PASSWORD=" + caddytest.Password}, client: withPassword(t, s)}
 		},
 		"password in a block": func(t *testing.T) variant {
-			s := redistest.Start(t, "--requirepass", caddytest.Password)
+			s := startLocked(t)
 			return variant{options: "redis {\naddress " + s.Addr + "\npassword {env.REDIS_PASSWORD}\n}", env: []string{"REDIS_PASSWORD=" + caddytest.Password}, client: withPassword(t, s)}
 		},
 		"database 3": func(t *testing.T) variant {
@@ -87,7 +87,7 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 			return variant{options: "redis {\naddress " + address + "\ntls {\nca " + authority.CA + "\ncert " + cert + "\nkey " + key + "\n}\n}", client: s.Client(t)}
 		},
 		"sentinel": func(t *testing.T) variant {
-			master := redistest.Start(t, "--requirepass", caddytest.Password)
+			master := startLocked(t)
 			sentinel := redistest.StartSentinel(t, master, "main", "requirepass sentinel-secret", `sentinel auth-pass main "`+strings.ReplaceAll(strings.ReplaceAll(caddytest.Password, `\`, `\\`), `"`, `\"`)+`"`)
 			return variant{
 				options: "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\npassword {env.REDIS_PASSWORD}\nsentinel_password {env.SENTINEL_PASSWORD}\n}",
@@ -197,4 +197,15 @@ func TestRedis_sentinelUnknownMaster(t *testing.T) {
 	}
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\nmode sentinel\nmaster other\naddress 127.0.0.1:"+port+"\n}\n}", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")
+}
+
+// startLocked starts a server with the password. It is set by a command: Valkey 8.1 misreads quotation marks in
+// its arguments.
+func startLocked(t *testing.T) *redistest.Server {
+	t.Helper()
+	s := redistest.Start(t)
+	if err := s.Client(t).ConfigSet(t.Context(), "requirepass", caddytest.Password).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

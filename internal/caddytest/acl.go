@@ -3,6 +3,7 @@ package caddytest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -46,7 +47,11 @@ func RestrictUser(t *testing.T, servers []*redistest.Server, commands []string, 
 	for _, s := range servers {
 		client := s.Client(t)
 		for _, command := range [][]any{rule, {"acl", "log", "reset"}} {
-			if err := client.Do(t.Context(), command...).Err(); err != nil {
+			err := client.Do(t.Context(), command...).Err()
+			if err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
+				t.Skip("the sentinels of this Redis have no users, which came with 6.2")
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -89,7 +94,7 @@ func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, ch
 		}
 		redistest.WaitFor(t, "Redis refuses "+left, func() error {
 			_ = exercise(t)
-			if objects := RefusedByACL(t, servers); !slices.Contains(objects, left) {
+			if objects := RefusedByACL(t, servers); !slices.ContainsFunc(objects, names(left)) {
 				return fmt.Errorf("it is never needed, but %v", objects)
 			}
 			return nil
@@ -106,4 +111,11 @@ func Only(words []string, keep func(string) bool) []string {
 		}
 	}
 	return kept
+}
+
+// names returns a function that reports whether an object of the ACL's log is a command or channel. Redis 6.0
+// logs "cluster" for "cluster|slots".
+func names(wanted string) func(object string) bool {
+	command, _, _ := strings.Cut(wanted, "|")
+	return func(object string) bool { return object == wanted || object == command }
 }

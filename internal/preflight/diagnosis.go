@@ -16,14 +16,16 @@ var errNoMaster = errors.New("no master of the cluster answers")
 // helloReply is a server's reply to HELLO, which every user who can connect may send.
 type helloReply struct{ server, version, mode, role string }
 
-// askHello connects and sends HELLO. The reply of a server without that command, such as a proxy, is empty.
+// askHello connects and sends HELLO. Redis before 6.0 does not have that command, and 6.0 requires +hello
+// for it: such a server reports the same with INFO. The reply of one that reports neither, such as a proxy, is
+// empty.
 func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
 	words, err := client.Do(ctx, "hello").Slice()
 	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
 		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
 	}
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command") {
-		return helloReply{}, nil
+	if lacksHello(err) {
+		return askInfo(ctx, client), nil
 	}
 	var h helloReply
 	for i := 0; i+1 < len(words); i += 2 {
@@ -40,6 +42,31 @@ func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, er
 		}
 	}
 	return h, err
+}
+
+// lacksHello reports whether a server does not have HELLO, or does not permit it. Connecting may lack other
+// permissions.
+func lacksHello(err error) bool {
+	if err == nil {
+		return false
+	}
+	refused := refusedCommand.FindStringSubmatch(err.Error())
+	return len(refused) > 1 && refused[1] == "hello" || strings.Contains(strings.ToLower(err.Error()), "unknown command")
+}
+
+// askInfo returns what INFO reports of a HELLO; empty if the server does not permit it.
+func askInfo(ctx context.Context, client redis.UniversalClient) (h helloReply) {
+	for line := range strings.Lines(client.Info(ctx).Val()) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "redis_version":
+			h.version = value
+		case "redis_mode":
+			h.mode = value
+		case "role":
+			h.role = value
+		}
+	}
+	return h
 }
 
 // diagnosis is the meaning of an error of Redis or of the connection. If Redis has answered, it lacks

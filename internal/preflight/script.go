@@ -3,9 +3,11 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,16 +25,17 @@ const grantAdvice = "grant the rights that the check of permissions lists"
 
 // scriptAdvice is the advice for each kind of error of a script.
 var scriptAdvice = map[string]string{
-	"auth":        grantAdvice,
-	"command":     "see whether Redis renames commands: rename-command in its configuration",
-	"readonly":    "set the address of the master, or use mode sentinel, which finds it",
-	"oom":         "raise maxmemory in Redis: it is full",
-	"misconf":     "see the log of Redis: it cannot save its data, and refuses writes until it can",
-	"noreplicas":  "check whether the replicas of Redis run: min-replicas-to-write refuses writes without them",
-	"loading":     "wait until Redis has loaded its data",
-	"masterdown":  "check whether the master of Redis runs",
-	"clusterdown": "see CLUSTER INFO in Redis: some slots have no master",
-	"timeout":     "find out what keeps Redis busy: SLOWLOG GET in Redis",
+	"auth":         grantAdvice,
+	"command":      "see whether Redis renames commands: rename-command in its configuration",
+	"readonly":     "set the address of the master, or use mode sentinel, which finds it",
+	"oom":          "raise maxmemory in Redis: it is full",
+	"misconf":      "see the log of Redis: it cannot save its data, and refuses writes until it can",
+	"noreplicas":   "check whether the replicas of Redis run: min-replicas-to-write refuses writes without them",
+	"loading":      "wait until Redis has loaded its data",
+	"masterdown":   "check whether the master of Redis runs",
+	"clusterdown":  "see CLUSTER INFO in Redis: some slots have no master",
+	"incompatible": newerServer,
+	"timeout":      "find out what keeps Redis busy: SLOWLOG GET in Redis",
 }
 
 // logAlgorithm is the algorithm whose script uses commands for lists.
@@ -55,6 +58,24 @@ func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient
 		slowest = max(slowest, took)
 	}
 	p.ok("script", s.address, subject+" decides within "+humanize.Duration(slowest))
+	if p.options.Client.Mode != limiter.Cluster {
+		p.trySeveralKeys(ctx, s)
+	}
+}
+
+// trySeveralKeys runs a script with keys of two clients, as requests share script runs. Behind the address of
+// one server there may be a proxy, which forwards a script to the server that has its keys.
+func (p *preflight) trySeveralKeys(ctx context.Context, s *checkedServer) {
+	err := s.client.Eval(ctx, "return 1", []string{p.prefixed(probeKey), p.prefixed("{" + checkPolicyName + "-2}:probe")}).Err()
+	var reply redis.Error
+	switch {
+	case !errors.As(err, &reply): // also no error; the other checks report those of the connection
+	case strings.Contains(err.Error(), "CROSSSLOT"):
+		p.warn("script", s.address, "one script may use keys of one slot alone, so each client's requests take a script run of their own",
+			"set mode cluster if this is a Redis Cluster or has its API; otherwise there is nothing to do")
+	default:
+		p.failed("script", s.address, "keys of two clients in one script: "+err.Error(), "set mode cluster if this is a Redis Cluster or has its API; otherwise use a server that allows such scripts")
+	}
 }
 
 // undecided reports an algorithm that failed to decide.

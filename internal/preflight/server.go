@@ -12,18 +12,23 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-// tryVersion requires Redis 6.2, for its commands and its Lua.
+// newerServer is the advice for a server that cannot run the scripts.
+const newerServer = "install Redis 6.0 or later, or Valkey; docs/redis.md lists the servers that were tested"
+
+// tryVersion requires Redis 6.0, which SET has KEEPTTL since. Servers that are none of Redis, such as Valkey,
+// have version numbers of their own: the check of the script decides.
 func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
-	var major, minor int
-	if _, err := fmt.Sscanf(s.hello.version, "%d.%d", &major, &minor); err != nil {
-		p.warn("version", s.address, "unknown: the server does not report it", "make sure that it has the features of Redis 6.2")
+	var major int
+	if _, err := fmt.Sscanf(s.hello.version, "%d.", &major); err != nil {
+		p.warn("version", s.address, "unknown: the server does not report it", "see the check of the script")
 		return
 	}
 	name := s.hello.version
 	if s.hello.server != "" && s.hello.server != "redis" {
 		name = s.hello.server + " " + name
-	} else if major < 6 || (major == 6 && minor < 2) {
-		p.failed("version", s.address, name+" is too old", "install Redis 6.2 or later")
+	} else if major < 6 {
+		p.failed("version", s.address, name+" is too old", newerServer)
+		s.scriptAdvice = "see the check of the version"
 		return
 	}
 	p.ok("version", s.address, name)

@@ -1,7 +1,9 @@
-// Package redistest starts real Redis servers for tests, on free loopback ports.
+// Package redistest starts real Redis servers for tests, on free loopback ports. They run the program that the
+// environment variable REDIS_SERVER names, by default redis-server. It may be one of Valkey.
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -15,6 +17,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
+
+// program is the server's program, a name or a path. It is also a sentinel's.
+var program = cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server")
 
 // Server is a running redis-server.
 type Server struct {
@@ -61,7 +66,7 @@ func (s *Server) run(t testing.TB) bool {
 		t.Fatal(err)
 	}
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
-	s.start(t, "redis-server", args...)
+	s.start(t, args...)
 	served := false
 	// The server's own output proves more than an answer on its port, which another process may have
 	// taken.
@@ -100,12 +105,12 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs a binary of Redis.
-func (s *Server) start(t testing.TB, name string, args ...string) {
+// start runs the program.
+func (s *Server) start(t testing.TB, args ...string) {
 	t.Helper()
-	binary, err := exec.LookPath(name)
+	binary, err := exec.LookPath(program)
 	if err != nil {
-		t.Fatalf("%s is not installed: run the tests with 'make test', which installs it", name)
+		t.Fatalf("%s is not installed: run the tests with 'make test', which installs redis-server", program)
 	}
 	s.output, s.exited = &output{}, make(chan struct{})
 	s.command = exec.Command(binary, args...)

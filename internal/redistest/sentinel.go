@@ -28,7 +28,7 @@ func StartSentinel(t testing.TB, master *Server, name string, lines ...string) *
 	if err := os.WriteFile(path, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.start(t, "redis-server", path, "--sentinel")
+	s.start(t, path, "--sentinel")
 	t.Cleanup(s.Kill)
 	client := s.Client(t)
 	WaitFor(t, "the sentinel finds its master", func() error {

@@ -1,0 +1,218 @@
+package preflight
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// serve returns the address of a server whose replies a function writes. It gets the words of a command, the
+// first in lower case.
+func serve(t *testing.T, reply func(words []string) string) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // the test is over
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close() //nolint:errcheck // the client is gone
+				reader := bufio.NewReader(conn)
+				for words := readCommand(reader); words != nil; words = readCommand(reader) {
+					_, _ = io.WriteString(conn, reply(words)) // or the client is gone
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// readCommand reads an array of strings, nil at the end.
+func readCommand(reader *bufio.Reader) []string {
+	length := func() int {
+		line, _ := reader.ReadString('\n')
+		n, _ := strconv.Atoi(strings.TrimSpace(strings.TrimLeft(line, "*$")))
+		return n
+	}
+	words := make([]string, length())
+	for i := range words {
+		word := make([]byte, length()+2)
+		if _, err := io.ReadFull(reader, word); err != nil {
+			return nil
+		}
+		words[i] = string(word[:len(word)-2])
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	words[0] = strings.ToLower(words[0])
+	return words
+}
+
+const (
+	unknownCommand = "-ERR unknown command\r\n"
+	noScript       = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+)
+
+func bulk(text string) string { return "$" + strconv.Itoa(len(text)) + "\r\n" + text + "\r\n" }
+
+// foreign returns a reply function of a server that decides nothing: its scripts fail with an error.
+func foreign(hello, info, scriptError string) func(words []string) string {
+	return func(words []string) string {
+		switch words[0] {
+		case "hello":
+			return hello
+		case "info":
+			return info
+		case "evalsha":
+			return noScript
+		case "eval":
+			if strings.HasPrefix(words[1], "return") {
+				return ":1\r\n"
+			}
+			return scriptError
+		case "ping":
+			return "+PONG\r\n"
+		}
+		return "+OK\r\n"
+	}
+}
+
+// answers is a reply to HELLO of a server that is called that.
+func answers(server, version string) string {
+	return "*8\r\n" + bulk("server") + bulk(server) + bulk("version") + bulk(version) + bulk("mode") + bulk("standalone") + bulk("role") + bulk("master")
+}
+
+func TestRun_foreignServers(t *testing.T) {
+	for name, test := range map[string]struct {
+		reply func(words []string) string
+		want  map[string]string // result, detail and advice by check
+	}{
+		"Redis 5": {
+			foreign(unknownCommand, bulk("# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n# Replication\r\nrole:master\r\n"), "-ERR syntax error\r\n"),
+			map[string]string{
+				"version":  "failed 5.0.14 is too old; install Redis 6.0 or later",
+				"writable": "ok a master",
+				"script":   "failed sliding_window_counter: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error; see the check of the version",
+			},
+		},
+		"Redis 6.0 without permissions": {
+			foreign("-NOPERM this user has no permissions to run the 'hello' command or its subcommand\r\n", "-NOPERM this user has no permissions to run the 'info' command or its subcommand\r\n", "-OOM command not allowed\r\n"),
+			map[string]string{
+				"reachable": "ok ",
+				"version":   "warning unknown: the server does not report it; see the check of the script",
+				"script":    "failed sliding_window_counter: rate limit store could not decide: OOM command not allowed",
+			},
+		},
+		"a Lua without struct": {
+			foreign(answers("redis", "7.4.0"), bulk(""), "-ERR user_script:10: Script attempted to access nonexistent global variable 'struct'\r\n"),
+			map[string]string{
+				"version": "ok 7.4.0",
+				"script":  "failed sliding_window_counter: rate limit store could not decide: the Lua of this server has no library struct",
+			},
+		},
+		"a proxy that parses scripts": {
+			foreign(unknownCommand, unknownCommand, "-ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array\r\n"),
+			map[string]string{
+				"version": "warning unknown: the server does not report it; see the check of the script",
+				"script":  "failed sliding_window_counter: rate limit store could not decide: this server allows no script that passes keys in variables",
+			},
+		},
+		"a server without scripts": {
+			func(words []string) string {
+				switch words[0] {
+				case "hello":
+					return answers("other", "1.2")
+				case "eval", "evalsha":
+					return unknownCommand
+				}
+				return "+OK\r\n"
+			},
+			map[string]string{"version": "ok other 1.2", "commands": "failed unknown to this Redis: eval evalsha"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantFindings(t, serve(t, test.reply), test.want)
+		})
+	}
+}
+
+// wantFindings runs the checks of a server and compares the first finding of each named check by its beginning.
+func wantFindings(t *testing.T, address string, want map[string]string) {
+	t.Helper()
+	findings, unasked := Run(t.Context(), Options{Client: limiter.ClientOptions{Addresses: []string{address}, Timeout: time.Second}})
+	if unasked {
+		t.Errorf("the server counts as not asked: %+v", findings)
+	}
+	seen := map[string]string{}
+	for _, f := range findings {
+		seen[f.Check] += f.Result + " " + f.Detail
+		if f.Advice != "" {
+			seen[f.Check] += "; " + f.Advice
+		}
+		seen[f.Check] += "\n"
+	}
+	for check, text := range want {
+		if !strings.HasPrefix(seen[check], text) {
+			t.Errorf("%s: got %q; want %q", check, seen[check], text)
+		}
+	}
+}
+
+// TestRun_keysOfSeveralClients checks a proxy that answers a script with keys of two clients itself, and has a
+// Redis behind it.
+func TestRun_keysOfSeveralClients(t *testing.T) {
+	server := redistest.Start(t)
+	for reply, want := range map[string]string{
+		"-CROSSSLOT Keys in request don't hash to the same slot\r\n": "\nwarning one script may use keys of one slot alone",
+		"-ERR 'EVAL' command keys must in same slot\r\n":             "\nfailed keys of two clients in one script: ERR 'EVAL' command keys must in same slot; set mode cluster",
+		"": "",
+	} {
+		address := serve(t, func(words []string) string {
+			if words[0] == "eval" && words[2] == "2" && reply != "" {
+				return reply
+			}
+			return forward(server.Addr, words)
+		})
+		findings, _ := Run(t.Context(), Options{Client: limiter.ClientOptions{Addresses: []string{address}, Timeout: time.Second}})
+		got := ""
+		for _, f := range findings {
+			if f.Check == "script" {
+				got += f.Result + " " + f.Detail + "; " + f.Advice + "\n"
+			}
+		}
+		if !strings.HasPrefix(got, "ok each algorithm decides within ") || !strings.Contains(got, want) || strings.Count(got, "\n") != 1+min(1, len(reply)) {
+			t.Errorf("%s: got %q; want %q", reply, got, want)
+		}
+	}
+}
+
+// forward sends a command to a server and returns the reply.
+func forward(address string, words []string) string {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return "-ERR the server is gone\r\n"
+	}
+	defer conn.Close() //nolint:errcheck // the reply is read
+	command := "*" + strconv.Itoa(len(words)) + "\r\n"
+	for _, word := range words {
+		command += bulk(word)
+	}
+	// The server ends the connection after QUIT, so that the reply ends.
+	_, _ = io.WriteString(conn, command+"*1\r\n"+bulk("quit")) // or the reply is missing
+	answer, _ := io.ReadAll(conn)
+	return strings.TrimSuffix(string(answer), "+OK\r\n")
+}
