@@ -61,7 +61,7 @@ func newCall(op operation, checks []Check) *call {
 	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]
-	if op == opRefund {
+	if op == opRefund || op == opSettle {
 		for i := range checks {
 			c.receipts = append(c.receipts, checks[i].receipt)
 		}
@@ -119,15 +119,18 @@ func (c *call) answer() {
 	c.recycle()
 }
 
-// leave gives the call up. It returns false where the answer has come meanwhile. A call that was sent
-// may return to the queue between the two tries.
-func (c *call) leave() bool {
+// leave gives the call up, and reports whether it was sent. It is not left where the answer has come
+// meanwhile. A call that was sent may return to the queue between the two tries.
+func (c *call) leave() (left, sent bool) {
 	for c.state.Load() != callAnswered {
-		if c.state.CompareAndSwap(callQueued, callLeft) || c.state.CompareAndSwap(callSent, callLeft) {
-			return true
+		if c.state.CompareAndSwap(callQueued, callLeft) {
+			return true, false
+		}
+		if c.state.CompareAndSwap(callSent, callLeft) {
+			return true, true
 		}
 	}
-	return false
+	return false, true
 }
 
 // await waits for the answer to a call that was enqueued. After an error the call is gone.
@@ -147,11 +150,15 @@ func await(ctx context.Context, c *call, timeout time.Duration) error {
 	case <-ctx.Done():
 		reason = ctx.Err()
 	}
-	if c.leave() {
-		return reason
+	left, sent := c.leave()
+	switch {
+	case !left:
+		<-c.answered
+		return nil
+	case !sent && reason == error(errTimeout):
+		return errUnsent
 	}
-	<-c.answered
-	return nil
+	return reason
 }
 
 // sameShape reports whether two calls differ in their keys alone.

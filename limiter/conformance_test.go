@@ -28,6 +28,7 @@ type testStore struct {
 	source Source
 	set    func(micros int64)
 	settle func() // waits for refunds and charges
+	debit  func(c *Check, d debt) (units int64)
 }
 
 // memoryStore returns an in-process store on a clock of the test's.
@@ -38,6 +39,16 @@ func memoryStore() *testStore {
 	return &testStore{
 		Failover: NewFailover(nil, m, FailoverOptions{}), name: "memory", source: SourceMemory,
 		set: func(micros int64) { *now = micros }, settle: func() {},
+		debit: func(c *Check, d debt) int64 {
+			s := m.lock(c.Policy, c.Key.text)
+			defer s.mu.Unlock()
+			old := s.get(c.Policy, c.Key.text, *now)
+			settled, units := c.Policy.algorithm.kernel.settle(old, *now/c.Policy.params.tick, &c.Policy.params, d)
+			if units > 0 || !c.Policy.algorithm.logs && settled != old {
+				s.store(c, old, settled, *now)
+			}
+			return units
+		},
 	}
 }
 
@@ -62,6 +73,15 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 				pending = len(batcher.unsettled.quotas) > 0
 				batcher.mu.Unlock()
 			}
+		},
+		debit: func(c *Check, d debt) (units int64) {
+			check := *c
+			check.receipt = receipt{d.at, d.amount}
+			call := newCall(opSettle, []Check{check})
+			if err := batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
+				t.Fatal(err, call.err)
+			}
+			return call.checks[0].Result.Remaining
 		},
 	}
 }
@@ -125,13 +145,15 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 			tr := newTrace(t, seed)
 			for range steps {
 				tr.step()
-				switch tr.random.IntN(7) {
+				switch tr.random.IntN(8) {
 				case 0:
 					reserveBoth(t, tr, stores)
 				case 1:
 					refundBoth(tr, stores)
 				case 2:
 					chargeBoth(tr, stores)
+				case 3:
+					settleBoth(t, tr, stores)
 				default:
 					playBoth(t, tr, stores)
 				}
@@ -208,6 +230,32 @@ func chargeBoth(tr *trace, stores []*testStore) {
 		s.set(tr.now)
 		s.charge(slices.Clone(request))
 	}
+}
+
+// settleBoth adds a debt in all stores: of a window or an instant that is current, decayed or to come.
+func settleBoth(t *testing.T, tr *trace, stores []*testStore) {
+	t.Helper()
+	c := &tr.request()[0]
+	p := &c.Policy.params
+	now := tr.now / p.tick
+	d := debt{amount: 1 + tr.random.Int64N(2*p.capacity)}
+	switch {
+	case c.Policy.IsBucket():
+		d.amount = 1 + tr.random.Int64N(2*p.capacity*p.window)
+	case c.Policy.algorithm.logs:
+		d.at = now - []int64{0, 1, p.window / 2, p.window - 1, p.window, p.window + 1, -1}[tr.random.IntN(7)]
+	default:
+		d.at = now/p.window + tr.random.Int64N(4) - 2
+	}
+	var units [2]int64
+	for i, s := range stores {
+		s.set(tr.now)
+		units[i] = s.debit(c, d)
+	}
+	if units[0] != units[1] {
+		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.now-epoch, d, c.Policy.settings, units)
+	}
+	playBoth(t, tr, stores)
 }
 
 // compare holds the answers of all stores equal.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -42,6 +43,7 @@ const kindIncompatible = "incompatible"
 
 var (
 	errTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
+	errUnsent   = &UndecidedError{Kind: "timeout", Err: errors.New("not sent within the timeout")}
 	errOverload = &UndecidedError{Kind: "overload", Err: errors.New("too many requests wait for Redis")}
 	errClosed   = &UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
 )
@@ -130,6 +132,25 @@ func undecided(err error) error {
 		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
 	}
 	return &UndecidedError{Kind: kind, Err: cause}
+}
+
+// mayHaveRun reports whether a request that Redis did not decide may have been charged there all the
+// same: it was sent, and no answer came, or none that could be read.
+func mayHaveRun(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors of a request's slots
+		if _, single := err.(*UndecidedError); !single { //nolint:errorlint // as above
+			return slices.ContainsFunc(joined.Unwrap(), mayHaveRun)
+		}
+	}
+	var network *net.OpError
+	switch {
+	case err == nil, errors.Is(err, errUnsent), errors.Is(err, errClosed), errors.Is(err, redis.ErrPoolTimeout),
+		errors.As(err, &network) && network.Op == "dial":
+		return false
+	case errors.Is(err, errReply), errors.Is(err, errValue):
+		return true
+	}
+	return Kind(err) == "timeout" || Kind(err) == "connection"
 }
 
 // IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:

@@ -28,6 +28,7 @@ type Failover struct {
 	onAsk         func(ctx context.Context) func(err error)
 	onUndecided   func(err error)
 	localFraction float64 // of each limit that this process enforces in an outage
+	ledger        *ledger // of outages; nil: they are forgiven
 }
 
 // FailoverOptions say how a [Failover] is to behave.
@@ -40,6 +41,15 @@ type FailoverOptions struct {
 	// cannot decide, above 0 and below 1: 1/n for each of n nodes keeps the limit as a whole. 0 and
 	// 1 are the whole limit.
 	LocalFraction float64
+
+	// ForgiveOutages leaves it at that what this process admitted while the shared store could not
+	// decide. By default it is charged there when the shared store decides again, as far as that
+	// leaves a quota within its capacity.
+	ForgiveOutages bool
+
+	// OnSettled is called after such a charge, with the policy's name and the units. It must not
+	// block. May be nil.
+	OnSettled func(policy string, units int64)
 
 	// OnAsk is called before the shared store decides a request, and the function that it returns,
 	// unless that is nil, after the answer. Neither must block. May be nil.
@@ -54,6 +64,9 @@ type FailoverOptions struct {
 // decides everything.
 func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failover {
 	f := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
+	if shared != nil && !options.ForgiveOutages {
+		f.ledger = newLedger(shared, local, options.OnSettled)
+	}
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, span: f.denied.maxAge / 20}
 		f.denied.refresh = r.add
@@ -110,12 +123,31 @@ func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source
 	if mode != FailLocal {
 		return SourceRedis, reason
 	}
-	f.decideLocally(checks)
+	f.decideInOutage(checks, reason)
 	return SourceFallback, nil
+}
+
+// decideInOutage decides in this process, and notes what the shared store is owed.
+func (f *Failover) decideInOutage(checks []Check, reason error) {
+	var space [4]lastSeen
+	seen := space[:0]
+	for i := range checks {
+		seen = append(seen, f.ledger.lastSeen(&checks[i])) // before the decision takes it over
+	}
+	f.decideLocally(checks)
+	if !Allowed(checks) {
+		return
+	}
+	for i := range checks {
+		f.ledger.admit(&checks[i], seen[i], reason)
+	}
 }
 
 // decideShared decides on the shared store.
 func (f *Failover) decideShared(ctx context.Context, checks []Check) error {
+	if !f.ledger.isEmpty() {
+		f.ledger.settleAhead(checks)
+	}
 	var answered func(err error)
 	if f.onAsk != nil {
 		answered = f.onAsk(ctx)
@@ -144,6 +176,9 @@ func (f *Failover) Refund(checks []Check, source Source) {
 	}
 	for i := range checks {
 		c := checks[i]
+		if source == SourceFallback {
+			f.ledger.refund(&c)
+		}
 		if source == SourceFallback && f.isPartial() {
 			f.scaleDown(&c)
 		}
@@ -153,13 +188,16 @@ func (f *Failover) Refund(checks []Check, source Source) {
 
 // Charge charges the units that a request turned out to cost after a decision of that source. It
 // needs no room: later requests pay what this one overdrew. It does not wait. While Redis fails the
-// debt is kept in this process. Weights are at most 2^52.
+// debt is kept in this process, and settled when Redis decides again. Weights are at most 2^52.
 func (f *Failover) Charge(checks []Check, source Source) {
 	for i := range checks {
 		c := checks[i]
 		c.Weight = min(c.Weight, MaxCharge)
 		if c.Weight <= 0 || (source == SourceRedis && f.shared.chargeAsync(&c)) {
 			continue
+		}
+		if source != SourceMemory {
+			f.ledger.charge(&c)
 		}
 		if source != SourceMemory && f.isPartial() {
 			c.Policy = f.localPolicy(c.Policy)

@@ -44,18 +44,11 @@ func (n *node) refund(slot uint16, checks []Check) {
 	n.enqueue(c, nil)
 }
 
-// enqueue queues a call that no request waits for, and reports whether it was queued. Its outcome is
-// reported as that of any other call. The callback runs after success; it must not block nor keep
-// the call.
+// enqueue queues a call that no request waits for, and reports whether it was queued. Losses are
+// reported. The callback runs after success; it must not block nor keep the call.
 func (n *node) enqueue(c *call, answered func(*call)) bool {
-	if n.breaker.open() {
-		n.lose(c.op, ErrOutage)
-		c.recycle()
-		return false
-	}
-	op, slot, sent := c.op, c.slot, now()
-	c.detach(func() {
-		n.report(op, slot, c.checks, sent, c.err) // those that are left
+	op := c.op
+	err := n.background(c, func(c *call) {
 		switch {
 		case c.err != nil:
 			n.lose(op, c.err)
@@ -65,17 +58,36 @@ func (n *node) enqueue(c *call, answered func(*call)) bool {
 			answered(c)
 		}
 	})
-	err := n.batcher.enqueue(c)
 	if err != nil {
-		n.report(op, slot, nil, sent, err) // the checks are gone with the call
 		n.lose(op, err)
 	}
 	return err == nil
 }
 
-// lose reports a refund or a charge that Redis did not do. A peek without an answer is no loss.
+// background queues a call that no request waits for. An error says why it was not queued; the call is
+// gone then. Its outcome is reported as that of any other call. The callback runs with the outcome; it
+// must not block nor keep the call.
+func (n *node) background(c *call, done func(*call)) error {
+	if n.breaker.open() {
+		c.recycle()
+		return ErrOutage
+	}
+	op, slot, sent := c.op, c.slot, now()
+	c.detach(func() {
+		n.report(op, slot, c.checks, sent, c.err) // those that are left
+		done(c)
+	})
+	err := n.batcher.enqueue(c)
+	if err != nil {
+		n.report(op, slot, nil, sent, err) // the checks are gone with the call
+	}
+	return err
+}
+
+// lose reports a refund, a charge or a settlement that Redis did not do. A peek without an answer is no
+// loss.
 func (n *node) lose(op operation, err error) {
-	if n.lost != nil && (op == opRefund || op == opCharge) {
+	if n.lost != nil && op.settles() {
 		n.lost(err)
 	}
 }

@@ -29,6 +29,7 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 	if f.shared == nil {
 		return found, nil
 	}
+	f.ledger.forget(p, key.text)
 	defer f.denied.forget(p.id, key.text)
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
@@ -41,6 +42,7 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 	if f.shared == nil {
 		return found, nil
 	}
+	f.ledger.forgetAll(policy)
 	defer f.denied.forgetAll(policy)
 	found.Shared, err = f.shared.ResetAll(ctx, policy)
 	return found, err

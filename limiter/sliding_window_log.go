@@ -148,7 +148,11 @@ func (k slidingWindowLog) owed(s, beyond state, now int64, t *params) (debts []d
 		before = live[i].total()
 		less := min(amount, known[tick])
 		known[tick] -= less
-		if amount > less {
+		switch last := len(debts) - 1; {
+		case amount == less:
+		case last >= 0 && debts[last].at == tick:
+			debts[last].amount += amount - less
+		default:
 			debts = append(debts, debt{tick, amount - less})
 		}
 	}

@@ -91,6 +91,16 @@ func (t *topology) discover() {
 	}
 }
 
+// lastNode returns the node that had a slot last. It never waits.
+func (t *topology) lastNode(slot uint16) *node {
+	if t.cluster != nil {
+		if n := t.slots[slot].Load(); n != nil {
+			return n
+		}
+	}
+	return t.anyNode
+}
+
 // to returns the node of a slot. Where that fails another master may have taken over.
 func (t *topology) to(slot uint16) *node {
 	if t.cluster == nil {

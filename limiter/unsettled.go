@@ -32,12 +32,20 @@ const (
 )
 
 // settles reports whether the operation changes a state after its request was answered.
-func (o operation) settles() bool { return o == opRefund || o == opCharge }
+func (o operation) settles() bool { return o == opRefund || o == opCharge || o == opSettle }
 
 // quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }
 
 func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
+
+// quotas returns a check for each quota of a call. The debts of a settlement are of one.
+func (c *call) quotas() []Check {
+	if c.op == opSettle {
+		return c.checks[:1]
+	}
+	return c.checks
+}
 
 // unsettled counts a batcher's operations in the background, from the queue to the answer. It is
 // guarded by the batcher's lock; the zero value has none.
@@ -58,8 +66,8 @@ func (u *unsettled) add(c *call) {
 	if u.quotas == nil {
 		u.quotas = map[quotaName]unsettledQuota{}
 	}
-	for i := range c.checks {
-		name := quotaNameOf(&c.checks[i])
+	for _, check := range c.quotas() {
+		name := quotaNameOf(&check)
 		q := u.quotas[name]
 		q.pending++
 		u.quotas[name] = q
@@ -68,8 +76,8 @@ func (u *unsettled) add(c *call) {
 
 // remove ends a call in the background.
 func (u *unsettled) remove(c *call) {
-	for i := range c.checks {
-		name := quotaNameOf(&c.checks[i])
+	for _, check := range c.quotas() {
+		name := quotaNameOf(&check)
 		q := u.quotas[name]
 		q.pending--
 		if q.pending > 0 {
@@ -82,8 +90,8 @@ func (u *unsettled) remove(c *call) {
 
 // putInBatch notes that a call in the background is in the batch that is being filled.
 func (u *unsettled) putInBatch(c *call) {
-	for i := range c.checks {
-		name := quotaNameOf(&c.checks[i])
+	for _, check := range c.quotas() {
+		name := quotaNameOf(&check)
 		q := u.quotas[name]
 		if q.batch != u.batch {
 			q.batch, q.batched = u.batch, 0

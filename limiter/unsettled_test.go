@@ -218,8 +218,8 @@ func TestBatcher_fill_left_refund(t *testing.T) {
 	back := newCall(opRefund, []Check{{Policy: dayPolicy(t, "left", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
 	b.unsettled.add(back)
 	b.waiting = append(b.waiting, back)
-	if !back.leave() {
-		t.Fatal("the call has an answer")
+	if left, sent := back.leave(); !left || sent {
+		t.Fatalf("left is %v, sent is %v", left, sent)
 	}
 	if calls := b.fill(nil); len(calls)+len(b.waiting)+len(b.unsettled.quotas) > 0 {
 		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.waiting), len(b.unsettled.quotas))

@@ -15,6 +15,7 @@ const (
 	opReserve                      // take, and answer with receipts
 	opRefund                       // undo reserves
 	opCharge                       // take without the condition of room
+	opSettle                       // add debts of an outage
 )
 
 // headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
@@ -189,7 +190,7 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 		m.writeNumber(int64(numbers[i]))
 		m.writeNumber(shape.checks[i].units())
 	}
-	if shape.op != opRefund {
+	if shape.op != opRefund && shape.op != opSettle {
 		return
 	}
 	for _, c := range calls {
