@@ -53,6 +53,10 @@ type App struct {
 	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
 	LocalShare *float64 `json:"local_share,omitempty"`
 
+	// Whether requests that nodes admitted under `fail_mode` `local` while Redis did not decide are
+	// charged when it decides again, raising a quota at most to its capacity. Default: true.
+	SettleOutage *bool `json:"settle_outage,omitempty"`
+
 	ctx        caddy.Context
 	store      *limiter.Failover
 	registered registeredPolicies
@@ -145,6 +149,9 @@ func (a *App) setDefaults() {
 	}
 	if a.LocalShare == nil {
 		a.LocalShare = new(1.0)
+	}
+	if a.SettleOutage == nil {
+		a.SettleOutage = new(true)
 	}
 	if a.DenyCache == nil {
 		a.DenyCache = new(caddy.Duration(limiter.MaxDenyAge))

@@ -53,6 +53,7 @@ func init() {
 //			max_keys <n>
 //		}
 //		local_share <part>
+//		settle_outage on|off
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -79,7 +80,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 
 // The words of the blocks.
 var (
-	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share"}
+	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share", "settle_outage"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "password_file", "sentinel_username", "sentinel_password", "sentinel_password_file", "db", "tls", "pool_size"}
 	memoryOptions     = []string{"max_keys"}
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
@@ -112,6 +113,11 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		*app.LocalShare, err = strconv.ParseFloat(value, 64)
 		if err != nil || strings.Trim(value, "0123456789.") != "" {
 			err = d.Errf("local_share %s: use %s", humanize.Shown(value), localShareBounds)
+		}
+	case "settle_outage":
+		app.SettleOutage = new(value == "on")
+		if value != "on" && value != "off" {
+			err = d.Errf("settle_outage %s: use on or off", humanize.Shown(value))
 		}
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)

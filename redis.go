@@ -82,7 +82,7 @@ func (a *App) resolve() (redisOptions, error) {
 	options := redisOptions{
 		Client:  client,
 		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
-		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare,
+		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare, ForgiveOutages: !*a.SettleOutage,
 	}
 	if a.Redis.TLS != nil {
 		files, err := a.Redis.TLS.resolve()

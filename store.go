@@ -68,8 +68,9 @@ type redisOptions struct {
 	TLS    string // the files and names that Client.TLS is made of
 	Naming limiter.KeyFormat
 
-	DenyAge    time.Duration
-	LocalShare float64
+	DenyAge        time.Duration
+	LocalShare     float64
+	ForgiveOutages bool
 }
 
 // poolKey tells options apart without holding them: a digest, credentials included.
@@ -106,6 +107,7 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		store := limiter.NewRedis(client, troubles.watch(o))
 		failover := limiter.NewFailover(store, local, limiter.FailoverOptions{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
+			ForgiveOutages: o.ForgiveOutages, OnSettled: policystats.Settled,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		return &sharedRedis{key: key, store: store, failover: failover, options: o}, nil

@@ -141,12 +141,11 @@ func await(ctx context.Context, c *call, timeout time.Duration) error {
 		timer.Stop() // leaves no value in its channel
 		timerPool.Put(timer)
 	}()
-	var reason error
+	reason := error(errTimeout)
 	select {
 	case <-c.answered:
 		return nil
 	case <-timer.C:
-		reason = errTimeout
 	case <-ctx.Done():
 		reason = ctx.Err()
 	}
@@ -155,7 +154,7 @@ func await(ctx context.Context, c *call, timeout time.Duration) error {
 	case !left:
 		<-c.answered
 		return nil
-	case !sent && reason == error(errTimeout):
+	case !sent && ctx.Err() == nil:
 		return errUnsent
 	}
 	return reason

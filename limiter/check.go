@@ -48,13 +48,37 @@ func validate(checks []Check) error {
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
 		}
+	}
+	if i, j := repeated(checks); j > 0 {
+		return fmt.Errorf("%w: numbers %d and %d take from the same quota; add their weights", ErrInvalidCheck, i, j)
+	}
+	return nil
+}
+
+// fewChecks is how many checks are compared one by one. A map takes longer to fill than it saves then.
+const fewChecks = 16
+
+// repeated returns the numbers of two checks that take from one quota, and 0, 0 where there are none.
+func repeated(checks []Check) (first, second int) {
+	if len(checks) > fewChecks {
+		numbers := make(map[quotaName]int, len(checks))
+		for i := range checks {
+			name := quotaNameOf(&checks[i])
+			if first, found := numbers[name]; found {
+				return first, i
+			}
+			numbers[name] = i
+		}
+		return 0, 0
+	}
+	for i := range checks {
 		for j := range checks[:i] {
-			if c.sameQuota(&checks[j]) {
-				return fmt.Errorf("%w: numbers %d and %d take from the same quota; add their weights", ErrInvalidCheck, j, i)
+			if checks[i].sameQuota(&checks[j]) {
+				return j, i
 			}
 		}
 	}
-	return nil
+	return 0, 0
 }
 
 // sameQuota reports whether two checks take from one quota.

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,12 @@ func TestStore_Decide_invalid(t *testing.T) {
 		"failover": NewFailover(shared, NewMemory(), FailoverOptions{DenyAge: time.Second}),
 		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
 	} {
+		many := []Check{good}
+		for i := range 20 {
+			many = append(many, Check{Policy: p, Key: EncodeKey(fmt.Sprint("many-", i))})
+		}
 		for problem, checks := range map[string][]Check{
+			"numbers 0 and 21 take":    append(many, good),
 			"there is none":            {},
 			"number 1 has no Policy":   {good, {Key: EncodeKey("k")}},
 			"number 1 has Weight -1":   {good, {Policy: p, Key: EncodeKey("l"), Weight: -1}},

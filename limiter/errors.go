@@ -137,7 +137,7 @@ func undecided(err error) error {
 // mayHaveRun reports whether a request that Redis did not decide may have been charged there all the
 // same: it was sent, and no answer came, or none that could be read.
 func mayHaveRun(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the errors of a request's slots
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		if _, single := err.(*UndecidedError); !single { //nolint:errorlint // as above
 			return slices.ContainsFunc(joined.Unwrap(), mayHaveRun)
 		}

@@ -39,8 +39,8 @@ type Check struct {
 	// [Policy.AllowRefunds]. Default: the charge stays.
 	Reserve bool
 
-	receipt  receipt    // of a reserve that passed, or a debt
-	owed     *owedTake // of a reserve that passed in an outage
+	receipt receipt   // of a reserve that passed, or a debt
+	owed    *owedTake // of a reserve that passed in an outage
 }
 
 // Unknown is the Remaining of a quota that was not looked up.

@@ -150,7 +150,8 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receip
 	if unknown {
 		a.beyond = kernel.charge(a.beyond, now, &p.params, units)
 	}
-	return a.receipt(now), a
+	last := a.receipt(now)
+	return last, a
 }
 
 // receipt returns the receipt of the last charge.

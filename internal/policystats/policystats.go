@@ -27,7 +27,17 @@ var (
 		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
 		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
 	}, []string{"policy", "option"})
+
+	SettledUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy_redis_ratelimit", Name: "settled_units_total",
+		Help: "Units charged on Redis later, by policy and direction; outage: admitted by this node while Redis did not decide.",
+	}, []string{"policy", "direction"})
 )
+
+// Settled counts units of an outage that were charged on Redis.
+func Settled(policy string, units int64) {
+	SettledUnits.WithLabelValues(policy, "outage").Add(float64(units))
+}
 
 // outcomes and sources are the label values of decisions, in the order of a policy's cells.
 var (
@@ -188,6 +198,7 @@ func (p *Policy) drop() {
 			Decisions.DeleteLabelValues(p.name, string(o), string(s))
 		}
 	}
+	SettledUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	if p.invalid {
 		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	}
