@@ -41,7 +41,10 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &preflight.Options{Client: options.Client, Naming: options.Naming}, options.Client.Validate()
+	if err := options.Client.Validate(); err != nil {
+		return nil, optionError(err)
+	}
+	return &preflight.Options{Client: options.Client, Naming: options.Naming}, nil
 }
 
 // Interface guards

@@ -3,7 +3,6 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -148,19 +147,6 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	}
 	_, err = rule.ParseKey(p.Key, prefixes)
 	return err
-}
-
-// optionError calls a field of the limiter's settings by the option that it comes from.
-func optionError(err error) error {
-	var field *limiter.FieldError
-	if !errors.As(err, &field) {
-		return err
-	}
-	option := strings.ToLower(field.Field)
-	if field.Field == "MaxDelay" {
-		option = "max_delay"
-	}
-	return errors.New(field.Of(option))
 }
 
 // checkCountIf refuses a response matcher that says nothing, or that no response can meet.

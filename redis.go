@@ -118,13 +118,16 @@ func (r *Redis) check() error {
 		}
 		fromURL, err := limiter.ParseURL(r.URL)
 		if err != nil {
-			return err
+			return optionError(err)
 		}
 		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, defaultTimeout
 		o = fromURL
 	}
-	if err := o.Validate(); err != nil || r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
-		return err
+	if err := o.Validate(); err != nil {
+		return optionError(err)
+	}
+	if r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
+		return nil
 	}
 	return tlsfiles.ValidServerName(r.TLS.ServerName)
 }
@@ -140,8 +143,11 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 			return limiter.ClientOptions{}, err
 		}
 		o, err := limiter.ParseURL(text)
+		if err != nil {
+			return o, optionError(err)
+		}
 		o.PoolSize = r.PoolSize
-		return o, err
+		return o, nil
 	}
 	o := limiter.ClientOptions{Mode: r.Mode, DB: r.DB, PoolSize: r.PoolSize}
 	fields := []struct {

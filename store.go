@@ -101,7 +101,7 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		client, err := limiter.NewClient(o.Client)
 		if err != nil {
-			return nil, err
+			return nil, optionError(err)
 		}
 		troubles := &storeReporter{}
 		store := limiter.NewRedis(client, troubles.watch(o))

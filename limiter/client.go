@@ -106,6 +106,9 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	}
 }
 
+// ErrURLParameters is the error of [ParseURL] about parameters of a redis:// or rediss:// URL.
+var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of ClientOptions instead")
+
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[user[:password]@]host[:port][/db]
 // and unix://[user[:password]@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
 // a password.
@@ -143,7 +146,7 @@ func (o *ClientOptions) fromHostURL(u *url.URL) error {
 		o.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("redis URL: has parameters; put options into the redis block")
+		return ErrURLParameters
 	}
 	db := strings.Trim(u.Path, "/")
 	return o.setDB(db)

@@ -8,36 +8,37 @@ import (
 	"strings"
 )
 
-// Validate reports what is wrong with the options. Its errors name the option and quote no value: a
-// secret may stand in the wrong one.
+// Validate reports what is wrong with the options, by a [*FieldError]. It quotes no text: a secret may
+// stand in the wrong field.
 func (o *ClientOptions) Validate() error {
+	wrong := func(field, problem string) error { return &FieldError{Field: field, Problem: problem} }
 	switch {
 	case len(o.Addresses) == 0:
-		return errors.New("address: name at least one host:port")
+		return wrong("Addresses", "name at least one host:port")
 	case o.Mode != "" && o.Mode != Standalone && o.Mode != Sentinel && o.Mode != Cluster:
-		return errors.New("mode: use standalone, sentinel or cluster")
+		return wrong("Mode", "use standalone, sentinel or cluster")
 	case o.Mode == Sentinel && o.Master == "":
-		return errors.New("master: mode sentinel needs the master's name")
+		return wrong("Master", "mode sentinel needs the master's name")
 	case o.Mode != Sentinel && o.Master != "":
-		return errors.New("master: only mode sentinel has one")
+		return wrong("Master", "only mode sentinel has one")
 	case o.Mode != Sentinel && (o.SentinelUsername != "" || o.SentinelPassword != ""):
-		return errors.New("sentinel_username, sentinel_password: only mode sentinel has them")
+		return wrong("SentinelUsername, SentinelPassword", "only mode sentinel has them")
 	case o.Mode != Sentinel && o.SentinelPasswordFile != "":
-		return errors.New("sentinel_password_file: only mode sentinel has it")
+		return wrong("SentinelPasswordFile", "only mode sentinel has it")
 	case o.Password != "" && o.PasswordFile != "":
-		return errors.New("password, password_file: leave one of them out")
+		return wrong("Password, PasswordFile", "leave one of them out")
 	case o.SentinelPassword != "" && o.SentinelPasswordFile != "":
-		return errors.New("sentinel_password, sentinel_password_file: leave one of them out")
+		return wrong("SentinelPassword, SentinelPasswordFile", "leave one of them out")
 	case o.Mode == Cluster && o.DB != 0:
-		return errors.New("db: a cluster has only database 0")
+		return wrong("DB", "a cluster has only database 0")
 	case o.DB < 0:
-		return fmt.Errorf("db %d: use a number from 0", o.DB)
+		return &FieldError{"DB", strconv.Itoa(o.DB), "use a number from 0"}
 	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:
-		return fmt.Errorf("pool_size %d: use a whole number from 1 to %d", o.PoolSize, MaxPoolSize)
+		return &FieldError{"PoolSize", strconv.Itoa(o.PoolSize), fmt.Sprintf("use a whole number from 1 to %d", MaxPoolSize)}
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
-		return errors.New("address: mode standalone has one; for several use mode sentinel or cluster")
+		return wrong("Addresses", "mode standalone has one; for several use mode sentinel or cluster")
 	case o.Timeout < 0:
-		return fmt.Errorf("timeout %v: use a duration above 0", o.Timeout)
+		return &FieldError{"Timeout", o.Timeout.String(), "use a duration above 0"}
 	}
 	if err := o.validNames(); err != nil {
 		return err
@@ -47,45 +48,56 @@ func (o *ClientOptions) Validate() error {
 
 func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
 
+// ErrUseParseURL is in the error about a field that holds a URL: [ParseURL] reads these.
+var ErrUseParseURL = errors.New("ParseURL reads URLs")
+
+// urlInPlace returns the error about a URL in a field.
+func urlInPlace(field, value, problem string) error {
+	return fmt.Errorf("%w; %w", &FieldError{field, value, problem}, ErrUseParseURL)
+}
+
 // validNames refuses a URL in place of a name. Redis, its client and the commands repeat names in
 // errors and advice, and a URL may have a password in it.
 func (o *ClientOptions) validNames() error {
+	const user, path = "use the name of an ACL user", "use the path of a file"
 	switch {
 	case strings.ContainsAny(o.Master, "@/"):
-		return errors.New("master: use the name that the sentinels watch" + urlPlace)
+		return urlInPlace("Master", "", "use the name that the sentinels watch")
 	case strings.Contains(o.Username, "://"):
-		return errors.New("username: use the name of an ACL user" + urlPlace)
+		return urlInPlace("Username", "", user)
 	case strings.Contains(o.SentinelUsername, "://"):
-		return errors.New("sentinel_username: use the name of an ACL user" + urlPlace)
+		return urlInPlace("SentinelUsername", "", user)
 	case strings.Contains(o.PasswordFile, "://"):
-		return errors.New("password_file: use the path of a file" + urlPlace)
+		return urlInPlace("PasswordFile", "", path)
 	case strings.Contains(o.SentinelPasswordFile, "://"):
-		return errors.New("sentinel_password_file: use the path of a file" + urlPlace)
+		return urlInPlace("SentinelPasswordFile", "", path)
 	}
 	return nil
 }
 
-// urlPlace ends the errors about URLs.
-const urlPlace = "; a URL stands behind the word redis itself"
-
+// validAddresses refuses addresses that cannot be dialed. Where there are several, the error's value
+// counts them from 1.
 func (o *ClientOptions) validAddresses() error {
 	for i, address := range o.Addresses {
-		option := "address"
+		which := ""
 		if len(o.Addresses) > 1 {
-			option += " " + strconv.Itoa(i+1)
+			which = strconv.Itoa(i + 1)
+		}
+		if strings.Contains(address, "://") || !isSocket(address) && strings.ContainsAny(address, "@/") {
+			return urlInPlace("Addresses", which, addressForm)
 		}
 		if problem := addressProblem(o.Mode, address); problem != "" {
-			return errors.New(option + ": " + problem)
+			return &FieldError{"Addresses", which, problem}
 		}
 	}
 	return nil
 }
+
+const addressForm = "use host:port, or the absolute path of a socket"
 
 // addressProblem returns what is wrong with an address; empty where nothing is.
 func addressProblem(mode Mode, address string) string {
 	switch {
-	case strings.Contains(address, "://"), !isSocket(address) && strings.ContainsAny(address, "@/"):
-		return "use host:port, or the absolute path of a socket" + urlPlace
 	case isSocket(address) && (mode == Sentinel || mode == Cluster):
 		return fmt.Sprintf("mode %s needs host:port", mode)
 	case isSocket(address):
@@ -93,7 +105,7 @@ func addressProblem(mode Mode, address string) string {
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "use host:port, or the absolute path of a socket"
+		return addressForm
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "the port is no number from 1 to 65535"
