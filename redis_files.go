@@ -40,7 +40,7 @@ func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
 }
 
 // checkPasswordFiles refuses files that hold no password when the configuration is loaded. Its errors name
-// the option and the path.
+// the option, and the path as [limiter.ReadPassword] does.
 func checkPasswordFiles(o limiter.ClientOptions) error {
 	for _, f := range []struct{ option, path string }{
 		{"password_file", o.PasswordFile}, {"sentinel_password_file", o.SentinelPasswordFile},

@@ -4,11 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -19,52 +15,20 @@ import (
 // asks for a password once per connection, so that connections outlive the password that they were
 // opened with.
 
-// maxPasswordFile is the most bytes of a password's file. A longer one is another file.
-const maxPasswordFile = 64 << 10
-
-// ReadPassword returns what a file holds, without one line break at its end. An empty file and one of
-// more than 64 KiB are errors. Errors name the path and quote nothing of the file.
-func ReadPassword(path string) (string, error) {
-	text, err := readBounded(path)
-	if cause := (&fs.PathError{}); errors.As(err, &cause) {
-		err = cause.Err
-	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading %s: %w", path, err)
-	case len(text) > maxPasswordFile:
-		return "", fmt.Errorf("%s is longer than %d bytes; name a file that holds the password alone", path, maxPasswordFile)
-	case password == "":
-		return "", fmt.Errorf("%s is empty; write the password into it", path)
-	}
-	return password, nil
-}
-
-// readBounded reads a file up to a byte more than the bound.
-func readBounded(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	return io.ReadAll(io.LimitReader(file, maxPasswordFile+1))
-}
-
 // credentialsError is the reason why a new connection has nothing to log in with.
 type credentialsError struct {
-	option string
-	err    error
+	what string // in plain words, for programs that call the field otherwise
+	err  error
 }
 
 // Error implements error.
-func (e *credentialsError) Error() string { return e.option + ": " + e.err.Error() }
+func (e *credentialsError) Error() string { return e.what + ": " + e.err.Error() }
 
-// passwordIn reads the file of an option.
-func passwordIn(option, path string) (string, error) {
+// passwordIn reads a file of the options.
+func passwordIn(what, path string) (string, error) {
 	password, err := ReadPassword(path)
 	if err != nil {
-		return "", &credentialsError{option, err}
+		return "", &credentialsError{what, err}
 	}
 	return password, nil
 }
@@ -73,7 +37,7 @@ func passwordIn(option, path string) (string, error) {
 func (o *ClientOptions) readAtEachConnection(u *redis.UniversalOptions) {
 	if path, username := o.PasswordFile, o.Username; path != "" {
 		u.CredentialsProviderContext = func(context.Context) (string, string, error) {
-			password, err := passwordIn("password_file", path)
+			password, err := passwordIn("password file", path)
 			return username, password, err
 		}
 	}
@@ -107,7 +71,7 @@ func isMaster(conn *redis.Conn) bool {
 }
 
 func logInToSentinel(ctx context.Context, conn *redis.Conn, username, path string) error {
-	password, err := passwordIn("sentinel_password_file", path)
+	password, err := passwordIn("sentinel password file", path)
 	switch {
 	case err != nil:
 		return err

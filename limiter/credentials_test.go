@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,36 +14,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
-
-func TestReadPassword(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "password")
-	const spaced = "\n se cret "
-	for _, ending := range []string{"", "\n", "\r\n"} {
-		for _, want := range []string{"secret", "secret\n", spaced} {
-			if ending == "" && strings.HasSuffix(want, "\n") {
-				continue
-			}
-			putFile(t, path, want+ending)
-			if got, err := ReadPassword(path); got != want || err != nil {
-				t.Errorf("%q: got %q, %v; want %q", want+ending, got, err, want)
-			}
-		}
-	}
-	for text, want := range map[string]string{
-		"": "is empty", "\n": "is empty", strings.Repeat("secret", maxPasswordFile): "is longer than",
-	} {
-		putFile(t, path, text)
-		if got, err := ReadPassword(path); got != "" || err == nil || !strings.Contains(err.Error(), path+" "+want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%.9q: got %q, %v", text, got, err)
-		}
-	}
-	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%s: got %v, want an error that names it", path, err)
-		}
-	}
-}
 
 // putFile replaces a file by another one, as Kubernetes and systemd do.
 func putFile(t testing.TB, path, text string) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -346,15 +347,20 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
+	pipe := filepath.Join(dir, "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	long := write("long", string(bytes.Repeat([]byte(firstPassword), 5000)))
 	for name, c := range map[string]struct{ option, want string }{
-		"missing":          {"password_file " + dir + "/none", "password_file: reading " + dir + "/none: no such file"},
-		"a folder":         {"password_file " + dir, "password_file: reading " + dir + ": is a directory"},
-		"empty":            {"password_file " + write("empty", "\n"), "password_file: " + dir + "/empty is empty; write the password into it"},
-		"another file":     {"password_file " + long, "password_file: " + long + " is longer than 65536 bytes"},
-		"of the sentinels": {"mode sentinel\nmaster m\nsentinel_password_file " + dir + "/none", "sentinel_password_file: reading " + dir + "/none: no such file"},
-		"a placeholder":    {"password_file {env.NO_SUCH_PATH}", "password_file: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
-		"a URL":            {"password_file redis://:" + firstPassword + "@127.0.0.1", "password_file: use the path of a file"},
+		"missing":            {"password_file " + dir + "/none", "password_file: reading " + dir + "/none: no such file"},
+		"a folder":           {"password_file " + dir, "password_file: reading " + dir + ": is a directory"},
+		"empty":              {"password_file " + write("empty", "\n"), "password_file: " + dir + "/empty is empty; write the password into it"},
+		"another file":       {"password_file " + long, "password_file: " + long + " is longer than 65536 bytes"},
+		"of the sentinels":   {"mode sentinel\nmaster m\nsentinel_password_file " + dir + "/none", "sentinel_password_file: reading " + dir + "/none: no such file"},
+		"a placeholder":      {"password_file {env.NO_SUCH_PATH}", "password_file: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
+		"a secret":           {"password_file " + firstPassword, "password_file: reading the file: no such file or directory; name an existing file by an absolute path"},
+		"a secret in base64": {"mode sentinel\nmaster m\nsentinel_password_file /c2Vj/" + firstPassword, "sentinel_password_file: reading the file: no such file or directory"},
+		"a pipe":             {"password_file " + pipe, "password_file: reading " + pipe + ": it is no regular file"},
+		"a URL":              {"password_file redis://:" + firstPassword + "@127.0.0.1", "password_file: use the path of a file"},
 	} {
 		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
 		if a := n.Load(t, text); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword) {
