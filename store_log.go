@@ -49,13 +49,18 @@ func (s *storeReporter) undecided(err error) {
 	}
 }
 
-// loginRefused takes the error of a new connection that was not let in while older ones work. No request
-// fails for it.
+// loginRefused takes the error of a new connection that was not let in, or that no sentinel gave an address
+// for, while older ones work. No request fails for it.
 func (s *storeReporter) loginRefused(err error) {
 	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
-	if s.refused.Pass(time.Now(), time.Minute) {
-		s.logger().Warn("new connections to redis cannot log in; older ones decide the requests. Give both sides the same passwords and certificates before these end", causeOf(err)...)
+	if !s.refused.Pass(time.Now(), time.Minute) {
+		return
 	}
+	text := "new connections to redis cannot log in; older ones decide the requests. Give both sides the same passwords and certificates before these end"
+	if limiter.Kind(err) == "refused" {
+		text = "no sentinel gives an address for new connections to redis; older ones decide the requests. Start the sentinels before these end"
+	}
+	s.logger().Warn(text, causeOf(err)...)
 }
 
 // refundLost takes the error of a refund or a charge that Redis did not do.

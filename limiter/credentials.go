@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,9 +96,9 @@ var loginReplies = []string{"WRONGPASS ", "ERR invalid password", "ERR AUTH ", "
 const sentinelsRefuse = "redis: all sentinels "
 
 // refusedLogin reports whether an error says that a new connection was not let in: Redis or the
-// sentinels refuse the password, one side refuses the other's certificate, or a file cannot be read.
-// Nothing has run then, and open connections may go on. NOAUTH and NOPERM of an open connection are
-// not of these: its user has lost a permission.
+// sentinels refuse the password, no sentinel listens, one side refuses the other's certificate, or a
+// file cannot be read. Nothing has run then, and open connections may go on. NOAUTH and NOPERM of an
+// open connection are not of these: its user has lost a permission.
 func refusedLogin(err error) bool {
 	var (
 		own         *credentialsError
@@ -106,6 +107,9 @@ func refusedLogin(err error) bool {
 		reply       redis.Error
 		wrapped     *UndecidedError
 	)
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
 	switch {
 	case err == nil:
 		return false
@@ -113,17 +117,11 @@ func refusedLogin(err error) bool {
 		return true
 	case errors.As(err, &alert) && alert.Op == "remote error":
 		return true
-	case !errors.As(err, &reply):
-		return false
-	}
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
 	}
 	text := err.Error()
-	for _, words := range loginReplies {
-		if strings.HasPrefix(text, words) {
-			return true
-		}
+	if strings.HasPrefix(text, sentinelsRefuse) {
+		kind := kindOf(err)
+		return kind == "auth" || kind == "refused"
 	}
-	return strings.HasPrefix(text, sentinelsRefuse) && kindOf(err) == "auth"
+	return errors.As(err, &reply) && slices.ContainsFunc(loginReplies, func(words string) bool { return strings.HasPrefix(text, words) })
 }

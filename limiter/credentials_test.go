@@ -65,6 +65,12 @@ func (l logins) disconnect(t testing.TB) {
 // openWith returns a store of options, and how many refused logins it reports. An outage fails the test.
 func openWith(t testing.TB, o ClientOptions) (r *Redis, refused *atomic.Int32) {
 	t.Helper()
+	return openRefusedBy(t, o, "auth")
+}
+
+// openRefusedBy is openWith for refusals of a kind.
+func openRefusedBy(t testing.TB, o ClientOptions, kind string) (r *Redis, refused *atomic.Int32) {
+	t.Helper()
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
 	client, err := NewClient(o)
@@ -74,8 +80,8 @@ func openWith(t testing.TB, o ClientOptions) (r *Redis, refused *atomic.Int32) {
 	r = NewRedis(client, RedisOptions{
 		KeyFormat: KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
-			if refused.Add(1); Kind(err) != "auth" {
-				t.Errorf("kind %s of %v, want auth", Kind(err), err)
+			if refused.Add(1); Kind(err) != kind {
+				t.Errorf("kind %s of %v, want %s", Kind(err), err, kind)
 			}
 		},
 		OnOutage: func(err error) { t.Errorf("the breaker has opened: %v", err) },
@@ -229,4 +235,22 @@ func TestRedis_sentinel_password_file(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedis_sentinels_down ends the only sentinel while connections to the master work. More clients want
+// more connections, whose address no sentinel gives.
+func TestRedis_sentinels_down(t *testing.T) {
+	master := redistest.Start(t)
+	proxy := redistest.NewProxy(t, master.Addr)
+	proxy.Delay(10 * time.Millisecond)
+	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: proxy.Addr}, "main")
+	r, refused := openRefusedBy(t, ClientOptions{Mode: Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
+	crowd(t, r, 2, 20)
+	before := r.client.PoolStats().TotalConns
+	sentinel.Kill()
+	crowd(t, r, 64, 20)
+	if refused.Load() == 0 {
+		t.Error("no connection was refused: the test has tried nothing")
+	}
+	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
 }

@@ -41,9 +41,9 @@ type RedisOptions struct {
 	// OnRecovery is called when all of Redis decides again, with how long it did not. May be nil.
 	OnRecovery func(after time.Duration)
 
-	// OnRefusedLogin is called for every batch that waits for another connection because Redis
-	// refuses a new one, or its files cannot be read, while older connections work. It must not
-	// block. May be nil.
+	// OnRefusedLogin is called for every batch that waits for another connection because Redis or
+	// the sentinels refuse a new one, or its files cannot be read, while older connections work. The
+	// error is an [UndecidedError]. It must not block. May be nil.
 	OnRefusedLogin func(err error)
 
 	// OnLost is called for every refund and every charge that Redis did not do, with the reason. It

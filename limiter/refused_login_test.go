@@ -3,7 +3,11 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,6 +162,15 @@ func TestRefusedLogin(t *testing.T) {
 		if got := refusedLogin(undecided(reply(text))); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
+	}
+	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
+		err := undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
+		if got := refusedLogin(err); got != want {
+			t.Errorf("sentinels: %v: %v, want %v", cause, got, want)
+		}
+	}
+	if refusedLogin(undecided(syscall.ECONNREFUSED)) {
+		t.Error("a server that refuses connections is a refused login")
 	}
 	if refusedLogin(nil) || refusedLogin(errTimeout) || refusedLogin(undecided(failure(wrongPassword))) {
 		t.Error("an error of no connection is a refused login")
