@@ -17,6 +17,8 @@ type Proxy struct {
 	delay  atomic.Int64
 	mu     sync.Mutex
 	open   []net.Conn
+
+	clients atomic.Int32 // their connections, until the proxy has closed them
 }
 
 // NewProxy starts a proxy in front of a server; the test's end stops it.
@@ -51,6 +53,9 @@ func (p *Proxy) CutNextReply() { p.cut.Store(true) }
 // Delay delays all data, in either direction, by half of a round trip.
 func (p *Proxy) Delay(roundTrip time.Duration) { p.delay.Store(int64(roundTrip / 2)) }
 
+// Clients returns how many of the clients' connections are open.
+func (p *Proxy) Clients() int { return int(p.clients.Load()) }
+
 // CutAll closes all connections.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
@@ -74,8 +79,9 @@ func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 		return
 	}
 	p.keep(client, server)
-	running.Go(func() { p.pass(server, client, nil, running) })
-	p.pass(client, server, &p.cut, running)
+	p.clients.Add(1)
+	running.Go(func() { p.pass(server, client, nil, func() {}, running) })
+	p.pass(client, server, &p.cut, func() { p.clients.Add(-1) }, running)
 }
 
 // chunk is data and the time to send it.
@@ -85,8 +91,9 @@ type chunk struct {
 }
 
 // pass copies data between connections, each chunk after its delay. The delay does not limit how much is in
-// flight. If the flag cut is set, the next chunk is dropped and ends the connection.
-func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, running *sync.WaitGroup) {
+// flight. If the flag cut is set, the next chunk is dropped and ends the connection. Once to is closed, ended
+// runs.
+func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, ended func(), running *sync.WaitGroup) {
 	queue := make(chan chunk, 4096)
 	running.Go(func() {
 		for c := range queue {
@@ -98,6 +105,7 @@ func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, running *sync.WaitGrou
 			}
 		}
 		_ = to.Close() // passes the end on
+		ended()
 	})
 	defer close(queue)
 	buffer := make([]byte, 64*1024)
