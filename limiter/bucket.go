@@ -8,7 +8,8 @@ package limiter
 // The state: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b the
 // tick that it was stored at, c the serial: units ever taken or charged, modulo 2^52. The first
 // reserve begins it at now in microseconds; 0 is none. A state with a serial lives at least as long
-// as a full bucket drains, so that a receipt never meets a serial that has begun anew.
+// as a full bucket drains, so that a receipt never meets a serial that has begun anew. Refunds of it
+// make holes, which are of no use once the debt has drained.
 type bucket struct{}
 
 // serialMask takes a serial modulo 2^52, below which Lua counts exactly.
@@ -71,23 +72,37 @@ func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 }
 
 // take keeps the serial that there is; only a reserve begins one.
-func (bucket) take(s state, _ *params, v verdict, reserve bool) state {
+func (bucket) take(s state, t *params, v verdict, reserve bool) state {
 	if s.c == 0 && !reserve {
 		v.c = 0
 	}
-	return state{numbers: numbers{v.a, v.b, v.c}}
+	taken := state{numbers: numbers{v.a, v.b, v.c}}
+	if s.holes != nil && v.a > ((v.c-s.c)&serialMask)*t.window {
+		taken.holes = s.holes
+	}
+	return taken
 }
 
-// refund subtracts at most what the debt is above the units since the take. They alone would be left
-// of it if the bucket had once been empty meanwhile. The receipt is the tick of the take and the
-// serial right after it.
+// refund subtracts at most what the debt is above the units since the take, without the refunded ones
+// of them. They alone would be left of it if the bucket had once been empty meanwhile. The receipt is
+// the tick of the take and the serial right after it.
 func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) state {
 	debt, at := k.drained(s, now, t)
-	since := (s.c - r.second) & serialMask
-	if s.c == 0 || now-r.first >= t.full || since > debt/t.window {
+	if s.c == 0 || debt == 0 || now-r.first >= t.full {
 		return s
 	}
-	return state{numbers: numbers{debt - min(weight*t.window, debt-since*t.window), at, s.c}}
+	ago, held := (s.c-r.second)&serialMask, s.holes.reversed(s.c)
+	since, newer, found := held.since(ago)
+	if !found || since > debt/t.window {
+		return s
+	}
+	returned := min(weight*t.window, debt-since*t.window)
+	if returned <= 0 {
+		return s
+	}
+	debt -= returned
+	held = held.with(newer, ago, weight, ceilDiv(debt, t.window))
+	return state{numbers: numbers{debt, at, s.c}, holes: held.stored(s.c)}
 }
 
 func (bucket) receipt(v verdict) receipt { return receipt{first: v.b, second: v.c} }
@@ -103,7 +118,7 @@ func (k bucket) charge(s state, now int64, t *params, weight int64) state {
 	if weight > (t.maxDebt-debt)/t.window {
 		return state{numbers: numbers{a: t.maxDebt, b: at}}
 	}
-	return state{numbers: numbers{debt + weight*t.window, at, serial}}
+	return state{numbers: numbers{debt + weight*t.window, at, serial}, holes: s.holes.after(debt)}
 }
 
 func (k bucket) owed(s, beyond state, now int64, t *params) []debt {
@@ -127,7 +142,7 @@ func (k bucket) settle(s state, now int64, t *params, d debt) (state, int64) {
 	if serial != 0 {
 		serial = (serial + ceilDiv(added, t.window)) & serialMask
 	}
-	return state{numbers: numbers{debt + added, at, serial}}, added / t.window
+	return state{numbers: numbers{debt + added, at, serial}, holes: s.holes.after(debt)}, added / t.window
 }
 
 // restoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond

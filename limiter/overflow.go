@@ -8,7 +8,8 @@ const overflowCells = 65536 / tableShards
 // overflow keeps states in a fixed number of places once a [Memory] is full. Keys with the same
 // place have one state in common, and so can get too little, never too much. Dropping the state of a
 // client at its limit, to make room, would give it a fresh quota. Places are found by a seeded hash,
-// so that no client can choose its place. A nil overflow is empty.
+// so that no client can choose its place. The holes of a bucket are dropped, so that refunds get less.
+// A nil overflow is empty.
 type overflow struct {
 	seed  maphash.Seed
 	plain []numbers

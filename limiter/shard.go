@@ -18,6 +18,7 @@ type shard struct {
 	table *table
 	order int // locks are taken in this order
 	plain map[string]numbers
+	holes map[string]*holes // of a few states in plain; nil before the first
 	logs  map[string]*unitLog
 	seen  map[string]lastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
@@ -44,7 +45,11 @@ func (s *shard) kept(key string) (kept state, found bool) {
 		return state{log: log}, found
 	}
 	n, found := s.plain[key]
-	return state{numbers: n}, found
+	kept.numbers = n
+	if len(s.holes) > 0 {
+		kept.holes = s.holes[key]
+	}
+	return kept, found
 }
 
 func (s *shard) put(key string, value state) {
@@ -53,6 +58,14 @@ func (s *shard) put(key string, value state) {
 		return
 	}
 	s.plain[key] = value.numbers
+	if value.holes != nil {
+		if s.holes == nil {
+			s.holes = map[string]*holes{}
+		}
+		s.holes[key] = value.holes
+	} else if len(s.holes) > 0 {
+		delete(s.holes, key)
+	}
 }
 
 // drop deletes all states of a key and reports whether there were any. Keys with the same place in
@@ -61,6 +74,7 @@ func (s *shard) drop(key string) (found bool) {
 	if _, found = s.kept(key); found {
 		delete(s.logs, key)
 		delete(s.plain, key)
+		delete(s.holes, key)
 		s.owner.keys.Add(-1)
 	}
 	if s.forget(key) {
@@ -73,6 +87,7 @@ func (s *shard) drop(key string) (found bool) {
 func (s *shard) dropAll() int64 {
 	found := int64(len(s.plain) + len(s.logs) + len(s.seen))
 	clear(s.plain)
+	s.holes = nil
 	clear(s.logs)
 	clear(s.seen)
 	s.spill = nil
@@ -159,6 +174,7 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 	for key, value := range s.plain {
 		if visited++; kernel.expires(state{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
+			delete(s.holes, key)
 		}
 		if visited >= sample {
 			break

@@ -8,16 +8,20 @@ import (
 // is the state of a client that was never seen.
 type state struct {
 	numbers
-	log *unitLog // sliding_window_log only
+	log   *unitLog // sliding_window_log only
+	holes *holes   // buckets whose units were refunded only
 }
 
-// numbers are the whole state of the algorithms that keep no log.
+// numbers are the whole state of the algorithms that keep no log, but for the refunds of buckets.
 type numbers struct{ a, b, c int64 }
 
 // State is the state of one key in one policy outside of any store, for callers that keep many by
 // their own means, such as a replay. The zero State is that of a client that was never seen. A State
 // of sliding_window_log holds its entries by reference: a copy of it is not independent.
-type State struct{ state state }
+type State struct {
+	numbers numbers
+	log     *unitLog
+}
 
 // Take decides a request of this weight at an instant, in microseconds since the Unix epoch, and
 // charges it if it passes, exactly as [Memory] does. All takes of a State must name the same policy,
@@ -26,9 +30,11 @@ type State struct{ state state }
 // concurrent use.
 func (s *State) Take(p *Policy, now, weight int64) Result {
 	c := Check{Policy: p, Weight: weight, Peek: weight == 0}
-	v := evaluate(s.state, now, &c)
+	held := state{numbers: s.numbers, log: s.log}
+	v := evaluate(held, now, &c)
 	if v.wait == 0 && weight > 0 {
-		s.state = p.algorithm.kernel.take(s.state, &p.params, v, false)
+		held = p.algorithm.kernel.take(held, &p.params, v, false)
+		s.numbers, s.log = held.numbers, held.log
 	}
 	c.answer(v, now)
 	return c.Result
