@@ -24,7 +24,7 @@ func TestWrite_empty_results(t *testing.T) {
 		{"no policy", one, "There was no policy."},
 		{"one request", one, "The only request, at 14:05 UTC on 3 November 2026, would have been admitted."},
 		{"one request denied", denied, "would have been refused."},
-		{"a policy that nobody met", with(one, idle), "No request met this policy."},
+		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
 		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
