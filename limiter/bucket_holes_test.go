@@ -1,0 +1,224 @@
+package limiter
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// This file holds the refunds of the buckets' kernel equal to those of a list of all takes, from which
+// nothing is dropped or joined.
+
+// takeList is a bucket of one policy that keeps every take.
+type takeList struct {
+	debt, at int64
+	units    []int64 // of each take, less the refunded ones
+}
+
+func (l *takeList) drain(now int64, p *params) {
+	l.debt, l.at = drainedDebt(l.debt, now-l.at, p.limit), now
+}
+
+func (l *takeList) add(units, debt int64) {
+	l.units = append(l.units, units)
+	l.debt += debt
+}
+
+// refund refunds units of a take, unless a full bucket has drained since.
+func (l *takeList) refund(take int, units int64, p *params) {
+	l.units[take] -= units
+	since := int64(0)
+	for _, later := range l.units[take+1:] {
+		since += later
+	}
+	l.debt -= max(0, min(units*p.window, l.debt-since*p.window))
+}
+
+// bucketPair plays the same on a kernel's state and a list.
+type bucketPair struct {
+	p     params
+	now   int64
+	state state
+	list  takeList
+	open  []bucketReserve
+	since []int64 // instants of the open reserves
+	most  int     // the most holes that there were
+	sums  bool    // there was a sum
+}
+
+func newBucketPair(limit, capacity, window int64) *bucketPair {
+	p := params{limit: limit, capacity: capacity, window: window, tick: 1, maxDelay: -1}
+	p.full, p.maxDebt = ceilDiv(p.capacity*p.window, p.limit), mostDebt(p.limit, p.tick)
+	return &bucketPair{p: p, now: epoch, list: takeList{at: epoch}}
+}
+
+func (b *bucketPair) pass(ticks int64) {
+	b.now += ticks
+	b.list.drain(b.now, &b.p)
+	if (bucket{}).expires(b.state, b.now, &b.p) <= b.now {
+		b.state = state{}
+	}
+}
+
+func (b *bucketPair) take(units int64, reserve bool) {
+	v := (bucket{}).decide(b.state, b.now, &b.p, units)
+	if v.wait != 0 {
+		return
+	}
+	b.state = (bucket{}).take(b.state, &b.p, v, reserve)
+	if reserve {
+		b.open, b.since = append(b.open, bucketReserve{len(b.list.units), units, (bucket{}).receipt(v)}), append(b.since, b.now)
+	}
+	b.list.add(units, units*b.p.window)
+}
+
+func (b *bucketPair) charge(units int64) {
+	b.state = (bucket{}).charge(b.state, b.now, &b.p, units)
+	b.list.add(units, units*b.p.window)
+}
+
+func (b *bucketPair) settle(amount int64) {
+	before := b.debt()
+	b.state, _ = (bucket{}).settle(b.state, b.now, &b.p, debt{0, amount})
+	if added := b.debt() - before; added > 0 {
+		b.list.add(ceilDiv(added, b.p.window), added)
+	}
+}
+
+// refund refunds units of the open reserve i.
+func (b *bucketPair) refund(i int, units int64) {
+	r := b.open[i]
+	b.state = (bucket{}).refund(b.state, b.now, &b.p, units, r.receipt)
+	if b.now-b.since[i] < b.p.full {
+		b.list.refund(r.op, units, &b.p)
+	}
+	b.open, b.since = slices.Delete(b.open, i, i+1), slices.Delete(b.since, i, i+1)
+	if b.state.holes != nil {
+		b.most = max(b.most, len(*b.state.holes))
+		b.sums = b.sums || slices.ContainsFunc(*b.state.holes, func(h hole) bool { return h.sum })
+	}
+}
+
+func (b *bucketPair) debt() int64 {
+	left, _ := bucket{}.drained(b.state, b.now, &b.p)
+	return left
+}
+
+// TestBucket_Refund_list_of_takes plays random schedules. A state refunds as much as the list until
+// holes become a sum, and then never more.
+func TestBucket_Refund_list_of_takes(t *testing.T) {
+	const schedules = 20_000
+	random := rand.New(rand.NewPCG(11, 4))
+	several, sums, less := 0, 0, 0
+	for range schedules {
+		limit := 1 + random.Int64N(6)
+		b := newBucketPair(limit, 5+random.Int64N(120), 1+random.Int64N(20))
+		reserves, most := 3+random.IntN(10), 1+random.Int64N(4)
+		for range 40 + random.IntN(160) {
+			if random.IntN(3) == 0 {
+				b.pass([]int64{random.Int64N(2*b.p.full + 1), random.Int64N(b.p.full/4 + 1), random.Int64N(b.p.window), 1}[min(random.IntN(60), 3)])
+			}
+			switch kind := random.IntN(20); {
+			case kind < reserves:
+				b.take(1+random.Int64N(most), true)
+			case kind < 13:
+				b.take(1+random.Int64N(most), false)
+			case kind < 14 && random.IntN(4) == 0:
+				b.charge(1 + random.Int64N(5))
+			case kind < 15 && random.IntN(4) == 0:
+				b.settle(1 + random.Int64N(3*b.p.window))
+			case len(b.open) > 0:
+				i := random.IntN(len(b.open))
+				b.refund(i, 1+random.Int64N(b.open[i].units))
+			}
+			if debt := b.debt(); debt < b.list.debt || (!b.sums && debt != b.list.debt) {
+				t.Fatalf("%+v: a debt of %d, the list says %d; %+v", b.p, debt, b.list.debt, b.state.holes)
+			}
+		}
+		if b.most > 3 {
+			several++
+		}
+		if b.sums {
+			sums++
+		}
+		if b.debt() > b.list.debt {
+			less++
+		}
+	}
+	t.Logf("of %d schedules %d have more than three holes at once, %d a sum, %d refund less by it", schedules, several, sums, less)
+	if several < schedules/4 || sums < schedules/100 {
+		t.Errorf("only %d of %d schedules have more than three holes at once, %d a sum", several, schedules, sums)
+	}
+}
+
+// TestBucket_Refund_one_instant refunds takes of one instant in random orders. Up to 32 leave at most
+// maxHoles holes, and return every unit at once.
+func TestBucket_Refund_one_instant(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 5))
+	for range 20_000 {
+		takes := 2 + random.IntN(2*maxHoles-1)
+		b := newBucketPair(1, 200, sec)
+		for range takes {
+			b.take(1+random.Int64N(6), true)
+		}
+		for len(b.open) > 0 {
+			i := random.IntN(len(b.open))
+			b.refund(i, b.open[i].units)
+			open := int64(0)
+			for _, r := range b.open {
+				open += r.units
+			}
+			if got := b.debt(); got != open*sec {
+				t.Fatalf("%d takes: a debt of %d while %d units are reserved; %+v", takes, got, open, b.state.holes)
+			}
+		}
+		if b.state.holes != nil {
+			t.Fatalf("holes %+v before a debt of 0", *b.state.holes)
+		}
+	}
+}
+
+// TestBucket_Refund_many_at_one_instant has more holes than a state keeps. Some units stay taken.
+func TestBucket_Refund_many_at_one_instant(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 5))
+	for _, bound := range []struct {
+		takes int
+		most  float64 // of the units
+	}{{64, 0.02}, {100, 0.05}, {200, 0.07}, {1000, 0.08}} {
+		const rounds = 50
+		takes := bound.takes
+		kept := int64(0)
+		for range rounds {
+			b := newBucketPair(1, 1000, sec)
+			for range takes {
+				b.take(1, true)
+			}
+			for len(b.open) > 0 {
+				b.refund(random.IntN(len(b.open)), 1)
+			}
+			kept += b.debt() / sec
+		}
+		mean := float64(kept) / rounds / float64(takes)
+		t.Logf("%d takes: %.1f %% are not returned", takes, 100*mean)
+		if mean > bound.most {
+			t.Errorf("%d takes: %.1f %% of the units are not returned", takes, 100*mean)
+		}
+	}
+}
+
+// TestBucket_Refund_twice uses a receipt twice while the units are in a hole.
+func TestBucket_Refund_twice(t *testing.T) {
+	b := newBucketPair(1, 10, sec)
+	for range 5 {
+		b.take(1, true)
+	}
+	open := slices.Clone(b.open)
+	for _, i := range []int{2, 1, 3} {
+		for range 2 {
+			b.state = bucket{}.refund(b.state, b.now, &b.p, 1, open[i].receipt)
+		}
+	}
+	if got := b.debt(); got != 2*sec {
+		t.Errorf("a debt of %d with two of five units reserved", got)
+	}
+}
