@@ -104,12 +104,13 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
+	handlers := a.handlersOf()
 	for _, registered := range a.registered {
 		s, id := registered.policy.Settings(), registered.identity
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
-			IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6,
+			IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if s.MaxDelay != nil {
 			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))

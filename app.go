@@ -181,6 +181,7 @@ func (a *App) Validate() error {
 // finds a connection.
 func (a *App) Start() error {
 	running.add(a)
+	a.warnUnnamed()
 	if a.remote == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")

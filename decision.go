@@ -21,6 +21,7 @@ import (
 type decision struct {
 	outcome  rule.Outcome
 	source   limiter.Source
+	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
 	dryRun   []string // the dry-run policies that would have denied
 	serving  bool     // a handler sees the response and sets the headers
@@ -51,9 +52,17 @@ func (d *decision) String() string { return string(d.outcome) }
 func (d *decision) add(checks []limiter.Check, source limiter.Source, f quotaheader.Formats) {
 	d.outcome, d.source = rule.Allowed, source
 	if !limiter.Allowed(checks) {
-		d.outcome = rule.Denied
+		d.outcome, d.refusal = rule.Denied, rule.ReasonLimit
 	}
 	d.quotas.Record(checks, f, time.Now())
+}
+
+// reason returns why the request is denied; empty if it is not.
+func (d *decision) reason() rule.Reason {
+	if d.outcome != rule.Denied {
+		return ""
+	}
+	return d.refusal
 }
 
 // fail records that this handler's policies could not be decided.
@@ -69,6 +78,9 @@ func (d *decision) log(r *http.Request) {
 		return
 	}
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
+	if d.refusal != "" { // also where the handler of an error route decides after a denial
+		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
+	}
 	if len(d.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
@@ -90,6 +102,8 @@ func (d *decision) placeholder(name string) (any, bool) {
 	switch name {
 	case "decision":
 		return string(d.outcome), true
+	case "reason":
+		return string(d.reason()), true
 	case "source":
 		return string(d.source), true
 	case "dry_run":

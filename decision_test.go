@@ -1,8 +1,11 @@
 package redisratelimit
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -83,6 +87,54 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
 		if got := quotaheader.CeilSeconds(duration); got != want {
 			t.Errorf("%v is rounded up to %d, want %d", duration, got, want)
+		}
+	}
+}
+
+// TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
+func TestDecision_reason(t *testing.T) {
+	t.Parallel()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := []limiter.Check{{Policy: policy}}
+	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
+	d := &decision{}
+	for _, step := range []struct {
+		name   string
+		decide func()
+		want   string
+	}{
+		{"allowed", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}) }, ""},
+		{"denied", func() { d.add(denies, limiter.SourceMemory, quotaheader.Formats{}) }, "limit"},
+		{"banned", func() { d.refusal = rule.ReasonBan }, "ban"},
+		{"allowed after the denial", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}) }, ""},
+		{"undecided after the denial", func() { d.fail(rule.FailedClosed) }, ""},
+	} {
+		step.decide()
+		d.log(r)
+		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
+			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
+		}
+	}
+}
+
+func TestProblem_ban(t *testing.T) {
+	t.Parallel()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
+	d := &decision{}
+	d.add(checks, limiter.SourceMemory, quotaheader.Formats{})
+	const types = "https://iana.org/assignments/http-problem-types#"
+	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
+		d.refusal = reason
+		if got := d.problem(429, checks); got.Type != types+want || got.Status != 429 || got.Title == "" || !slices.Equal(got.Policies, []string{"p"}) {
+			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
 		}
 	}
 }

@@ -29,13 +29,21 @@ func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limite
 	p.settle(h.Status, w.Header())
 	p.decision.quotas.SetHeaders(w.Header())
 	if h.ProblemDetails {
-		return quotaheader.QuotaExceeded(h.Status, checks).Write(w)
+		return p.decision.problem(h.Status, checks).Write(w)
 	}
 	if h.onlyServerHandlesErrors && !hasErrorRoutes(p.request) {
 		w.WriteHeader(h.Status)
 		return nil
 	}
 	return fail(w, p.request, rule.Refuse(h.Status, errDenied))
+}
+
+// problem is the problem of a denial, by its reason.
+func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
+	if d.reason() == rule.ReasonBan {
+		return quotaheader.AbnormalUsage(status, checks)
+	}
+	return quotaheader.QuotaExceeded(status, checks)
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. If the limit stands in these

@@ -89,6 +89,7 @@ type Handler struct {
 	formats  quotaheader.Formats
 	charges  bool // one of the rules charges after the response
 	settles  bool // one of the rules refunds or charges after its decision
+	unnamed  bool // one of the policies has no name
 
 	onlyServerHandlesErrors bool // no handler between this one and the server does
 }
@@ -110,6 +111,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
 	h.onlyServerHandlesErrors = onlyServerHandlesErrors(ctx)
+	h.unnamed = slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p != nil && p.Name == "" })
 	h.setDefaults()
 	if err := h.checkPolicies(); err != nil {
 		return err

@@ -95,13 +95,15 @@ func TestHeaders_headAndLargeBodies(t *testing.T) {
 	}
 }
 
-// TestAccessLog_decision checks both fields for each kind of request.
+// TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.
 func TestAccessLog_decision(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond ok"))
-	waitForAccess := func(path, decision, policy string) {
-		n.Get(t, path)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}"))
+	waitForAccess := func(path, decision, reason, policy string) {
+		if a := n.Get(t, path); a.Body != "<"+reason+">" {
+			t.Errorf("%s: got %v; want the reason %q", path, a, reason)
+		}
 		redistest.WaitFor(t, path+" is logged", func() error {
 			lines := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return strings.HasPrefix(l.Logger, "http.log.access") && strings.Contains(l.Text, `"uri":"`+path)
@@ -111,21 +113,25 @@ func TestAccessLog_decision(t *testing.T) {
 			}
 			var fields struct {
 				Decision string `json:"ratelimit_decision"`
+				Reason   string `json:"ratelimit_reason"`
 				Policy   string `json:"ratelimit_policy"`
 			}
 			if err := json.Unmarshal([]byte(lines[0].Text), &fields); err != nil {
 				return err
 			}
-			if fields.Decision != decision || fields.Policy != policy {
-				t.Errorf("%s: got %+v; want %s by %q", path, fields, decision, policy)
+			if fields.Decision != decision || fields.Reason != reason || fields.Policy != policy {
+				t.Errorf("%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
+			}
+			if reason == "" && strings.Contains(lines[0].Text, "ratelimit_reason") {
+				t.Errorf("%s: the line has a reason: %s", path, lines[0].Text)
 			}
 			return nil
 		})
 	}
-	waitForAccess("/first?k=a", "allowed", "api")
-	waitForAccess("/second?k=a", "denied", "api")
+	waitForAccess("/first?k=a", "allowed", "", "api")
+	waitForAccess("/second?k=a", "denied", "limit", "api")
 	server.Kill()
-	waitForAccess("/third?k=b", "failed_open", "")
+	waitForAccess("/third?k=b", "failed_open", "", "")
 }
 
 func TestMemory_logLine(t *testing.T) {

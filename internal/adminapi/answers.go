@@ -60,6 +60,10 @@ type PolicyReport struct {
 	MaxDelay   *float64 `json:"max_delay,omitempty"`
 	IPv4Prefix int      `json:"ipv4_prefix"`
 	IPv6Prefix int      `json:"ipv6_prefix"`
+
+	// Handlers are the places of the handlers that use the policy: server, addresses, and what requests
+	// must be to come there. Those that stand in no route of Caddy's own are left out.
+	Handlers []string `json:"handlers"`
 }
 
 // QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the

@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,8 @@ func policiesCommand() *cobra.Command {
 		Long: `
 Shows where the running Caddy counts and whether that store decides, then every
 policy with its settings. A limit from a placeholder stands before the limit
-that applies if the placeholder is empty.`,
+that applies if the placeholder is empty. Below stand the handlers that use each
+policy: server, addresses, and what requests must be to come there.`,
 		Example: "  caddy redis-ratelimit policies",
 		Args:    cobra.NoArgs,
 		RunE:    runs(runPolicies),
@@ -40,6 +42,10 @@ func runPolicies(i *invocation) error {
 	}
 	i.terminal.Print("\n")
 	policyTable(report.Policies).Write(i.terminal)
+	if slices.ContainsFunc(report.Policies, func(p adminapi.PolicyReport) bool { return len(p.Handlers) > 0 }) {
+		i.terminal.Print("\n")
+		handlerTable(report.Policies).Write(i.terminal)
+	}
 	return nil
 }
 
@@ -79,6 +85,25 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
 		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
+	}
+	return t
+}
+
+// maxHandlers is how many handlers of a policy are listed.
+const maxHandlers = 10
+
+// handlerTable lists the handlers that use each policy.
+func handlerTable(policies []adminapi.PolicyReport) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "POLICY"}, {Title: "USED BY", Words: true}}}
+	for _, p := range policies {
+		shown, name := p.Handlers, p.Name
+		if len(shown) > maxHandlers {
+			shown = append(slices.Clone(shown[:maxHandlers]), "and "+strconv.Itoa(len(shown)-maxHandlers)+" more; --json lists all")
+		}
+		for _, place := range shown {
+			t.Add(name, place)
+			name = "" // once
+		}
 	}
 	return t
 }

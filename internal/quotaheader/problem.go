@@ -23,6 +23,12 @@ func QuotaExceeded(status int, checks []limiter.Check) Problem {
 	return Problem{Type: problemTypes + "quota-exceeded", Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: status, Policies: violated(checks)}
 }
 
+// AbnormalUsage is the problem of a request that is refused because of those before it, whatever the quota.
+// It names the policies whose checks deny.
+func AbnormalUsage(status int, checks []limiter.Check) Problem {
+	return Problem{Type: problemTypes + "abnormal-usage-detected", Title: "Request not satisfied due to detection of abnormal request pattern", Status: status, Policies: violated(checks)}
+}
+
 // ReducedCapacity is the problem of a request that no store could decide.
 func ReducedCapacity(status int) Problem {
 	return Problem{Type: problemTypes + "temporary-reduced-capacity", Title: "Request cannot be satisfied due to temporary server capacity constraints", Status: status}

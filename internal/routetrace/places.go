@@ -1,0 +1,140 @@
+package routetrace
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+)
+
+// Place is where a handler stands in a configuration.
+type Place struct {
+	// Server is the server's name, and where it listens.
+	Server string
+
+	// Route is what requests must be to come there, by the matchers of the routes around the handler.
+	Route string
+
+	// Site says that one of these matchers is for hosts.
+	Site bool
+}
+
+// String returns the place for people.
+func (p Place) String() string { return p.Server + " " + p.Route }
+
+// Handlers returns all handlers of servers that are provisioned, with their places: those of the routes, of
+// subroutes, of error routes, of named routes and of routes for responses.
+func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.MiddlewareHandler, Place] {
+	return func(yield func(caddyhttp.MiddlewareHandler, Place) bool) {
+		for _, name := range slices.Sorted(maps.Keys(servers)) {
+			server := servers[name]
+			w := walk{server: name + " (" + strings.Join(server.Listen, ", ") + ")", yield: yield}
+			w.routes(server.Routes, nil, false)
+			if server.Errors != nil {
+				w.routes(server.Errors.Routes, []string{"errors"}, false)
+			}
+			for _, route := range slices.Sorted(maps.Keys(server.NamedRoutes)) {
+				w.routes(caddyhttp.RouteList{*server.NamedRoutes[route]}, []string{"named route " + route}, false)
+			}
+			if w.ended {
+				return
+			}
+		}
+	}
+}
+
+// walk visits the handlers of a server.
+type walk struct {
+	server string
+	yield  func(caddyhttp.MiddlewareHandler, Place) bool
+	ended  bool
+}
+
+// routes visits the handlers of routes. The path describes what is around them.
+func (w *walk) routes(routes caddyhttp.RouteList, path []string, site bool) {
+	for i := range routes {
+		text, hosts := matchersText(routes[i].MatcherSets)
+		inside := path
+		if text != "" {
+			inside = append(slices.Clip(path), text)
+		}
+		for _, handler := range routes[i].Handlers {
+			w.handler(handler, inside, site || hosts)
+		}
+	}
+}
+
+func (w *walk) handler(handler caddyhttp.MiddlewareHandler, path []string, site bool) {
+	if w.ended {
+		return
+	}
+	place := Place{Server: w.server, Route: strings.Join(path, " "), Site: site}
+	if place.Route == "" {
+		place.Route = "all requests"
+	}
+	if w.ended = !w.yield(handler, place); w.ended {
+		return
+	}
+	switch handler := handler.(type) {
+	case *caddyhttp.Subroute:
+		w.routes(handler.Routes, path, site)
+		if handler.Errors != nil {
+			w.routes(handler.Errors.Routes, append(slices.Clip(path), "errors"), site)
+		}
+	case *reverseproxy.Handler:
+		w.responses(handler.HandleResponse, path, site)
+	case *intercept.Intercept:
+		w.responses(handler.HandleResponse, path, site)
+	}
+}
+
+func (w *walk) responses(handlers []caddyhttp.ResponseHandler, path []string, site bool) {
+	for _, h := range handlers {
+		w.routes(h.Routes, append(slices.Clip(path), "responses"), site)
+	}
+}
+
+// matchersText describes matchers: hosts, paths and methods by their values, others by their names.
+func matchersText(sets caddyhttp.MatcherSets) (text string, hosts bool) {
+	var alternatives []string
+	for _, set := range sets {
+		var all []string
+		for _, matcher := range set {
+			_, forHosts := matcher.(*caddyhttp.MatchHost)
+			hosts = hosts || forHosts
+			all = append(all, matcherText(matcher))
+		}
+		slices.Sort(all) // their order is that of a map in the JSON
+		alternatives = append(alternatives, strings.Join(all, " "))
+	}
+	return strings.Join(alternatives, " or "), hosts
+}
+
+func matcherText(matcher any) string {
+	switch matcher := matcher.(type) {
+	case *caddyhttp.MatchHost:
+		return "host " + someOf(*matcher)
+	case *caddyhttp.MatchPath:
+		return "path " + someOf(*matcher)
+	case *caddyhttp.MatchMethod:
+		return "method " + someOf(*matcher)
+	case caddy.Module:
+		return "by " + strings.TrimPrefix(string(matcher.CaddyModule().ID), "http.matchers.")
+	}
+	return "by another matcher"
+}
+
+// someOf joins the first values. The names of a site can be many.
+func someOf(values []string) string {
+	const most = 3
+	if len(values) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(values[:most], ","), len(values)-most)
+	}
+	return strings.Join(values, ",")
+}

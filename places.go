@@ -1,0 +1,62 @@
+package redisratelimit
+
+import (
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+)
+
+// handlersOf returns the places of the handlers that use each policy, in the order of the routes.
+func (a *App) handlersOf() map[string][]string {
+	places := map[string][]string{}
+	for handler, place := range routetrace.Handlers(a.servers()) {
+		h, ok := handler.(*Handler)
+		if !ok {
+			continue
+		}
+		var named []string // a policy may stand several times in a handler
+		for _, p := range h.Policies {
+			if !slices.Contains(named, p.Name) {
+				named = append(named, p.Name)
+				places[p.Name] = append(places[p.Name], place.String())
+			}
+		}
+	}
+	return places
+}
+
+// maxPlaces is how many places the warning about unnamed handlers names.
+const maxPlaces = 10
+
+// warnUnnamed logs that several handlers without a name for their policy share one count: most who write
+// two such lines mean two limits.
+func (a *App) warnUnnamed() {
+	places := a.unnamedPlaces()
+	if len(places) < 2 {
+		return
+	}
+	shown := places[:min(maxPlaces, len(places))]
+	a.logger.Warn("handlers without a name share the policy "+defaultPolicy+", and so one count for each key; write a name of its own for each limit, or name "+defaultPolicy+" where they are to share one",
+		zap.Int("handlers", len(places)), zap.String("places", strings.Join(shown, "; ")))
+}
+
+// unnamedPlaces returns the places of the handlers with an unnamed policy. A site on several servers, such as
+// one for HTTP and HTTPS, is the same place on each.
+func (a *App) unnamedPlaces() (places []string) {
+	servers := map[string]string{} // the first one of each site's place
+	for handler, place := range routetrace.Handlers(a.servers()) {
+		if h, ok := handler.(*Handler); !ok || !h.unnamed {
+			continue
+		}
+		if first, found := servers[place.Route]; place.Site && found && first != place.Server {
+			continue
+		} else if place.Site {
+			servers[place.Route] = place.Server
+		}
+		places = append(places, place.String())
+	}
+	return places
+}
