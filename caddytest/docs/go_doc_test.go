@@ -79,10 +79,7 @@ func runProgram(t *testing.T, path string, env ...string) (url string) {
 // requestAs sends a request of a client to a server and returns the response's status.
 func requestAs(t *testing.T, url, client string) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := caddytest.GetRequest(t.Context(), t, url)
 	request.Header.Set("X-Api-Key", client)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -121,10 +121,7 @@ func TestCharge_clientGone(t *testing.T) {
 		flush_interval -1
 	}`))
 	ctx, leave := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/get", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := caddytest.GetRequest(ctx, t, n.URL+"/get")
 	response, err := n.Client.Do(request)
 	if err != nil {
 		t.Fatal(err)

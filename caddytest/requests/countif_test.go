@@ -113,10 +113,7 @@ func TestCountIf_aborted(t *testing.T) {
 	}
 	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/slow", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := caddytest.GetRequest(ctx, t, n.URL+"/slow")
 	if response, err := n.Client.Do(request); err == nil {
 		_ = response.Body.Close()
 		t.Fatal("the slow upstream answered")
@@ -143,10 +140,7 @@ func TestCountIf_websocket(t *testing.T) {
 	}
 	reverse_proxy `+upgrading))
 	for want := 4; want >= 3; want-- {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.URL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := caddytest.GetRequest(t.Context(), t, n.URL)
 		request.Header.Set("Connection", "Upgrade")
 		request.Header.Set("Upgrade", "websocket")
 		response, err := n.Client.Do(request)

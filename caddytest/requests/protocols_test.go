@@ -93,10 +93,7 @@ func TestProtocols_versions(t *testing.T) {
 func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Response) {
 	t.Helper()
 	redistest.WaitFor(t, "the site answers", func() error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
+		request := caddytest.GetRequest(t.Context(), t, url)
 		response, err := speaker.RoundTrip(request)
 		if err != nil {
 			return err
@@ -151,10 +148,7 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := caddytest.GetRequest(ctx, t, n.URL)
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		request.Header.Set(name, value)
 	}
@@ -195,10 +189,7 @@ func TestProtocols_serverSentEvents(t *testing.T) {
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 1 24h\nreverse_proxy "+events))
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.URL, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := caddytest.GetRequest(t.Context(), t, n.URL)
 			response, err := n.Client.Do(request)
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package caddytest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,16 @@ func newClient() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       30 * time.Second,
 	}
+}
+
+// GetRequest returns a GET request without a body.
+func GetRequest(ctx context.Context, t testing.TB, url string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
 }
 
 // Response is a response of Caddy with its body.
