@@ -92,6 +92,7 @@ func (s *testStore) decide(t testing.TB, checks []Check) {
 	if source, err := s.Decide(context.Background(), checks); err != nil || source != s.source {
 		t.Fatalf("decided by %s: %v", source, err)
 	}
+	s.settle() // units that count for bans
 }
 
 // refund refunds checks before it returns.

@@ -53,7 +53,9 @@ func (k slidingWindowLog) decide(s state, now int64, t *params, weight int64) ve
 	v := verdict{a: at, b: before, c: newest.total() + weight}
 	switch {
 	case weight == 0:
-		v.reset = newest.tick(now) + t.window - now
+		if used > 0 { // an entry without units is one of a charge that found the log full
+			v.reset = newest.tick(now) + t.window - now
+		}
 	case used+weight <= t.limit:
 		used += weight
 		v.reset = at + t.window - now

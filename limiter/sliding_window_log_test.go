@@ -168,3 +168,21 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 		t.Errorf("%d remain, want %d", got, 100_000-later)
 	}
 }
+
+// TestSlidingWindowLog_charge_without_room charges a log that can count no further unit. Once the
+// units before are over, the entry without any leaves the quota as good as new.
+func TestSlidingWindowLog_charge_without_room(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := mustPolicy(t, Settings{Algorithm: SlidingWindowLog, Limit: 5, Window: 10 * time.Second})
+	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+		charge := []Check{{Policy: p, Key: EncodeKey("k"), Weight: MaxCharge}}
+		s.set(epoch)
+		s.charge(charge)
+		s.set(epoch + 6*sec)
+		s.charge(charge)
+		if got, want := play(t, s, epoch+11*sec, p, 0), (Result{Remaining: 5}); got != want {
+			t.Errorf("%s: %+v, want %+v", s.name, got, want)
+		}
+	}
+}
