@@ -103,7 +103,7 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	for range 40 {
 		kinds[<-errs]++
 	}
-	if kinds[context.Canceled] != 20 || kinds[errTimeout] != 20 {
+	if kinds[context.Canceled] != 20 || kinds[errUnsent] != 20 {
 		t.Errorf("errors %v", kinds)
 	}
 	close(g.release)

@@ -82,7 +82,7 @@ func TestAwait_timer(t *testing.T) {
 					runtime.Gosched()
 				}
 				c.state.Store(callQueued) // as the pool hands it to its next owner
-				if err := await(patience, c, time.Microsecond); !errors.Is(err, errTimeout) {
+				if err := await(patience, c, time.Microsecond); !errors.Is(err, errUnsent) {
 					t.Errorf("got %v, want a timeout: the former owner has stopped the timer", err)
 					return
 				}

@@ -10,7 +10,7 @@ func TestFailover_scaleDown(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
-			f := NewFailover(new(Redis), NewMemory(), FailoverOptions{LocalFraction: 0.25})
+			f := NewFailover(new(Redis), NewMemory(), FailoverOptions{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			source, err := f.Fallback(FailLocal, checks, ErrAlreadyTimedOut)
 			if err != nil || source != SourceFallback || checks[0].Result.Passes() != want {

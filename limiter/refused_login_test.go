@@ -129,8 +129,8 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 	older := d.request(time.Minute)
 	d.waitForBatches(t, 1)
 	d.idle(0)
-	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, errTimeout) {
-		t.Errorf("got %v, want the timeout", err)
+	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, errUnsent) {
+		t.Errorf("got %v, want one without a sending", err)
 	}
 	close(d.open)
 	if err := <-older; err != nil {
