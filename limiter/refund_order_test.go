@@ -1,0 +1,212 @@
+package limiter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
+func refundOrders(n int, random *rand.Rand) (orders [][]int) {
+	forward := make([]int, n)
+	for i := range forward {
+		forward[i] = i
+	}
+	if n <= 5 {
+		return permutations(forward)
+	}
+	backward, apart := slices.Clone(forward), []int(nil)
+	slices.Reverse(backward)
+	for first := range 2 {
+		for i := first; i < n; i += 2 {
+			apart = append(apart, i) // every other one, then those between them
+		}
+	}
+	inward := slices.Clone(apart)
+	slices.Reverse(inward[n/2:])
+	return append(orders, forward, backward, apart, inward, random.Perm(n), random.Perm(n))
+}
+
+func permutations(of []int) (all [][]int) {
+	if len(of) < 2 {
+		return [][]int{slices.Clone(of)}
+	}
+	for i := range of {
+		rest := slices.Delete(slices.Clone(of), i, i+1)
+		for _, p := range permutations(rest) {
+			all = append(all, append(p, of[i]))
+		}
+	}
+	return all
+}
+
+// TestStores_Refund_any_order reserves units at one instant and refunds them in many orders. Each comes
+// back at once.
+func TestStores_Refund_any_order(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 8))
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+		s.set(epoch)
+		for n := 2; n <= 20; n++ {
+			p := mustPolicy(t, Settings{Name: fmt.Sprint("order", n), Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
+			for _, order := range refundOrders(n, random) {
+				key := EncodeKey(fmt.Sprint(order))
+				left, reserved := int64(10*n), make([][]Check, n)
+				for i := range reserved {
+					reserved[i] = []Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Reserve: true}}
+					s.decide(t, reserved[i])
+					left -= reserved[i][0].Weight
+				}
+				for _, i := range order {
+					s.refund(reserved[i])
+					left += reserved[i][0].Weight
+					peek := []Check{{Policy: p, Key: key, Peek: true}}
+					s.decide(t, peek)
+					if got := peek[0].Result.Remaining; got != left {
+						t.Fatalf("%s: %d units left after refund %d of %v; want %d", s.name, got, i, order, left)
+					}
+				}
+			}
+		}
+	}
+}
+
+// refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
+type refundTrace struct {
+	p          *Policy
+	random     *rand.Rand
+	now        int64
+	stores     []*testStore
+	redis      *Redis
+	open       [][][]Check // reserves, as each store has answered them
+	most, sums int
+}
+
+func (r *refundTrace) step(t *testing.T) {
+	t.Helper()
+	p := r.p
+	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1 + r.random.Int64N(3)}
+	kind := r.random.IntN(16)
+	check.Reserve = kind < 7
+	at := 0
+	if len(r.open) > 0 {
+		at = r.random.IntN(len(r.open))
+	}
+	part := r.random.IntN(4) == 0
+	var answers [2][]Check
+	for i, s := range r.stores {
+		s.set(r.now)
+		answers[i] = []Check{check}
+		switch {
+		case kind < 8:
+			s.decide(t, answers[i])
+		case kind == 8:
+			s.charge(answers[i])
+		case kind == 9:
+			r.settle(t, i, check.Weight*p.params.window*2/3)
+		case len(r.open) > 0:
+			refund := slices.Clone(r.open[at][i])
+			if part {
+				refund[0].Weight = 1
+			}
+			s.refund(refund)
+		}
+	}
+	if kind > 9 && len(r.open) > 0 {
+		r.open = slices.Delete(r.open, at, at+1)
+	}
+	if answers[0][0].Result != answers[1][0].Result {
+		t.Fatalf("%+v and %+v", answers[0], answers[1])
+	}
+	if check.Reserve && Allowed(answers[0]) {
+		r.open = append(r.open, [][]Check{answers[0], answers[1]})
+	}
+}
+
+// settle adds a debt in one of the stores.
+func (r *refundTrace) settle(t *testing.T, store int, amount int64) {
+	t.Helper()
+	p := r.p
+	if store == 0 {
+		s := r.stores[0].local.lock(p, "k")
+		held, _ := s.kept("k")
+		if after, units := p.algorithm.kernel.settle(held, r.now/p.params.tick, &p.params, debt{0, amount}); units > 0 || after != held {
+			s.put("k", after)
+		}
+		s.mu.Unlock()
+		return
+	}
+	built, err := r.redis.scripts.get(kernelSetOf(p.algorithm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &p.params
+	message := doubles(1, 1, float64(v.limit), float64(v.window), float64(v.capacity), float64(v.maxDelay), float64(v.maxDebt), float64(v.tick),
+		6, 1, 1, 1, 1, 0, float64(amount))
+	if err := r.redis.client.Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare compares the states, but for the instants at which they were stored where nothing is owed.
+func (r *refundTrace) compare(t *testing.T) {
+	t.Helper()
+	s := r.stores[0].local.lock(r.p, "k")
+	held, found := s.kept("k")
+	s.mu.Unlock()
+	if !found {
+		return
+	}
+	numbers := []float64{float64(held.a), float64(held.b)}
+	if held.c != 0 {
+		numbers = append(numbers, float64(held.c))
+	}
+	if held.holes != nil {
+		r.most = max(r.most, len(*held.holes))
+		for _, h := range *held.holes {
+			if h.sum {
+				h.ended += serialMask + 1
+				r.sums++
+			}
+			numbers = append(numbers, float64(h.ended), float64(h.units))
+		}
+	}
+	stored := r.redis.client.Get(t.Context(), r.redis.RedisKey(r.p, EncodeKey("k"))).Val()
+	if stored != doubles(numbers...) {
+		var got []float64
+		for i := range len(stored) / 8 {
+			got = append(got, double(stored, i))
+		}
+		t.Fatalf("Redis holds %.0f, the process %.0f", got, numbers)
+	}
+}
+
+// TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
+func TestStores_Refund_agree(t *testing.T) {
+	server := redistest.Start(t)
+	most, sums := 0, 0
+	for seed := range uint64(8) {
+		p := mustPolicy(t, Settings{Name: fmt.Sprint("agree", seed), Algorithm: TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
+		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
+		r.redis = r.stores[1].shared
+		for range 1200 {
+			switch r.random.IntN(150) {
+			case 0:
+				r.now += r.random.Int64N(2 * p.params.full)
+			case 1, 2:
+				r.now -= r.random.Int64N(p.params.full / 4)
+			default:
+				r.now += []int64{0, 0, 1, r.random.Int64N(sec)}[r.random.IntN(4)]
+			}
+			r.step(t)
+			r.compare(t)
+		}
+		most, sums = max(most, r.most), sums+r.sums
+	}
+	if most != maxHoles || sums == 0 {
+		t.Errorf("at most %d holes, %d sums", most, sums)
+	}
+}
