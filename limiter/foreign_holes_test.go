@@ -21,7 +21,7 @@ func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	p := dayPolicy(t, "damaged", GCRA, 10)
-	return &damagedBucket{r, p, r.RedisKey(p, EncodeKey("bad"))}
+	return &damagedBucket{r, p, r.RedisKey(p, EncodeKey("torn"))}
 }
 
 const damagedSerial = 1 << 40
@@ -48,7 +48,7 @@ func (b *damagedBucket) read(t *testing.T) string {
 
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
-	c := newCall(opRefund, []Check{{Policy: b.p, Key: EncodeKey("bad"), Weight: 1}})
+	c := newCall(opRefund, []Check{{Policy: b.p, Key: EncodeKey("torn"), Weight: 1}})
 	c.receipts = append(c.receipts[:0], receipt{b.p.now(), damagedSerial - ago})
 	b.r.send(context.Background(), b.r.topology.anyNode, c.alone[:])
 	return c.err
@@ -67,13 +67,13 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*maxHoles)
 		for _, op := range everyOperation {
 			b.writeAll(t, whole[:length])
-			err := operate(b.r, op, b.p, "bad")
+			err := operate(b.r, op, b.p, "torn")
 			if valid != (err == nil) || (!valid && (Kind(err) != "value" || !FailedAlone(err))) {
 				t.Errorf("%d bytes, operation %d: %v", length, op, err)
 			}
 		}
 		b.writeAll(t, whole[:length])
-		if stored, err := b.r.Inspect(t.Context(), b.p, EncodeKey("bad")); err != nil || (valid && stored[0].Value["units_owed"] == nil) {
+		if stored, err := b.r.Inspect(t.Context(), b.p, EncodeKey("torn")); err != nil || (valid && stored[0].Value["units_owed"] == nil) {
 			t.Errorf("%d bytes are shown as %+v, %v", length, stored, err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 			tail := doubles(numbers...)
 			for _, op := range []operation{opTake, opPeek, opReserve, opCharge} {
 				b.write(t, tail)
-				if err := operate(b.r, op, b.p, "bad"); err != nil || b.read(t)[24:] != tail {
+				if err := operate(b.r, op, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
 					t.Errorf("%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
 				}
 			}

@@ -91,7 +91,7 @@ func (h holes) without(undrained int64) holes {
 	return h
 }
 
-// bounded makes two neighbours a sum where there are too many holes: those with the fewest units
+// bounded makes two neighbors a sum where there are too many holes: those with the fewest units
 // between them. Takes between the two get less back, and never more.
 func (h holes) bounded() holes {
 	if len(h) <= maxHoles {

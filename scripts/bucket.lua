@@ -176,7 +176,7 @@ kernels[#kernels + 1] = {
       holes[place] = nil
     end
 
-    -- Of too many holes two neighbours become a sum, those with the fewest units between them.
+    -- Of too many holes two neighbors become a sum, those with the fewest units between them.
     -- Takes between the two get less back, and never more.
     if #holes > HOLES then
       local place, least = #holes - 1, SERIALS
