@@ -112,7 +112,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 	}
 	unknown := mayHaveRun(reason)
 	if unknown && !c.Policy.IsBucket() {
-		return
+		return // windows and logs do not owe less for what Redis has beside it
 	}
 	receipt, a := l.add(c, c.units(), seen, unknown)
 	if c.Reserve && a != nil && !unknown {
@@ -121,7 +121,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 }
 
 // add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
-// have charged them. It returns nil where there is no room for the account.
+// have charged them: a bucket drains both together. It returns nil where there is no room for the account.
 func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receipt, *account) {
 	micros, ahead := l.clock(c.Key.text)
 	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
@@ -130,14 +130,10 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receip
 	defer s.mu.Unlock()
 	a := s.accounts[name]
 	if a == nil {
-		if unknown || l.size.Load() >= l.local.maxKeys.Load() {
+		if l.size.Load() >= l.local.maxKeys.Load() {
 			return receipt{}, nil
 		}
 		a = &account{key: c.Key.text}
-		if seen.resets += ahead; seen.resets > micros {
-			a.beyond = seen.restore(p, micros)
-		}
-		a.all = a.beyond
 		if p.IsBucket() {
 			a.all.c = max(1, micros&serialMask) // refunds need a serial
 		}
@@ -146,12 +142,29 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receip
 		l.start()
 	}
 	a.policy = p
+	if seen.resets += ahead; a.beyond == (state{}) && seen.resets > micros {
+		a.begin(seen.restore(p, micros), now)
+	}
 	a.all = kernel.charge(a.all, now, &p.params, units)
 	if unknown {
 		a.beyond = kernel.charge(a.beyond, now, &p.params, units)
 	}
 	last := a.receipt(now)
 	return last, a
+}
+
+// begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
+// the one that has seen it may come second.
+func (a *account) begin(beyond state, now int64) {
+	p := a.policy
+	a.beyond = beyond
+	serial := a.all.c
+	admitted := p.algorithm.kernel.owed(a.all, state{}, now, &p.params)
+	a.all = beyond
+	a.all.c = serial
+	for _, d := range admitted {
+		a.all, _ = p.algorithm.kernel.settle(a.all, now, &p.params, d)
+	}
 }
 
 // receipt returns the receipt of the last charge.
@@ -300,7 +313,8 @@ func (l *ledger) start() {
 	}
 }
 
-// settleSome sends some of the debts whose Redis decides, and forgets those that have decayed.
+// settleSome sends some of the debts whose Redis decides, and drops some that have decayed: a long outage
+// would otherwise fill all places with accounts of clients that owe nothing any more.
 func (l *ledger) settleSome() {
 	if l.shared.topology.life.Err() != nil {
 		l.lose()
@@ -308,9 +322,6 @@ func (l *ledger) settleSome() {
 	}
 	sent := map[*node]int{}
 	left := settleScan
-	if !l.shared.slotted.Load() && !l.shared.topology.anyNode.breaker.closed() {
-		left = 0
-	}
 	for range ledgerShards {
 		if left <= 0 {
 			break
@@ -330,14 +341,27 @@ func (l *ledger) settleShard(s *ledgerShard, sent map[*node]int, left int) int {
 	for name, a := range s.some(left) {
 		left--
 		n, slot := l.nodeOf(a.key)
-		if !n.breaker.closed() || sent[n] >= settledPerSpan {
-			continue
-		}
-		if l.detach(s, name, a) && l.send(n, slot, a) {
+		switch {
+		case !n.breaker.closed():
+			l.dropDecayed(s, name, a)
+		case sent[n] < settledPerSpan && l.detach(s, name, a) && l.send(n, slot, a):
 			sent[n]++
 		}
 	}
 	return left
+}
+
+// dropDecayed removes an account whose units are all free again. One that owes less than a unit stays, as
+// the next ones add to it.
+func (l *ledger) dropDecayed(s *ledgerShard, name quotaName, a *account) {
+	micros, _ := l.clock(a.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := a.policy
+	now := micros / p.params.tick
+	if s.accounts[name] == a && p.algorithm.kernel.expires(a.all, now, &p.params) <= now {
+		l.drop(s, name)
+	}
 }
 
 // some returns at most so many accounts of a shard.

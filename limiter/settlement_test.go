@@ -201,6 +201,81 @@ func TestSettlement_unknown(t *testing.T) {
 	}
 }
 
+// TestSettlement_unknownFirst has the first request of an outage time out, so that Redis may have charged
+// it. What was seen of the bucket before drains beneath all that is admitted afterwards.
+func TestSettlement_unknownFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 9)
+	if _, err := n.Fallback(FailLocal, []Check{{Policy: p, Key: EncodeKey("k")}}, errTimeout); err != nil {
+		t.Fatal(err)
+	}
+	n.away()
+	for second := range int64(10) {
+		n.set(epoch + (second+1)*sec)
+		if !n.take(t, p, 1) {
+			t.Fatalf("the unit of second %d is denied", second+1)
+		}
+	}
+	n.back()
+	n.wantSettled(t, p, 10, 0)
+}
+
+// TestSettlement_atOnce has two requests begin an outage at once: the one that has seen the bucket adds to
+// the account of the other.
+func TestSettlement_atOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 8)
+	n.away()
+	check := Check{Policy: p, Key: EncodeKey("k")}
+	seen := n.ledger.lastSeen(&check)
+	n.ledger.admit(&check, lastSeen{}, ErrOutage)
+	n.ledger.admit(&check, seen, ErrOutage)
+	n.set(epoch + 8*sec)
+	n.back()
+	n.wantSettled(t, p, 2, 8)
+}
+
+// TestSettlement_decayed begins an outage with clients whose units are free again soon. They leave their
+// places to others.
+func TestSettlement_decayed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.local.Limit(5, nil)
+	n.set(epoch)
+	n.away()
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
+		n.take(t, p, 10)
+	}
+	scan := func() {
+		for i := range n.ledger.shards {
+			n.ledger.settleShard(&n.ledger.shards[i], map[*node]int{}, settleScan)
+		}
+	}
+	scan()
+	if got := n.ledger.size.Load(); got != 5 {
+		t.Fatalf("%d accounts, want 5", got)
+	}
+	n.set(epoch + 3*sec)
+	scan()
+	if got := n.ledger.size.Load(); got != 0 {
+		t.Errorf("%d accounts, want none", got)
+	}
+	day := dayPolicy(t, "day", FixedWindow, 10)
+	n.take(t, day, 3)
+	n.back()
+	n.wantSettled(t, day, 3, 7)
+}
+
 // TestSettlement_lostReply loses the reply to a settlement. Its units are never sent again; those that are
 // admitted afterwards are.
 func TestSettlement_lostReply(t *testing.T) {
