@@ -58,7 +58,10 @@ func record(t *testing.T) *recording {
 		t.Fatal(err)
 	}
 	r.waitFor(t, "/payments", 200)
-	r.scrape(t)
+	r.waitForSettlement(t)
+	for range 2 {
+		r.scrape(t)
+	}
 	return r
 }
 
@@ -97,6 +100,27 @@ func (r *recording) waitFor(t *testing.T, path string, want int) {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 			t.Fatalf("%s is answered with %d, want %d", path, got, want)
+		}
+	}
+}
+
+// waitForSettlement waits until Redis has charged units of the outage.
+func (r *recording) waitForSettlement(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		text, err := r.scene.Metrics(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "caddy_redis_ratelimit_settled_units_total{") {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("Redis has charged no units of the outage")
 		}
 	}
 }
