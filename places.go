@@ -1,7 +1,6 @@
 package redisratelimit
 
 import (
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -9,7 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// handlersOf returns the places of the handlers that use each policy, in the order of the routes.
+// handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
+// own match stands behind its place.
 func (a *App) handlersOf() map[string][]string {
 	places := map[string][]string{}
 	for handler, place := range routetrace.Handlers(a.servers()) {
@@ -17,12 +17,13 @@ func (a *App) handlersOf() map[string][]string {
 		if !ok {
 			continue
 		}
-		var named []string // a policy may stand several times in a handler
-		for _, p := range h.Policies {
-			if !slices.Contains(named, p.Name) {
-				named = append(named, p.Name)
-				places[p.Name] = append(places[p.Name], place.String())
+		for i := range h.rules.Rules {
+			r, text := &h.rules.Rules[i], place.String()
+			if match := routetrace.MatchersText(r.Match); match != "" {
+				text += ", match " + match
 			}
+			name := r.Policy.Name()
+			places[name] = append(places[name], text)
 		}
 	}
 	return places

@@ -62,7 +62,8 @@ type PolicyReport struct {
 	IPv6Prefix int      `json:"ipv6_prefix"`
 
 	// Handlers are the places of the handlers that use the policy: server, addresses, and what requests
-	// must be to come there. Those that stand in no route of Caddy's own are left out.
+	// must be to come there, with the policy's own match. Those that stand in no route of Caddy's own are
+	// left out.
 	Handlers []string `json:"handlers"`
 }
 

@@ -59,7 +59,7 @@ type walk struct {
 // routes visits the handlers of routes. The path describes what is around them.
 func (w *walk) routes(routes caddyhttp.RouteList, path []string, site bool) {
 	for i := range routes {
-		text, hosts := matchersText(routes[i].MatcherSets)
+		text, hosts := describe(routes[i].MatcherSets)
 		inside := path
 		if text != "" {
 			inside = append(slices.Clip(path), text)
@@ -100,8 +100,15 @@ func (w *walk) responses(handlers []caddyhttp.ResponseHandler, path []string, si
 	}
 }
 
-// matchersText describes matchers: hosts, paths and methods by their values, others by their names.
-func matchersText(sets caddyhttp.MatcherSets) (text string, hosts bool) {
+// MatchersText describes matchers: hosts, paths and methods by their values, others by their names. It is empty
+// for all requests.
+func MatchersText(sets caddyhttp.MatcherSets) string {
+	text, _ := describe(sets)
+	return text
+}
+
+// describe describes matchers, and reports whether one is for hosts.
+func describe(sets caddyhttp.MatcherSets) (text string, hosts bool) {
 	var alternatives []string
 	for _, set := range sets {
 		var all []string
