@@ -64,7 +64,7 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
 	$(call there_is,TestMemory_full_flood,./limiter)
 	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter
 	$(call there_is,TestChaos,./caddytest/chaos)
-	CHAOS=long go test -count=1 -v -run TestChaos -timeout 15m ./caddytest/chaos
+	CHAOS=long go test -count=1 -v -run TestChaos -timeout 30m ./caddytest/chaos
 
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=

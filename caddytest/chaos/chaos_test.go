@@ -75,6 +75,11 @@ func table(rows []*row) string {
 	for _, r := range rows {
 		lines += "\n" + r.String()
 	}
+	return aligned(lines)
+}
+
+// aligned returns lines of columns with the columns below one another.
+func aligned(lines string) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', tabwriter.Debug)
 	_, _ = w.Write([]byte(strings.ReplaceAll(lines, " | ", "\t "))) // to memory
