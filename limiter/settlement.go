@@ -411,9 +411,10 @@ func (l *ledger) lose() {
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for name := range s.accounts {
-			l.drop(s, name)
-			l.shared.topology.anyNode.lose(opSettle, errClosed)
+		for name, a := range s.accounts {
+			if l.drop(s, name); len(l.owed(a)) > 0 {
+				l.shared.topology.anyNode.lose(opSettle, errClosed)
+			}
 		}
 		s.mu.Unlock()
 	}
