@@ -42,16 +42,16 @@ func EncodeKey(text string) EncodedKey {
 }
 
 // AsEncoded returns the key of a text that its caller has encoded already, or that String returned.
-// Braces are percent-encoded all the same, and a text of more than 128 bytes is replaced by its SHA-256.
+// Braces are percent-encoded all the same, and a result of more than 128 bytes is replaced by its SHA-256.
 // A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator; "%~" and
 // "%!" are marks of this package.
 func AsEncoded(text string) EncodedKey {
+	if hasBraces(text) {
+		text = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(text)
+	}
 	if len(text) > maxKeyLength {
 		sum := sha256.Sum256([]byte(text))
 		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
-	}
-	if hasBraces(text) {
-		text = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(text)
 	}
 	return EncodedKey{text}
 }
