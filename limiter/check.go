@@ -43,7 +43,7 @@ func validate(checks []Check) error {
 	for i := range checks {
 		c := &checks[i]
 		switch {
-		case c.Policy == nil:
+		case c.Policy == nil || c.Policy.algorithm == nil:
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
