@@ -167,15 +167,19 @@ func (f *Failover) remember(checks []Check) {
 }
 
 // Refund undoes the charges of checks with Reserve after a decision of that source in which all
-// passed. It does not wait, and must be called at most once. A charge that it cannot undo drains by
-// itself.
+// passed. Other checks stay charged. It does not wait, and must be called at most once. A charge that
+// it cannot undo drains by itself.
 func (f *Failover) Refund(checks []Check, source Source) {
-	if source == SourceRedis {
-		f.shared.Refund(checks)
-		return
-	}
+	source = f.possible(source)
 	for i := range checks {
 		c := checks[i]
+		if !c.Reserve || c.Peek {
+			continue
+		}
+		if source == SourceRedis {
+			f.shared.Refund([]Check{c})
+			continue
+		}
 		if source == SourceFallback {
 			f.ledger.refund(&c)
 		}
@@ -186,13 +190,15 @@ func (f *Failover) Refund(checks []Check, source Source) {
 	}
 }
 
-// Charge charges the units that a request turned out to cost after a decision of that source. It
-// needs no room: later requests pay what this one overdrew. It does not wait. While Redis fails the
-// debt is kept in this process, and settled when Redis decides again. Weights are at most 2^52.
+// Charge charges the units that a request turned out to cost, the checks' weights, after a decision of
+// that source; also those of checks with Peek. It needs no room: later requests pay what this one
+// overdrew. It does not wait. While Redis fails the debt is kept in this process, and settled when
+// Redis decides again. Weights are at most 2^52; one of 0 charges nothing.
 func (f *Failover) Charge(checks []Check, source Source) {
+	source = f.possible(source)
 	for i := range checks {
 		c := checks[i]
-		c.Weight = min(c.Weight, MaxCharge)
+		c.Weight, c.Peek = min(c.Weight, MaxCharge), false
 		if c.Weight <= 0 || (source == SourceRedis && f.shared.chargeAsync(&c)) {
 			continue
 		}
@@ -204,6 +210,14 @@ func (f *Failover) Charge(checks []Check, source Source) {
 		}
 		f.local.Charge([]Check{c})
 	}
+}
+
+// possible returns the source, or the only one that a store without a shared one has.
+func (f *Failover) possible(source Source) Source {
+	if f.shared == nil {
+		return SourceMemory
+	}
+	return source
 }
 
 // Failing reports whether requests are kept from a node of the shared store, and for how long at

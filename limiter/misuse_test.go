@@ -1,0 +1,107 @@
+package limiter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Reserve stay charged,
+// on every kind of store.
+func TestFailover_Refund_reserved(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	keepOpen(away.shared)
+	for name, store := range map[string]*Failover{
+		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
+		"shared":   NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
+		"fallback": away,
+	} {
+		stays := mustPolicy(t, Settings{Name: "stays-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		returns := mustPolicy(t, Settings{Name: "returns-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		if err := returns.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		key := EncodeKey("k")
+		checks := []Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Reserve: true}}
+		source, err := store.Decide(t.Context(), checks)
+		if err != nil || !Allowed(checks) {
+			t.Fatal(name, err, checks)
+		}
+		store.Refund(checks, source)
+		for p, want := range map[*Policy]int64{stays: 9, returns: 10} {
+			if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != want {
+				t.Errorf("%s: %s has %d left, %v; want %d", name, p.Name(), left.Remaining, err, want)
+			}
+		}
+	}
+}
+
+// TestFailover_Charge_peeked charges a check that was decided with Peek: the charge has the check's weight on
+// every kind of store.
+func TestFailover_Charge_peeked(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	keepOpen(away.shared)
+	for name, store := range map[string]*Failover{
+		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
+		"shared":   NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
+		"fallback": away,
+	} {
+		p := mustPolicy(t, Settings{Name: "peeked-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Peek: true}}
+		source, err := store.Decide(t.Context(), checks)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		checks[0].Weight = 4
+		store.Charge(checks, source)
+		if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 6 {
+			t.Errorf("%s: %d left, %v; want 6", name, left.Remaining, err)
+		}
+	}
+}
+
+// TestFailover_wrongSource refunds and charges by the source of another store: a store without Redis uses its
+// own states.
+func TestFailover_wrongSource(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+	for _, source := range []Source{SourceRedis, SourceFallback, SourceMemory, ""} {
+		store := NewFailover(nil, NewMemory(), FailoverOptions{LocalFraction: 0.5})
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 3, Reserve: true}}
+		if _, err := store.Decide(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+		store.Refund(checks, source)
+		store.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 2}}, source)
+		if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 8 {
+			t.Errorf("%q: %d left, %v; want 8", source, left.Remaining, err)
+		}
+	}
+}
+
+// TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
+func TestStore_Decide_zeroPolicy(t *testing.T) {
+	t.Parallel()
+	if _, err := Allow(t.Context(), NewMemory(), &Policy{}, "k"); !errors.Is(err, ErrInvalidCheck) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAsEncoded_String returns every key by the text that it returned.
+func TestAsEncoded_String(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "a", strings.Repeat("{", 100), strings.Repeat("}", 128), strings.Repeat("{", 129), strings.Repeat("x", 300)} {
+		for _, key := range []EncodedKey{AsEncoded(text), EncodeKey(text)} {
+			if again := AsEncoded(key.String()); again != key || len(key.String()) > maxKeyLength {
+				t.Errorf("%q has the key %q, and that has %q", text, key, again)
+			}
+		}
+	}
+}
