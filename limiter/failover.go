@@ -83,7 +83,8 @@ func (f *Failover) Decide(ctx context.Context, checks []Check) (Source, error) {
 // DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
 // [FailLocal] the local store decides and the source is [SourceFallback]; otherwise the error wraps
 // [ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
-// the error of its context.
+// the error of its context. That says nothing about Redis: give contexts more time than the client's
+// timeout.
 func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) (Source, error) {
 	if err := validate(checks); err != nil {
 		return SourceRedis, err
