@@ -59,7 +59,7 @@ fuzz: ## fuzz the parsers, keys, replies, headers and decisions
 there_is = @go test -list '$(1)' $(2) | grep -q '^$(1)' || { echo 'no test of $(2) is called $(1)'; exit 1; }
 
 .PHONY: chaos
-chaos: $(TOXIPROXY) ## break Redis in every way under load (7 minutes)
+chaos: $(TOXIPROXY) ## break Redis in every way under load (15 minutes)
 	.ci/need redis-server faketime
 	$(call there_is,TestMemory_full_flood,./limiter)
 	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter

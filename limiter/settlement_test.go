@@ -384,6 +384,10 @@ func TestSettlement_Charge(t *testing.T) {
 	n.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 4}}, SourceRedis)
 	n.back()
 	n.wantSettled(t, p, 4, 5)
+	n.away()
+	n.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceFallback)
+	n.back()
+	n.wantSettled(t, p, 9, 0) // up to the capacity
 }
 
 // TestSettlement_paced settles keys that no request asks for, and gives those up that were reset or have
