@@ -92,6 +92,10 @@ func netDialer() *net.Dialer {
 // loginReplies are the replies to AUTH of a Redis that refuses it. No other command gets them.
 var loginReplies = []string{"WRONGPASS ", "ERR invalid password", "ERR AUTH ", "ERR Client sent AUTH"}
 
+// loginAlerts are the alerts of TLS by which a server refuses a client, as Go words them. A proxy may send
+// any other after it has passed on a command, which Redis may have run.
+var loginAlerts = []string{"certificate", "handshake failure", "access denied", "protocol version", "insufficient security"}
+
 // sentinelsRefuse begins the client's error about sentinels of which none has answered.
 const sentinelsRefuse = "redis: all sentinels "
 
@@ -116,7 +120,7 @@ func refusedLogin(err error) bool {
 	case errors.As(err, &own), errors.As(err, &certificate):
 		return true
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		return true
+		return slices.ContainsFunc(loginAlerts, func(words string) bool { return strings.Contains(alert.Err.Error(), words) })
 	}
 	text := err.Error()
 	if strings.HasPrefix(text, sentinelsRefuse) {

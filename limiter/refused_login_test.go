@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -167,6 +168,15 @@ func TestRefusedLogin(t *testing.T) {
 		err := undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
 		if got := refusedLogin(err); got != want {
 			t.Errorf("sentinels: %v: %v, want %v", cause, got, want)
+		}
+	}
+	for alert, want := range map[string]bool{
+		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
+		"internal error": false, "user canceled": false, "bad record MAC": false,
+	} {
+		err := undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
+		if got := refusedLogin(err); got != want {
+			t.Errorf("alert %q: %v, want %v", alert, got, want)
 		}
 	}
 	if refusedLogin(undecided(syscall.ECONNREFUSED)) {
