@@ -172,15 +172,12 @@ func (f *Failover) remember(checks []Check) {
 // it cannot undo drains by itself.
 func (f *Failover) Refund(checks []Check, source Source) {
 	source = f.possible(source)
+	if source == SourceRedis {
+		f.shared.Refund(checks)
+		return
+	}
 	for i := range checks {
 		c := checks[i]
-		if !c.Reserve || c.Peek {
-			continue
-		}
-		if source == SourceRedis {
-			f.shared.Refund([]Check{c})
-			continue
-		}
 		if source == SourceFallback {
 			f.ledger.refund(&c)
 		}

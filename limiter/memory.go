@@ -159,7 +159,8 @@ func (m *Memory) decideMany(checks []Check) {
 	}
 }
 
-// Refund undoes the charges of checks that passed, each at most once.
+// Refund undoes the charges of checks with Reserve that passed, each at most once. Other checks stay
+// charged.
 func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 
 // Charge charges checks without the condition that there is room, into debt if need be. A weight of 0

@@ -41,6 +41,29 @@ func TestFailover_Refund_reserved(t *testing.T) {
 	}
 }
 
+// TestStore_Refund_reserved does the same without a Failover.
+func TestStore_Refund_reserved(t *testing.T) {
+	t.Parallel()
+	shared, local := openRedis(t, redistest.Start(t), 10*time.Second), NewMemory()
+	for name, store := range map[string]Store{"redis": shared, "memory": local} {
+		p := mustPolicy(t, Settings{Name: "stays-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []Check{{Policy: p, Key: EncodeKey("k")}, {Policy: p, Key: EncodeKey("other"), Reserve: true}}
+		if _, err := store.Decide(t.Context(), checks); err != nil || !Allowed(checks) {
+			t.Fatal(name, err, checks)
+		}
+		if store == shared {
+			shared.Refund(checks)
+		} else {
+			local.Refund(checks)
+		}
+		for key, want := range map[string]int64{"k": 9, "other": 10} {
+			if left, err := Peek(t.Context(), store, p, key); err != nil || left.Remaining != want {
+				t.Errorf("%s: %s has %d left, %v; want %d", name, key, left.Remaining, err, want)
+			}
+		}
+	}
+}
+
 // TestFailover_Charge_peeked charges a check that was decided with Peek: the charge has the check's weight on
 // every kind of store.
 func TestFailover_Charge_peeked(t *testing.T) {

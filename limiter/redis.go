@@ -129,11 +129,13 @@ func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Che
 	return nil
 }
 
-// Refund undoes the charges of checks that were reserved, each at most once, in the background.
-// Where Redis does not answer they drain by themselves.
+// Refund undoes the charges of checks with Reserve, each at most once, in the background. Other checks
+// stay charged. Where Redis does not answer they drain by themselves.
 func (r *Redis) Refund(checks []Check) {
 	for i := range checks {
-		r.enqueueAsync(opRefund, &checks[i], nil)
+		if c := &checks[i]; c.Reserve && !c.Peek {
+			r.enqueueAsync(opRefund, c, nil)
+		}
 	}
 }
 

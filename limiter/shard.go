@@ -120,6 +120,9 @@ func (s *shard) store(c *Check, old, value state, now int64) {
 
 // refund undoes a take, wherever its state is now.
 func (s *shard) refund(c *Check, now int64) {
+	if !c.Reserve || c.Peek {
+		return
+	}
 	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
 	undo := func(held state) state { return kernel.refund(held, now/t.tick, t, c.units(), c.receipt) }
 	if held, found := s.kept(c.Key.text); found {
