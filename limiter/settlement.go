@@ -1,13 +1,8 @@
 package limiter
 
-import (
-	"hash/maphash"
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "time"
 
-// This file pays an outage back. While Redis does not decide, this process admits requests by itself.
+// This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this process admits requests by itself.
 // Redis is told of them when it decides again, each unit once:
 //
 //	0.0 s  Redis stops. The breaker opens. A client with 7 of 10 units left takes 5 of them here.
@@ -27,176 +22,7 @@ const (
 
 	// settleScan is how many debts are looked at in a span.
 	settleScan = 16 * settledPerSpan
-
-	// ledgerShards is how many locks the debts are spread over.
-	ledgerShards = 64
 )
-
-// ledger keeps what this process has admitted while the shared store did not decide.
-type ledger struct {
-	shared    *Redis
-	local     *Memory // whose bound of keys it has
-	clock     func(key string) (now, ahead int64)
-	onSettled func(policy string, units int64)
-	size      atomic.Int64
-	running   atomic.Bool // the timer is set
-	seed      maphash.Seed
-	shards    [ledgerShards]ledgerShard
-	next      int // the shard that the next span begins with; only the timer's function uses it
-}
-
-type ledgerShard struct {
-	mu       sync.Mutex
-	accounts map[quotaName]*account
-}
-
-// account is what one quota owes. Its shard's lock guards it. Its times are Redis's.
-type account struct {
-	policy      *Policy // of the last owedTake
-	key         string
-	all, beyond state
-}
-
-// owedTake identifies what a request has added to an account, so that it can be refunded.
-type owedTake struct {
-	account *account
-	receipt receipt
-}
-
-func newLedger(shared *Redis, local *Memory, onSettled func(policy string, units int64)) *ledger {
-	l := &ledger{shared: shared, local: local, onSettled: onSettled, seed: maphash.MakeSeed()}
-	l.clock = l.redisTime
-	for i := range l.shards {
-		l.shards[i].accounts = map[quotaName]*account{}
-	}
-	return l
-}
-
-// isEmpty reports whether nothing is owed. A nil ledger is empty.
-func (l *ledger) isEmpty() bool { return l == nil || l.size.Load() == 0 }
-
-func (l *ledger) shardOf(key string) *ledgerShard {
-	return &l.shards[maphash.String(l.seed, key)%ledgerShards]
-}
-
-// redisTime returns the time by the clock of a key's Redis, as far as known, and how far that is ahead of
-// this process's clock, in microseconds.
-func (l *ledger) redisTime(key string) (now, ahead int64) {
-	slot := uint16(0)
-	if l.shared.slotted.Load() {
-		w := l.shared.writer()
-		slot = w.keys.slotOf(key)
-		l.shared.writers.Put(w)
-	}
-	offset, _ := l.shared.offset(slot)
-	return l.local.clock() + offset.Microseconds(), offset.Microseconds()
-}
-
-// lastSeen returns Redis's last answer about a bucket that has no account. Windows and logs need none.
-func (l *ledger) lastSeen(c *Check) (seen lastSeen) {
-	if l == nil || !c.Policy.IsBucket() {
-		return seen
-	}
-	s := l.local.lock(c.Policy, c.Key.text)
-	defer s.mu.Unlock()
-	return s.seen[c.Key.text]
-}
-
-// admit adds what a check took in this process, whose last answer by Redis is the one given. The reason
-// says why Redis did not decide: where the request may have run all the same, Redis may have charged it,
-// and nothing is owed for it.
-func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
-	c.owed = nil
-	if l == nil || c.Peek || Kind(reason) == "value" {
-		return // a foreign value stays foreign
-	}
-	unknown := mayHaveRun(reason)
-	if unknown && !c.Policy.IsBucket() {
-		return // windows and logs do not owe less for what Redis has beside it
-	}
-	receipt, a := l.add(c, c.units(), seen, unknown)
-	if c.Reserve && a != nil && !unknown {
-		c.owed = &owedTake{a, receipt}
-	}
-}
-
-// add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
-// have charged them: a bucket drains both together. It returns nil where there is no room for the account.
-func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receipt, *account) {
-	micros, ahead := l.clock(c.Key.text)
-	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
-	now, kernel := micros/p.params.tick, p.algorithm.kernel
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.accounts[name]
-	if a == nil {
-		if l.size.Load() >= l.local.maxKeys.Load() {
-			return receipt{}, nil
-		}
-		a = &account{key: c.Key.text}
-		if p.IsBucket() {
-			a.all.c = max(1, micros&serialMask) // refunds need a serial
-		}
-		s.accounts[name] = a
-		l.size.Add(1)
-		l.start()
-	}
-	a.policy = p
-	if seen.resets += ahead; a.beyond == (state{}) && seen.resets > micros {
-		a.begin(seen.restore(p, micros), now)
-	}
-	a.all = kernel.charge(a.all, now, &p.params, units)
-	if unknown {
-		a.beyond = kernel.charge(a.beyond, now, &p.params, units)
-	}
-	last := a.receipt(now)
-	return last, a
-}
-
-// begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
-// the one that has seen it may come second.
-func (a *account) begin(beyond state, now int64) {
-	p := a.policy
-	a.beyond = beyond
-	serial := a.all.c
-	admitted := p.algorithm.kernel.owed(a.all, state{}, now, &p.params)
-	a.all = beyond
-	a.all.c = serial
-	for _, d := range admitted {
-		a.all, _ = p.algorithm.kernel.settle(a.all, now, &p.params, d)
-	}
-}
-
-// receipt returns the receipt of the last charge.
-func (a *account) receipt(now int64) receipt {
-	last := verdict{a: a.all.a, b: a.all.b, c: a.all.c}
-	if log := a.all.log; log != nil {
-		last.a = log.entries[len(log.entries)-1].tick(now)
-	}
-	return a.policy.algorithm.kernel.receipt(last)
-}
-
-// refund takes back what a check added, unless it was settled meanwhile.
-func (l *ledger) refund(c *Check) {
-	if l == nil || c.owed == nil {
-		return
-	}
-	micros, _ := l.clock(c.Key.text)
-	s := l.shardOf(c.Key.text)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := c.owed.account; s.accounts[quotaNameOf(c)] == a {
-		p := a.policy
-		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), c.owed.receipt)
-	}
-}
-
-// charge adds what a request turned out to cost.
-func (l *ledger) charge(c *Check) {
-	if l != nil {
-		l.add(c, c.Weight, l.lastSeen(c), false)
-	}
-}
 
 // settleAhead sends the debts of the checks' quotas, ahead of the checks themselves: the batcher keeps
 // operations in the background ahead of requests of the same quota.
@@ -227,14 +53,6 @@ func (l *ledger) detach(s *ledgerShard, name quotaName, a *account) bool {
 	return true
 }
 
-// drop removes an account, if there is one. The shard's lock is held.
-func (l *ledger) drop(s *ledgerShard, name quotaName) {
-	if _, found := s.accounts[name]; found {
-		delete(s.accounts, name)
-		l.size.Add(-1)
-	}
-}
-
 // nodeOf returns the node that decides a key, and its slot.
 func (l *ledger) nodeOf(key string) (*node, uint16) {
 	if !l.shared.slotted.Load() {
@@ -244,13 +62,6 @@ func (l *ledger) nodeOf(key string) (*node, uint16) {
 	defer l.shared.writers.Put(w)
 	slot := w.keys.slotOf(key)
 	return l.shared.topology.to(slot), slot
-}
-
-// owed returns the debts of an account that nothing else changes any more.
-func (l *ledger) owed(a *account) []debt {
-	p := a.policy
-	micros, _ := l.clock(a.key)
-	return p.algorithm.kernel.owed(a.all, a.beyond, micros/p.params.tick, &p.params)
 }
 
 // send sends the debts of an account that was removed, and reports whether there were any. They return to
@@ -376,34 +187,6 @@ func (s *ledgerShard) some(most int) map[quotaName]*account {
 		some[name] = a
 	}
 	return some
-}
-
-// forget drops the account of a key.
-func (l *ledger) forget(p *Policy, key string) {
-	if l.isEmpty() {
-		return
-	}
-	s := l.shardOf(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.drop(s, quotaName{p.id, key})
-}
-
-// forgetAll drops the accounts of the policies of that name.
-func (l *ledger) forgetAll(policy string) {
-	if l.isEmpty() {
-		return
-	}
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		for name, a := range s.accounts {
-			if a.policy.Name() == policy {
-				l.drop(s, name)
-			}
-		}
-		s.mu.Unlock()
-	}
 }
 
 // lose gives all debts up when the store has ended.
