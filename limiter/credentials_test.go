@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,7 +44,7 @@ func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
 	for _, s := range servers {
 		all = append(all, s.Client(t))
 	}
-	all.do(t, "acl", "setuser", "app", "on", ">first", "~*", "&*", "+@all")
+	all.do(t, "acl", "setuser", "app", "on", ">first", "~*", "+@all")
 	return all
 }
 
@@ -206,7 +207,11 @@ func TestRedis_sentinel_password_file(t *testing.T) {
 				if who == "" {
 					who = "default"
 				}
-				if err := at.Do(ctx, append([]any{"acl", "setuser", who}, words...)...).Err(); err != nil {
+				err := at.Do(ctx, append([]any{"acl", "setuser", who}, words...)...).Err()
+				if IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
+					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -92,7 +92,7 @@ func (u appUser) connections(t *testing.T) (ids []string) {
 	return ids
 }
 
-var clientOfApp = regexp.MustCompile(`^id=(\d+) .* user=app `)
+var clientOfApp = regexp.MustCompile(`^id=(\d+) .* user=app\s`)
 
 // disconnect ends all of the user's connections and waits until Redis has closed them. It returns how many
 // there were. Those that carry a request would lose its reply.
