@@ -70,7 +70,7 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (15 minutes)
 SERVERS ?=
 
 .PHONY: compat
-compat: ## test with other versions of Redis and with Valkey (about 40 minutes)
+compat: ## test with other versions of Redis and with Valkey (20 minutes)
 	.ci/compat $(SERVERS)
 
 .PHONY: vet
