@@ -10,8 +10,8 @@ type lastSeen struct {
 	at     int64 // when it arrived, in the same unit
 }
 
-// outOfOrder is how long, in microseconds, the fuller of two answers is kept: the answers to
-// concurrent requests arrive in any order.
+// outOfOrder is how long, in microseconds, an answer is kept where a later one leaves more: the
+// answers to concurrent requests arrive in any order.
 const outOfOrder = 1_000_000
 
 // remember keeps the answer to a check that Redis decided, if there is room.
@@ -27,13 +27,23 @@ func (m *Memory) remember(c *Check) {
 	if !known && !s.makeRoom(now) {
 		return
 	}
-	if known && before.at <= now && now-before.at < outOfOrder && before.resets > now && before.used > a.used {
-		a.used, a.at = before.used, before.at
+	if known && before.at <= now && now-before.at < outOfOrder && before.resets > now {
+		a = a.orFuller(before)
 	}
 	if s.seen == nil {
 		s.seen = map[string]lastSeen{}
 	}
 	s.seen[c.Key.text] = a
+}
+
+// orFuller returns an answer that leaves no more than the one that arrived before it. A bucket is as full
+// as its reset says.
+func (l lastSeen) orFuller(before lastSeen) lastSeen {
+	if before.used > l.used || before.resets > l.resets {
+		l.at = before.at
+	}
+	l.used, l.resets = max(l.used, before.used), max(l.resets, before.resets)
+	return l
 }
 
 // forget drops the last answer about a key and reports whether there was one.

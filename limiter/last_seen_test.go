@@ -31,6 +31,29 @@ func TestLastSeen_denials(t *testing.T) {
 	}
 }
 
+// TestLastSeen_out_of_order has the answer to a request arrive after the answers to later ones.
+func TestLastSeen_out_of_order(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range Algorithms() {
+		now := epoch
+		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
+		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
+		var answers []Check
+		for range 6 {
+			now += 1000
+			answers = append(answers, decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0])
+		}
+		if !answers[4].Result.Passes() || answers[5].Result.Passes() {
+			t.Fatalf("%s: %v", algorithm, answers)
+		}
+		local.remember(&answers[5])
+		local.remember(&answers[3])
+		if decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.Passes() {
+			t.Errorf("%s: a sixth request of 5 passes", algorithm)
+		}
+	}
+}
+
 // TestLastSeen_clock_steps_back has the node's clock set back by three hours: the newest answer
 // counts, and not the fuller one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
