@@ -12,9 +12,7 @@ import (
 // the keys of one slot alone.
 func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 	if len(checks) == 1 {
-		w := r.writer()
-		n, slot := r.nodeOf(w, &checks[0])
-		r.writers.Put(w)
+		n, slot := r.nodeOf(checks[0].Key)
 		return r.decideAt(ctx, n, slot, checks)
 	}
 	groups := r.groupBySlot(checks)
@@ -24,9 +22,19 @@ func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 	return r.decideCrossSlot(ctx, checks, groups)
 }
 
-// nodeOf returns the slot of a check and the node that decides it.
-func (r *Redis) nodeOf(w *writer, c *Check) (*node, uint16) {
-	slot := w.keys.slotOf(c.Key.text)
+// slotOf returns the slot of a key; 0 where there are no slots.
+func (r *Redis) slotOf(key EncodedKey) uint16 {
+	if !r.slotted.Load() {
+		return 0
+	}
+	w := r.writer()
+	defer r.writers.Put(w)
+	return w.keys.slotOf(key.text)
+}
+
+// nodeOf returns the node that decides a key, and the key's slot.
+func (r *Redis) nodeOf(key EncodedKey) (*node, uint16) {
+	slot := r.slotOf(key)
 	return r.topology.to(slot), slot
 }
 

@@ -59,13 +59,7 @@ func (l *ledger) shardOf(key string) *ledgerShard {
 // redisTime returns the time by the clock of a key's Redis, as far as known, and how far that is ahead of
 // this process's clock, in microseconds.
 func (l *ledger) redisTime(key string) (now, ahead int64) {
-	slot := uint16(0)
-	if l.shared.slotted.Load() {
-		w := l.shared.writer()
-		slot = w.keys.slotOf(key)
-		l.shared.writers.Put(w)
-	}
-	offset, _ := l.shared.offset(slot)
+	offset, _ := l.shared.offset(l.shared.slotOf(EncodedKey{key}))
 	return l.local.clock() + offset.Microseconds(), offset.Microseconds()
 }
 

@@ -87,9 +87,7 @@ func (r *Redis) Peek(ctx context.Context, check *Check) error {
 	if r.closed.Load() {
 		return errClosed
 	}
-	w := r.writer()
-	n, slot := r.nodeOf(w, check)
-	r.writers.Put(w)
+	n, slot := r.nodeOf(check.Key)
 	checks := []Check{*check}
 	c := newCall(opPeek, checks)
 	c.slot = slot

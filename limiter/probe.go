@@ -56,9 +56,9 @@ func (r *Redis) recover(n *node) {
 	}
 }
 
-// probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which keeps
-// the key's TTL, and by one that is denied, which a log answers by other commands. Before a refund it takes two units, and refunds the first of them, so
-// that a log has an entry to move.
+// probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which
+// keeps the key's TTL, and by one that is denied, which a log answers by other commands. Before a
+// refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 	checks := r.probeChecks(a)
 	if a.op != opRefund {

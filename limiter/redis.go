@@ -152,9 +152,7 @@ func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
 // enqueueAsync queues an operation on a check that no request waits for, and reports whether it was
 // queued.
 func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) bool {
-	w := r.writer()
-	s, slot := r.nodeOf(w, check)
-	r.writers.Put(w)
+	s, slot := r.nodeOf(check.Key)
 	if r.closed.Load() {
 		s.lose(op, errClosed)
 		return false

@@ -2,8 +2,8 @@ package limiter
 
 import "time"
 
-// This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this process admits requests by itself.
-// Redis is told of them when it decides again, each unit once:
+// This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this
+// process admits requests by itself. Redis is told of them when it decides again, each unit once:
 //
 //	0.0 s  Redis stops. The breaker opens. A client with 7 of 10 units left takes 5 of them here.
 //	4.0 s  The breaker closes. The client's next request arrives. Its debt of 5 units leaves ahead of
@@ -35,7 +35,7 @@ func (l *ledger) settleAhead(checks []Check) {
 		if a == nil {
 			continue
 		}
-		n, slot := l.nodeOf(a.key)
+		n, slot := l.shared.nodeOf(EncodedKey{a.key})
 		if n.breaker.closed() && l.detach(s, name, a) {
 			l.send(n, slot, a)
 		}
@@ -51,17 +51,6 @@ func (l *ledger) detach(s *ledgerShard, name quotaName, a *account) bool {
 	}
 	l.drop(s, name)
 	return true
-}
-
-// nodeOf returns the node that decides a key, and its slot.
-func (l *ledger) nodeOf(key string) (*node, uint16) {
-	if !l.shared.slotted.Load() {
-		return l.shared.topology.anyNode, 0
-	}
-	w := l.shared.writer()
-	defer l.shared.writers.Put(w)
-	slot := w.keys.slotOf(key)
-	return l.shared.topology.to(slot), slot
 }
 
 // send sends the debts of an account that was removed, and reports whether there were any. They return to
@@ -151,7 +140,7 @@ func (l *ledger) settleSome() {
 func (l *ledger) settleShard(s *ledgerShard, sent map[*node]int, left int) int {
 	for name, a := range s.some(left) {
 		left--
-		n, slot := l.nodeOf(a.key)
+		n, slot := l.shared.nodeOf(EncodedKey{a.key})
 		switch {
 		case !n.breaker.closed():
 			l.dropDecayed(s, name, a)
