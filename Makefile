@@ -81,7 +81,7 @@ vet: ## run go vet
 lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vulnerabilities
 	@test -z "$$(gofmt -l .)" || { echo 'make fmt is due for:'; gofmt -l .; exit 1; }
 	.ci/need luacheck:lua-check
-	luacheck --no-color --quiet scripts
+	luacheck --no-color --quiet scripts internal/overrides
 	@for module in $(MODULES); do \
 		echo "go -C $$module mod tidy -diff"; \
 		go -C $$module mod tidy -diff || exit 1; \

@@ -116,6 +116,11 @@ func (c *denyCache) relearn(check *Check, sent time.Time) {
 
 // forget drops the denials of a key in the policies of that ID.
 func (c *denyCache) forget(id, key string) {
+	c.forgetWhere(key, func(p *Policy) bool { return p.id == id })
+}
+
+// forgetWhere drops the denials of a key in some policies.
+func (c *denyCache) forgetWhere(key string, drops func(*Policy) bool) {
 	if c == nil {
 		return
 	}
@@ -123,7 +128,7 @@ func (c *denyCache) forget(id, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range s.denials {
-		if k.key == key && k.policy.id == id {
+		if k.key == key && drops(k.policy) {
 			delete(s.denials, k)
 		}
 	}
@@ -143,6 +148,18 @@ func (c *denyCache) forgetAll(policy string) {
 			}
 		}
 		s.mu.Unlock()
+	}
+}
+
+// ForgetDenials ends the remembered denials of the policies of a name: those of some keys, or all of them
+// where there is no key.
+func (f *Failover) ForgetDenials(policy string, keys ...EncodedKey) {
+	if len(keys) == 0 {
+		f.denied.forgetAll(policy)
+		return
+	}
+	for _, key := range keys {
+		f.denied.forgetWhere(key.text, func(p *Policy) bool { return p.Name() == policy })
 	}
 }
 

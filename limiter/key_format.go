@@ -43,6 +43,13 @@ func (k KeyFormat) newWriter() *keyWriter {
 	return w
 }
 
+// Reserved returns the name of a key that holds no state: <prefix>:{%!<tag>}:<name>. No state's key is
+// one, whatever clients send: its braces hold no mark of this package, and two parts follow them. Keys
+// of one tag lie in one slot of a Cluster.
+func (k KeyFormat) Reserved(tag, name string) string {
+	return k.newWriter().head + probeKey + tag + "}:" + name
+}
+
 // append appends the name of a key of a policy.
 func (k *keyWriter) append(dst []byte, p *Policy, key string) []byte {
 	dst = append(dst, k.head...)
@@ -64,6 +71,15 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 		return append(dst, '%')
 	}
 	return append(dst, key...)
+}
+
+// AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
+// or its HMAC.
+func (r *Redis) AppendClient(dst []byte, key EncodedKey) []byte {
+	w := r.writer()
+	dst = w.keys.appendClient(dst, key.text)
+	r.writers.Put(w)
+	return dst
 }
 
 // slotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,

@@ -22,9 +22,9 @@ const precision = 1 << 53
 
 // newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
 // milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
-// intermediate value is a whole number that a double holds.
-func newParams(s Settings, a *algorithm) (params, error) {
-	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1}
+// intermediate value is a whole number that a double holds. The tick is at least leastTick.
+func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
+	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
 	if s.Burst > 0 {
 		t.capacity = s.Burst
 	}

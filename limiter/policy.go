@@ -54,7 +54,10 @@ type Policy struct {
 const MinWindow = time.Millisecond
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
-func NewPolicy(s Settings) (*Policy, error) {
+func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
+
+// newPolicy makes a policy whose tick is at least so many microseconds.
+func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	if s.Algorithm == "" {
 		s.Algorithm = DefaultAlgorithm
 	}
@@ -62,7 +65,7 @@ func NewPolicy(s Settings) (*Policy, error) {
 	if err := s.check(a); err != nil {
 		return nil, err
 	}
-	t, err := newParams(s, a)
+	t, err := newParams(s, a, leastTick)
 	if err != nil {
 		return nil, err
 	}
@@ -96,19 +99,39 @@ func (s *Settings) check(a *algorithm) error {
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // WithLimit returns the policy with another limit and burst (0: the limit), which counts in the same
-// states. The error says what is wrong with them.
+// states. The error is a [*FieldError] that says what is wrong with them.
 func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
-	s := p.settings
-	s.Limit, s.Burst = limit, burst
-	other, err := NewPolicy(s)
-	switch {
-	case err != nil:
+	other, err := p.withLimit(limit, burst)
+	if err != nil {
 		return nil, err
-	case other.id != p.id:
+	}
+	if other.id != p.id {
 		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.settings.Limit)}
 	}
 	other.refunds.Store(p.refunds.Load())
 	return other, nil
+}
+
+// withLimit returns the policy with another limit and burst. It counts in other states where they are too
+// large for the policy's unit of time.
+func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
+	s := p.settings
+	s.Limit, s.Burst = limit, burst
+	return newPolicy(s, p.params.tick)
+}
+
+// LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
+func (p *Policy) LargestLimit() int64 {
+	least, above := p.settings.Limit, int64(precision)
+	for least+1 < above {
+		middle := least + (above-least)/2
+		if other, err := p.withLimit(middle, 0); err == nil && other.id == p.id {
+			least = middle
+		} else {
+			above = middle
+		}
+	}
+	return least
 }
 
 // Settings returns the settings that the policy was made of.

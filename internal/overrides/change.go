@@ -1,0 +1,167 @@
+package overrides
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Target returns the target of a client's key. Where keys are hashed, the key may also be the text of an
+// override as lists show it.
+func (l *Live) Target(policy string, key limiter.EncodedKey) Target {
+	if p := l.current(policy); p != nil && l.hashed {
+		if e := p.byClient[key.String()]; e != nil {
+			return e.Target
+		}
+	}
+	return Target{policy, l.clientOf(key)}
+}
+
+// Has reports whether there are overrides of a policy.
+func (l *Live) Has(policy string) bool { return l.current(policy) != nil }
+
+// Put sets an override, for a duration or, with 0, until it is removed. The counts go on. Where Redis does
+// not answer the error wraps [limiter.ErrUndecided].
+func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (*Entry, error) {
+	body, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.give()
+	if err := l.change(ctx, t.field(), lasts.Microseconds(), body); err != nil {
+		return nil, err
+	}
+	return l.held.Load().entries[t.field()], nil
+}
+
+// Remove ends an override. Where there is none it is [ErrAbsent].
+func (l *Live) Remove(ctx context.Context, t Target) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.give()
+	return l.change(ctx, t.field(), -1, "")
+}
+
+// List returns the overrides by policy, that of all first. With an error they are those that this process
+// knows.
+func (l *Live) List(ctx context.Context) ([]*Entry, error) {
+	err := l.Refresh(ctx)
+	entries := l.list()
+	slices.SortFunc(entries, func(a, b *Entry) int { return strings.Compare(a.field(), b.field()) })
+	return entries, err
+}
+
+// Refresh reads what has changed in Redis.
+func (l *Live) Refresh(ctx context.Context) error {
+	if l.store == nil {
+		return nil
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.give()
+	return l.sync(ctx)
+}
+
+// change sets or, with -1 microseconds, removes an entry. The caller has the turn.
+func (l *Live) change(ctx context.Context, field string, micros int64, body string) error {
+	if l.store == nil {
+		return l.changeHere(field, micros, body)
+	}
+	for range scanTries {
+		if err := l.sync(ctx); err != nil {
+			return err
+		}
+		changed, err := l.changeInRedis(ctx, field, micros, body)
+		if changed || err != nil {
+			return err
+		}
+	}
+	return &limiter.UndecidedError{Kind: "other", Err: errors.New("redis loses the overrides again and again")}
+}
+
+// changeHere changes an entry in this process.
+func (l *Live) changeHere(field string, micros int64, body string) error {
+	now, h := l.Now(), l.held.Load()
+	stored := cloned(h.stored)
+	for other, e := range h.entries {
+		if e.ended(now) {
+			delete(stored, other)
+		}
+	}
+	_, found := stored[field]
+	switch {
+	case micros < 0 && !found:
+		return ErrAbsent
+	case micros < 0:
+		delete(stored, field)
+	case !found && len(stored) >= MaxEntries:
+		return ErrFull
+	case micros == 0:
+		stored[field] = format(time.Time{}, body)
+	default:
+		stored[field] = format(now.Add(time.Duration(micros)*time.Microsecond), body)
+	}
+	l.apply(holding{stored: stored})
+	return nil
+}
+
+// cloned returns a copy that can be written to.
+func cloned(stored map[string]string) map[string]string {
+	if stored == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(stored)
+}
+
+// changeInRedis changes an entry in Redis and here. It is false where Redis has lost its entries meanwhile.
+func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (changed bool, err error) {
+	h, now := l.held.Load(), l.Now()
+	args := []any{h.text(), field, micros, body, MaxEntries}
+	stored := cloned(h.stored)
+	for other, e := range h.entries {
+		if e.ended(now) && other != field && len(args) < 2000 {
+			args = append(args, other, h.stored[other])
+			delete(stored, other)
+		}
+	}
+	values, err := l.run(ctx, changeScript, args...)
+	if err != nil {
+		return false, err
+	}
+	if len(values) != 6 {
+		return false, errReply
+	}
+	if err := l.readTime(values[4:]); err != nil {
+		return false, err
+	}
+	before, after := parseVersion(fmt.Sprint(values[1])), parseVersion(fmt.Sprint(values[2]))
+	switch values[0] {
+	case "behind":
+		return false, nil
+	case "absent":
+		return true, ErrAbsent
+	case "full":
+		return true, ErrFull
+	}
+	if micros < 0 {
+		delete(stored, field)
+	} else {
+		stored[field] = fmt.Sprint(values[3])
+	}
+	if before.number == h.number && len(stored) == after.count {
+		l.apply(holding{version: after, stored: stored})
+		return true, nil
+	}
+	return true, l.load(ctx) // another node has changed some too
+}

@@ -1,0 +1,162 @@
+// Package overrides keeps what operators decide for one client, or for all clients of a policy, while
+// Caddy runs: another limit, a block or an exemption, until a time or until it is removed.
+//
+// The overrides of nodes that share a Redis lie there, in two keys of one slot: the version, a string
+// that every node reads twice a second, and the entries, a hash that is read when the version has
+// changed. No request asks Redis for them. Without Redis they live in the process.
+package overrides
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Action is what an override does with the requests that it concerns.
+type Action string
+
+// The actions.
+const (
+	Limit  Action = "limit"  // they have another limit
+	Block  Action = "block"  // they are refused
+	Exempt Action = "exempt" // the policy is left out
+)
+
+// Bounds of what is kept.
+const (
+	// MaxEntries is the most overrides of all policies together.
+	MaxEntries = 10_000
+
+	// MaxNote is the longest note, in bytes.
+	MaxNote = 256
+)
+
+// ErrFull is the error of one more override than [MaxEntries], ErrAbsent that of removing one that is
+// not there.
+var (
+	ErrFull   = errors.New("there are 10,000 overrides: remove one first")
+	ErrAbsent = errors.New("there is no such override")
+)
+
+// Target says whom an override concerns.
+type Target struct {
+	// Policy is the policy's name.
+	Policy string
+
+	// Client is the text that stands for the client's key in the names of Redis keys: the encoded key, or
+	// its HMAC where these are hashed. Empty for all clients of the policy that have no override of their
+	// own. No client's key is the empty text here.
+	Client string
+}
+
+// All reports whether the override concerns all clients without one of their own.
+func (t Target) All() bool { return t.Client == "" }
+
+// field returns the name of the override in the hash: the policy alone, or a colon and the client behind
+// it. No policy's name has a colon, so that no client can choose a key that is read as all.
+func (t Target) field() string {
+	if t.All() {
+		return t.Policy
+	}
+	return t.Policy + ":" + t.Client
+}
+
+func parseField(field string) (t Target, ok bool) {
+	policy, client, one := strings.Cut(field, ":")
+	return Target{policy, client}, policy != "" && one == (client != "")
+}
+
+// Entry is an override. It is not changed once it was made.
+type Entry struct {
+	Target
+	Rule
+
+	// Until is the instant by Redis's clock at which it ends; zero for one without an end.
+	Until time.Time
+
+	variant atomic.Pointer[variant]
+}
+
+// Rule is what an override says.
+type Rule struct {
+	Action Action `json:"do"`
+
+	// Limit is the limit of [Limit]. Burst is the capacity of a bucket; 0: that of the policy, which
+	// follows the limit unless it is configured.
+	Limit int64 `json:"limit,omitempty"`
+	Burst int64 `json:"burst,omitempty"`
+
+	// Note is the operator's remark.
+	Note string `json:"note,omitempty"`
+}
+
+// variant is a policy with the limit of an override, nil where that is not possible.
+type variant struct{ base, policy *limiter.Policy }
+
+// Policy returns a policy with the override's limit. It is the policy itself where its settings leave no
+// such limit, because they have changed since.
+func (e *Entry) Policy(base *limiter.Policy) *limiter.Policy {
+	v := e.variant.Load()
+	if v == nil || v.base != base {
+		v = &variant{base, base}
+		if p, err := e.WithLimit(base); err == nil {
+			v.policy = p
+		}
+		e.variant.Store(v)
+	}
+	return v.policy
+}
+
+// WithLimit returns a policy with the rule's limit. The error is a [*limiter.FieldError].
+func (r *Rule) WithLimit(base *limiter.Policy) (*limiter.Policy, error) {
+	burst := r.Burst
+	if burst == 0 {
+		burst = base.Settings().Burst
+	}
+	return base.WithLimit(r.Limit, burst)
+}
+
+// body returns the rule as it is stored. The script writes the end before it.
+func (r *Rule) body() (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
+}
+
+// format returns a stored value: the end in microseconds since the Unix epoch, 0 for none, and the rule.
+func format(until time.Time, body string) string {
+	end := int64(0)
+	if !until.IsZero() {
+		end = until.UnixMicro()
+	}
+	return strconv.FormatInt(end, 10) + " " + body
+}
+
+// parseEntry reads a field and its value. The error quotes neither, because both may hold a client's key.
+func parseEntry(field, value string) (*Entry, error) {
+	target, ok := parseField(field)
+	end, body, found := strings.Cut(value, " ")
+	micros, err := strconv.ParseInt(end, 10, 64)
+	if !ok || !found || err != nil || micros < 0 {
+		return nil, errors.New("an override in Redis has another form")
+	}
+	e := &Entry{Target: target}
+	if micros > 0 {
+		e.Until = time.UnixMicro(micros)
+	}
+	if err := json.Unmarshal([]byte(body), &e.Rule); err != nil {
+		return nil, errors.New("an override in Redis is not the JSON that is expected")
+	}
+	switch {
+	case e.Action == Limit && e.Limit > 0 && e.Burst >= 0, e.Action == Block, e.Action == Exempt:
+		return e, nil
+	}
+	return nil, errors.New("an override in Redis does what this version does not know")
+}
+
+// ended reports whether the override has ended at an instant of Redis's clock.
+func (e *Entry) ended(now time.Time) bool { return !e.Until.IsZero() && !now.Before(e.Until) }

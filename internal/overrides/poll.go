@@ -1,0 +1,55 @@
+package overrides
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// PollInterval is the time between two looks at the version in Redis.
+const PollInterval = 500 * time.Millisecond
+
+// Start begins to poll Redis, once. Without Redis it does nothing.
+func (l *Live) Start() {
+	if l.store != nil && !l.started.Swap(true) {
+		go l.poll()
+	}
+}
+
+// Close ends the polls and waits for the last one. It is called before the store is closed.
+func (l *Live) Close() {
+	l.end()
+	if l.started.Load() {
+		<-l.ended
+	}
+}
+
+func (l *Live) poll() {
+	defer close(l.ended)
+	ticker := time.NewTicker(PollInterval)
+	defer ticker.Stop()
+	failed := false
+	for {
+		err := l.pollOnce()
+		if l.life.Err() != nil {
+			return
+		}
+		if l.hooks.OnUnread != nil && (err != nil || failed) {
+			l.hooks.OnUnread(err)
+		}
+		failed = err != nil
+		select {
+		case <-ticker.C:
+		case <-l.life.Done():
+			return
+		}
+	}
+}
+
+// pollOnce may connect, which takes longer than a command.
+func (l *Live) pollOnce() error {
+	ctx, cancel := context.WithTimeout(l.life, limiter.ConnectBudget)
+	defer cancel()
+	return l.Refresh(ctx)
+}

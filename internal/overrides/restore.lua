@@ -1,0 +1,20 @@
+-- Gives a Redis that has lost overrides those that a node knows, unless it has a version as new.
+--
+-- KEYS[1]  the version
+-- KEYS[2]  the entries
+-- ARGV[1]  the version of the node's entries, as a number
+-- ARGV[2]  and on: fields and values
+--
+-- Returns the version that Redis has then.
+
+local version = redis.call('GET', KEYS[1]) or ''
+if (tonumber(string.match(version, '^%d+')) or 0) >= tonumber(ARGV[1]) then
+  return version
+end
+redis.call('UNLINK', KEYS[2])
+for i = 2, #ARGV, 1000 do
+  redis.call('HSET', KEYS[2], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+end
+version = string.format('%s %d', ARGV[1], (#ARGV - 1) / 2)
+redis.call('SET', KEYS[1], version)
+return version

@@ -1,0 +1,91 @@
+package overrides
+
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// snapshot is the overrides that apply, by policy. It is never changed, so that requests read it without
+// a lock.
+type snapshot map[string]*ofPolicy
+
+// ofPolicy is the overrides of one policy.
+type ofPolicy struct {
+	all      *Entry            // nil: none
+	byClient map[string]*Entry // by Target.Client
+	blocks   bool              // one of them blocks
+}
+
+// newSnapshot sorts entries by policy; nil where there is none.
+func newSnapshot(entries map[string]*Entry) snapshot {
+	if len(entries) == 0 {
+		return nil
+	}
+	s := snapshot{}
+	for _, e := range entries {
+		p := s[e.Target.Policy]
+		if p == nil {
+			p = &ofPolicy{byClient: map[string]*Entry{}}
+			s[e.Target.Policy] = p
+		}
+		p.blocks = p.blocks || e.Action == Block
+		if e.All() {
+			p.all = e
+		} else {
+			p.byClient[e.Client] = e
+		}
+	}
+	return s
+}
+
+// current returns the overrides of a policy that apply now; nil where there is none.
+func (l *Live) current(policy string) *ofPolicy {
+	if l == nil {
+		return nil
+	}
+	s := l.applied.Load()
+	if s == nil {
+		return nil
+	}
+	return (*s)[policy]
+}
+
+// Find returns the override of a client's key in the policy of that name, or that of all; nil where there
+// is none. A nil Live has none.
+func (l *Live) Find(policy string, key limiter.EncodedKey) *Entry {
+	p := l.current(policy)
+	if p == nil {
+		return nil
+	}
+	if len(p.byClient) > 0 {
+		if e := p.byClient[l.clientOf(key)]; e != nil && !l.hasEnded(e) {
+			return e
+		}
+	}
+	if p.all != nil && !l.hasEnded(p.all) {
+		return p.all
+	}
+	return nil
+}
+
+// Blocks reports whether a client of the policy of that name may be blocked.
+func (l *Live) Blocks(policy string) bool {
+	p := l.current(policy)
+	return p != nil && p.blocks
+}
+
+// hasEnded reports whether an override has ended now. Those without an end ask no clock.
+func (l *Live) hasEnded(e *Entry) bool { return !e.Until.IsZero() && e.ended(l.Now()) }
+
+// emptyClient is the text of the empty key, as in the names of Redis keys.
+const emptyClient = "%"
+
+// clientOf returns the text that stands for a client's key.
+func (l *Live) clientOf(key limiter.EncodedKey) string {
+	if l.hashed {
+		return string(l.store.AppendClient(nil, key))
+	}
+	if text := key.String(); text != "" {
+		return text
+	}
+	return emptyClient
+}
