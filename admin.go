@@ -14,6 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -38,6 +40,8 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "state", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveState))},
 		{Pattern: base + "reset", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveReset))},
 		{Pattern: base + "top", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveTop))},
+		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
+		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
 		{Pattern: base + "explain", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveExplain))},
 	}
 }
@@ -112,6 +116,8 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
 			IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
+		all, clients := a.overrides.OfPolicy(s.Name)
+		p.Override, p.ClientOverrides = explain.Override(all), clients
 		if s.MaxDelay != nil {
 			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))
 		}
@@ -159,9 +165,16 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
 	check := limiter.Check{Policy: registered.policy, Key: *key}
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key)}
+	override := a.overrides.Find(registered.policy.Name(), *key)
+	if override != nil && override.Action == overrides.Limit {
+		check.Policy = override.Policy(registered.policy)
+	}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override)}
 	source, err := a.store.Peek(r.Context(), &check)
 	if err == nil || a.store.HasLocalState(registered.policy, *key) {
+		if override != nil && override.Action == overrides.Block {
+			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
+		}
 		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {

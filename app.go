@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -62,6 +63,7 @@ type App struct {
 	registered registeredPolicies
 	memory     *sharedMemory
 	remote     *sharedRedis
+	overrides  *overrides.Live
 	released   bool // the stores
 	logger     *zap.Logger
 
@@ -122,7 +124,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.memory = memory
 	if a.Redis == nil {
-		a.store = memory.failover
+		a.store, a.overrides = memory.failover, memory.overrides
 		return nil
 	}
 	options, err := a.resolve()
@@ -133,7 +135,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	a.remote, a.store = remote, remote.failover
+	a.remote, a.store, a.overrides = remote, remote.failover, remote.overrides
 	return nil
 }
 
@@ -178,7 +180,7 @@ func (a *App) Validate() error {
 }
 
 // Start says where the counts live, and connects in the background, so that the first request
-// finds a connection.
+// finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
 	running.add(a)
 	a.warnUnnamed()
@@ -188,6 +190,7 @@ func (a *App) Start() error {
 		}
 		return nil
 	}
+	a.overrides.Start()
 	go func(remote *sharedRedis, logger *zap.Logger) {
 		ctx, cancel := context.WithTimeout(context.Background(), limiter.ConnectBudget)
 		defer cancel()

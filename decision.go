@@ -174,6 +174,7 @@ func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 // together with those that are enforced, so that no request waits longer for them.
 type dryRun struct {
 	refusals []rule.DryRefusal
+	blocks   []limiter.Check
 	began    time.Time
 	checks   []limiter.Check
 	sources  []limiter.Source
@@ -183,10 +184,10 @@ type dryRun struct {
 // startDryRun begins to decide the dry-run checks; nil where there are none.
 func (h *Handler) startDryRun(joined *decision, r *http.Request, e *rule.Evaluation) *dryRun {
 	checks := e.DryRun
-	if len(checks)+len(e.DryRefusals) == 0 {
+	if len(checks)+len(e.DryRefusals)+len(e.DryBlocks) == 0 {
 		return nil
 	}
-	d := &dryRun{refusals: e.DryRefusals, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
+	d := &dryRun{refusals: e.DryRefusals, blocks: e.DryBlocks, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
 	timedOut := joined.timedOut // before the enforced checks, which are decided meanwhile
 	for i := range checks {
 		d.running.Go(func() {
@@ -209,6 +210,10 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 	for i := range d.refusals {
 		h.countDryRefusal(joined, &d.refusals[i])
 	}
+	for i := range d.blocks {
+		h.noteDryDenial(joined, &d.blocks[i])
+	}
+	h.count(d.blocks, rule.DryDenied, rule.SourceOverride)
 	if slices.Contains(d.sources, limiter.SourceFallback) && h.timedOutSince(d.began) {
 		joined.timedOut = true
 	}
@@ -220,10 +225,7 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 		would := rule.DryAllowed
 		if !check.Result.Passes() {
 			would = rule.DryDenied
-			joined.wouldDeny(check.Policy.Name())
-			if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
-				c.Write(h.describe(check)...)
-			}
+			h.noteDryDenial(joined, check)
 		}
 		h.reserve(p, d.checks[i:i+1], d.sources[i])
 		h.deferCharge(p, d.checks[i:i+1], d.sources[i])
@@ -231,6 +233,14 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 	}
 	if joined.outcome == "" {
 		joined.outcome = rule.Allowed
+	}
+}
+
+// noteDryDenial records a check of a dry-run rule that would have denied.
+func (h *Handler) noteDryDenial(joined *decision, check *limiter.Check) {
+	joined.wouldDeny(check.Policy.Name())
+	if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
+		c.Write(h.describe(check)...)
 	}
 }
 

@@ -24,18 +24,15 @@ var (
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	p := &responseWriter{request: r}
-	if h.rules.IsExempt(r) {
-		d := p.decisionFor(repl)
-		d.outcome, d.source = rule.Exempt, ""
-		d.log(r)
-		return p.next(w, next)
-	}
 	evaluation := rule.Evaluation{Enforced: p.checks[:0]}
-	if err := h.rules.Evaluate(r, repl, &evaluation); err != nil {
+	exempt := h.rules.IsExempt(r)
+	if exempt {
+		exempt = !h.rules.BlocksExempt(r, repl, &evaluation)
+	} else if err := h.rules.Evaluate(r, repl, &evaluation); err != nil {
 		return fail(w, r, err)
 	}
 	if !evaluation.Concerns() {
-		return next.ServeHTTP(w, r)
+		return h.pass(w, p, next, repl, exempt, evaluation.Exempted)
 	}
 	if h.settles && h.app.store.Retain() {
 		p.retained = h.app.store
@@ -49,7 +46,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		d.log(r)
 		return p.next(w, next)
 	}
-	source, err := h.decide(d, r, checks)
+	source, err := rule.SourceOverride, error(nil)
+	if !evaluation.Blocked {
+		source, err = h.decide(d, r, checks)
+	}
 	h.endDryRun(dryRun, p)
 	if err != nil {
 		return h.onStoreError(w, p, next, checks, err)
@@ -67,6 +67,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		d.quotas.SetHeaders(w.Header())
 		return fail(w, r, err)
 	}
+	return p.next(w, next)
+}
+
+// pass lets a request through that no policy counts. It is exempt by the option or by an override, or it
+// meets none.
+func (*Handler) pass(w http.ResponseWriter, p *responseWriter, next caddyhttp.Handler, repl *caddy.Replacer, byOption, byOverride bool) error {
+	if !byOption && !byOverride {
+		return next.ServeHTTP(w, p.request)
+	}
+	d := p.decisionFor(repl)
+	d.outcome, d.source = rule.Exempt, ""
+	if byOverride {
+		d.source = rule.SourceOverride
+	}
+	d.log(p.request)
 	return p.next(w, next)
 }
 

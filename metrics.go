@@ -65,6 +65,10 @@ var gauges = []prometheus.Collector{
 		Namespace: metricsNamespace, Name: "memory_keys",
 		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
 	}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Len()) })),
+	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Name: "overrides",
+		Help: "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
+	}, fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
 }
 
 // fromRunning returns a function that reads a value of the running app, and 0 where there is none.

@@ -153,6 +153,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 	var err error
 	h.rules = rule.NewSet(rules)
 	h.rules.OnEmptyKey = rule.EmptyKey(h.OnEmptyKey)
+	h.rules.Overrides = h.app.overrides
 	h.rules.Warn, h.rules.OnMissingAddress = h.warnInvalid, h.warnMissingAddress
 	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
 	return err

@@ -18,6 +18,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.30.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -29,6 +30,7 @@ const memoryKey = "memory"
 type sharedMemory struct {
 	store     *limiter.Memory
 	failover  *limiter.Failover
+	overrides *overrides.Live
 	announced atomic.Bool // that the limits live here
 	names     *policystats.Names
 }
@@ -44,7 +46,7 @@ func acquireMemory() (*sharedMemory, error) {
 		store := limiter.NewMemory()
 		return &sharedMemory{
 			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
-			names: policystats.New(store.Prune, time.Now),
+			overrides: overrides.NewLocal(overrides.Hooks{}), names: policystats.New(store.Prune, time.Now),
 		}, nil
 	})
 	if err != nil {
@@ -82,14 +84,32 @@ func (o redisOptions) poolKey() string {
 
 // sharedRedis is a store on one Redis, behind a failover.
 type sharedRedis struct {
-	key      string
-	store    *limiter.Redis
-	failover *limiter.Failover
-	options  redisOptions
+	key       string
+	store     *limiter.Redis
+	failover  *limiter.Failover
+	overrides *overrides.Live
+	options   redisOptions
 }
 
-// Destruct closes the client when no configuration uses it any more.
-func (s *sharedRedis) Destruct() error { return s.store.Close() }
+// Destruct ends the polls and closes the client when no configuration uses it any more.
+func (s *sharedRedis) Destruct() error {
+	s.overrides.Close()
+	return s.store.Close()
+}
+
+// sameOverrides returns the overrides of the running configuration, if they lie where these options lead to,
+// so that they apply in the first moments of a store with other options too; otherwise nil.
+func (o redisOptions) sameOverrides() *overrides.Live {
+	app := running.newest()
+	if app == nil || app.remote == nil {
+		return nil
+	}
+	a, b := o.Client, app.remote.options.Client
+	if a.Mode != b.Mode || a.Master != b.Master || a.DB != b.DB || !slices.Equal(a.Addresses, b.Addresses) || o.Naming != app.remote.options.Naming {
+		return nil
+	}
+	return app.overrides
+}
 
 func (s *sharedRedis) release() error {
 	_, err := stores.Delete(s.key)
@@ -110,7 +130,8 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 			ForgiveOutages: o.ForgiveOutages, OnSettled: policystats.Settled,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
-		return &sharedRedis{key: key, store: store, failover: failover, options: o}, nil
+		live := overrides.NewShared(store, o.Naming, o.sameOverrides(), troubles.watchOverrides(failover))
+		return &sharedRedis{key: key, store: store, failover: failover, overrides: live, options: o}, nil
 	})
 	if err != nil {
 		return nil, err

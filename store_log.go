@@ -11,11 +11,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// storeReporter counts and logs what Redis does not do: an outage once when it begins and once when it
-// ends, lost refunds and charges once in an outage and else once a minute, what fails for one request alone
+// storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be
+// read, once when it begins and once when it ends, lost refunds and charges once in an outage and else once a minute, what fails for one request alone
 // and new connections that are refused once a minute. No line has a client's key. The store outlives the
 // loggers of configurations, so that each line goes to the current one.
 type storeReporter struct {
@@ -23,6 +24,8 @@ type storeReporter struct {
 	refused  monotonic.Gate
 	lost     monotonic.Gate
 	inOutage atomic.Bool // a loss was logged in this outage
+	foreign  monotonic.Gate
+	unread   bool // overrides; used by the poll alone
 }
 
 func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
@@ -37,6 +40,27 @@ func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 		OnRecovery: func(after time.Duration) {
 			s.inOutage.Store(false)
 			s.logger().Info("redis decides again", zap.Duration("after", after))
+		},
+	}
+}
+
+// watchOverrides returns what the overrides of a store report.
+func (s *storeReporter) watchOverrides(failover *limiter.Failover) overrides.Hooks {
+	return overrides.Hooks{
+		OnChange: failover.ForgetDenials,
+		OnUnread: func(err error) {
+			switch began := err != nil && !s.unread; {
+			case began:
+				s.logger().Warn("overrides cannot be read from redis; this node goes on with those that it has", causeOf(err)...)
+			case err == nil && s.unread:
+				s.logger().Info("overrides are read from redis again")
+			}
+			s.unread = err != nil
+		},
+		OnUnreadable: func(err error) {
+			if s.foreign.Pass(time.Now(), time.Minute) {
+				s.logger().Warn("an override in redis is left out; another version may have written it", zap.Error(err))
+			}
 		},
 	}
 }

@@ -57,7 +57,7 @@ type Result struct {
 	RetryAfter time.Duration
 
 	// ResetAfter is how long until the whole quota is certainly free again if no other request
-	// comes; 0 when it is.
+	// comes; 0 when it is. Callers of a [Store] may set [Never] in results that they make themselves.
 	ResetAfter time.Duration
 
 	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0

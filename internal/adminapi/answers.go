@@ -65,6 +65,10 @@ type PolicyReport struct {
 	// must be to come there, with the policy's own match. Those that stand in no route of Caddy's own are
 	// left out.
 	Handlers []string `json:"handlers"`
+
+	// Override is that of all clients without one of their own. ClientOverrides counts those of one client.
+	Override        *OverrideEntry `json:"override,omitempty"`
+	ClientOverrides int            `json:"client_overrides,omitempty"`
 }
 
 // QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the
@@ -100,9 +104,10 @@ type StateReport struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
 	*QuotaReport
-	Source string           `json:"source,omitempty"`
-	Hint   string           `json:"hint,omitempty"`
-	Keys   []RedisKeyReport `json:"keys,omitempty"`
+	Source   string           `json:"source,omitempty"`
+	Override *OverrideEntry   `json:"override,omitempty"`
+	Hint     string           `json:"hint,omitempty"`
+	Keys     []RedisKeyReport `json:"keys,omitempty"`
 }
 
 // QuotaReport is a quota, and when a request of weight 1 would pass.
@@ -196,5 +201,6 @@ type ExplainedPolicy struct {
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
 	QuotaReport
-	Source string `json:"source,omitempty"`
+	Source   string         `json:"source,omitempty"`
+	Override *OverrideEntry `json:"override,omitempty"`
 }

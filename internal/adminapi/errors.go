@@ -28,3 +28,30 @@ func (e UnknownPolicyError) Error() string {
 func UnavailableText(err error) string {
 	return strings.TrimPrefix(err.Error(), limiter.ErrUndecided.Error()+": ")
 }
+
+// AbsentError says what a question is about that does not exist.
+type AbsentError struct{ text string }
+
+// Error implements error.
+func (e AbsentError) Error() string { return e.text }
+
+// Absent makes an [AbsentError].
+func Absent(format string, args ...any) error { return AbsentError{fmt.Sprintf(format, args...)} }
+
+// ConflictError says what stands in the way of a change.
+type ConflictError struct{ text string }
+
+// Error implements error.
+func (e ConflictError) Error() string { return e.text }
+
+// Conflict makes a [ConflictError].
+func Conflict(format string, args ...any) error { return ConflictError{fmt.Sprintf(format, args...)} }
+
+// UnavailableError says why Redis could not be asked for a change, which was then not made.
+type UnavailableError struct{ text string }
+
+// Error implements error.
+func (e UnavailableError) Error() string { return e.text }
+
+// Unavailable makes an [UnavailableError] of the reason.
+func Unavailable(err error) error { return UnavailableError{UnavailableText(err)} }

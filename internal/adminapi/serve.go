@@ -50,8 +50,12 @@ func apiError(err error) error {
 		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes", tooLarge.Limit)
 	case errors.As(err, new(BadInputError)):
 		status = http.StatusBadRequest
-	case errors.As(err, new(UnknownPolicyError)):
+	case errors.As(err, new(UnknownPolicyError)), errors.As(err, new(AbsentError)):
 		status = http.StatusNotFound
+	case errors.As(err, new(ConflictError)):
+		status = http.StatusConflict
+	case errors.As(err, new(UnavailableError)):
+		status = http.StatusServiceUnavailable
 	}
 	return caddy.APIError{HTTPStatus: status, Err: err}
 }

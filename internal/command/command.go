@@ -62,7 +62,7 @@ func New(host Host) caddycmd.Command {
 // subcommands returns the subcommands, each from a file of its own.
 func (h Host) subcommands() []*cobra.Command {
 	return []*cobra.Command{
-		policiesCommand(), stateCommand(), resetCommand(), topCommand(), explainCommand(), h.check(), h.replay(),
+		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), explainCommand(), h.check(), h.replay(),
 	}
 }
 
@@ -73,6 +73,8 @@ endpoint:
   policies   the policies, and whether the store works
   state      what one client has left, and its keys in Redis
   reset      resets the quota of one client, or of all clients of a policy
+  override   gives a client another limit, blocks or exempts it, on every node
+  overrides  the limits, blocks and exemptions that were set so
   top        the keys that are denied most, on this node
   explain    the policies that a request would meet, and their decisions
 

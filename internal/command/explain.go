@@ -94,7 +94,7 @@ func decisionText(decision string) string { return strings.ReplaceAll(decision, 
 func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
-		{Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"},
+		{Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
 	}}
 	for _, p := range policies {
 		decision := decisionText(p.Decision)
@@ -102,12 +102,20 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			decision += " (dry run)"
 		}
 		if p.Source == "" { // the policy has decided nothing
-			t.Add(p.Policy, p.Key, decision, "", "", "", "", "")
+			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", explainedOverride(p.Override))
 			continue
 		}
 		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10),
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
-			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source)
+			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, explainedOverride(p.Override))
 	}
 	return t
+}
+
+// explainedOverride says what an override changes; empty for none.
+func explainedOverride(o *adminapi.OverrideEntry) string {
+	if o == nil {
+		return ""
+	}
+	return overrideText(o)
 }

@@ -74,7 +74,7 @@ func storeLine(s adminapi.StoreReport) string {
 func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
-		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"},
+		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"}, {Title: "OVERRIDES"},
 	}}
 	for _, p := range policies {
 		delay, prefixes := "", ""
@@ -84,7 +84,7 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes)
+		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p))
 	}
 	return t
 }
@@ -106,6 +106,18 @@ func handlerTable(policies []adminapi.PolicyReport) *terminal.Table {
 		}
 	}
 	return t
+}
+
+// overridesText says what overrides change of a policy.
+func overridesText(p *adminapi.PolicyReport) string {
+	var parts []string
+	if p.Override != nil {
+		parts = append(parts, overrideText(p.Override)+" for all")
+	}
+	if p.ClientOverrides > 0 {
+		parts = append(parts, humanize.Counted(p.ClientOverrides, "client"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // amount returns a number after the placeholder that may set it. A number of 0 is left out.

@@ -45,6 +45,7 @@ func runState(i *invocation) error {
 		quota.Add("reset after", inTime(report.ResetAfter))
 		quota.Add("source", report.Source)
 	}
+	quota.Add("override", overrideLine(report.Override))
 	quota.Write(i.terminal)
 	if len(report.Keys) > 0 {
 		i.terminal.Print("\n")

@@ -54,14 +54,17 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 // onLimiter adds what a limiter would decide, and reports whether the request would go on.
 func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if l.Rules.IsExempt(r) {
-		e.report.Decision = string(rule.Exempt)
-		return true, nil
-	}
 	var evaluation rule.Evaluation
 	var visits []rule.Visit
 	evaluation.OnVisit = func(v rule.Visit) { visits = append(visits, v) }
-	err = l.Rules.Evaluate(r, repl, &evaluation)
+	if l.Rules.IsExempt(r) {
+		if !l.Rules.BlocksExempt(r, repl, &evaluation) {
+			e.report.Decision = string(rule.Exempt)
+			return true, nil
+		}
+	} else {
+		err = l.Rules.Evaluate(r, repl, &evaluation)
+	}
 	rejected := errors.Is(err, rule.ErrEmptyKey)
 	if err != nil && !rejected {
 		return false, err
@@ -76,6 +79,8 @@ func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn 
 		e.report.Decision = decisionRejected
 	case !goesOn:
 		e.report.Decision = string(rule.Denied)
+	case !evaluation.Concerns() && evaluation.Exempted:
+		e.report.Decision = string(rule.Exempt)
 	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && evaluation.Concerns():
 		e.report.Decision = string(rule.Allowed)
 	}
@@ -115,7 +120,11 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	case rule.Skipped:
 		return explained
 	}
-	explained.Key = escape.Key(v.Key.String())
+	explained.Key, explained.Override = escape.Key(v.Key.String()), Override(v.Override)
+	if v.Status == rule.Exempted {
+		explained.Decision = string(rule.Exempt)
+		return explained
+	}
 	for i := range peeks {
 		p := &peeks[i]
 		if p.dryRun != v.Rule.DryRun || !rule.SameQuota(&p.check, &limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
@@ -137,6 +146,9 @@ func Quota(p *limiter.Policy, found limiter.Result) adminapi.QuotaReport {
 	}
 	if found.RetryAfter == limiter.Never {
 		report.RetryAfter = -1
+	}
+	if found.ResetAfter == limiter.Never {
+		report.ResetAfter = -1
 	}
 	return report
 }

@@ -24,11 +24,12 @@ type peek struct {
 func (e *explanation) peekAll(ctx context.Context, l *routetrace.Limiter, evaluation *rule.Evaluation) []peek {
 	var asking sync.WaitGroup
 	var err, dryErr error
-	asking.Go(func() { err = l.Store.Probe(ctx, evaluation.Enforced) })
+	blocked, enforced := splitBlocked(evaluation)
+	asking.Go(func() { err = l.Store.Probe(ctx, enforced) })
 	asking.Go(func() { dryErr = l.Store.Probe(ctx, evaluation.DryRun) })
 	asking.Wait()
-	peeks := make([]peek, 0, len(evaluation.Enforced)+len(evaluation.DryRun))
-	for _, check := range evaluation.Enforced {
+	peeks := make([]peek, 0, len(evaluation.Enforced)+len(evaluation.DryRun)+len(evaluation.DryBlocks))
+	for _, check := range enforced {
 		peeks = append(peeks, peek{check: check, mode: l.FailMode, err: err})
 	}
 	for _, check := range evaluation.DryRun {
@@ -38,7 +39,28 @@ func (e *explanation) peekAll(ctx context.Context, l *routetrace.Limiter, evalua
 		asking.Go(func() { peeks[i].run(ctx, l.Store, e.charged) })
 	}
 	asking.Wait()
+	for _, check := range blocked {
+		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, source: rule.SourceOverride})
+	}
+	for _, check := range evaluation.DryBlocks {
+		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, dryRun: true, source: rule.SourceOverride})
+	}
 	return peeks
+}
+
+// splitBlocked parts the enforced checks into those that overrides refuse and those that a store decides.
+func splitBlocked(e *rule.Evaluation) (blocked, decided []limiter.Check) {
+	if !e.Blocked {
+		return nil, e.Enforced
+	}
+	for _, check := range e.Enforced {
+		if check.Result.Passes() {
+			decided = append(decided, check)
+		} else {
+			blocked = append(blocked, check)
+		}
+	}
+	return blocked, decided
 }
 
 // run fills in the result, for a quota that earlier limiters have taken from meanwhile. A store that does

@@ -57,6 +57,14 @@ type Target struct {
 // All reports whether the override concerns all clients without one of their own.
 func (t Target) All() bool { return t.Client == "" }
 
+// Key returns the client's key; where keys are hashed, the HMAC in its place.
+func (t Target) Key() limiter.EncodedKey {
+	if t.Client == emptyClient {
+		return limiter.EncodedKey{}
+	}
+	return limiter.AsEncoded(t.Client)
+}
+
 // field returns the name of the override in the hash: the policy alone, or a colon and the client behind
 // it. No policy's name has a colon, so that no client can choose a key that is read as all.
 func (t Target) field() string {

@@ -24,7 +24,6 @@ type Live struct {
 	started atomic.Bool
 	life    context.Context //nolint:containedctx // ends with the store
 	end     context.CancelFunc
-	ended   chan struct{}
 }
 
 // holding is all that is known of one version. It is never changed.
@@ -69,7 +68,7 @@ func NewShared(store *limiter.Redis, format limiter.KeyFormat, earlier *Live, ho
 }
 
 func newLive(hooks Hooks) *Live {
-	l := &Live{hooks: hooks, turn: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
 	l.held.Store(&holding{})
 	l.life, l.end = context.WithCancel(context.Background())
 	return l
@@ -215,10 +214,7 @@ func (l *Live) reportChanges(changed map[string][]string) {
 				keys = nil
 				break
 			}
-			if client == emptyClient {
-				client = ""
-			}
-			keys = append(keys, limiter.AsEncoded(client))
+			keys = append(keys, Target{policy, client}.Key())
 		}
 		l.hooks.OnChange(policy, keys...)
 	}

@@ -17,16 +17,10 @@ func (l *Live) Start() {
 	}
 }
 
-// Close ends the polls and waits for the last one. It is called before the store is closed.
-func (l *Live) Close() {
-	l.end()
-	if l.started.Load() {
-		<-l.ended
-	}
-}
+// Close ends the polls. A command under way keeps the store open until it has ended.
+func (l *Live) Close() { l.end() }
 
 func (l *Live) poll() {
-	defer close(l.ended)
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
 	failed := false

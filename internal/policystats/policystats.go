@@ -20,7 +20,7 @@ import (
 var (
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "decisions_total",
-		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback).",
+		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback, override).",
 	}, []string{"policy", "decision", "source"})
 
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -42,7 +42,7 @@ func Settled(policy string, units int64) {
 // outcomes and sources are the label values of decisions, in the order of a policy's cells.
 var (
 	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
-	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback}
+	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride}
 )
 
 // Names holds the policies by name. It is safe for concurrent use.
@@ -147,7 +147,7 @@ type Policy struct {
 
 	name  string
 	users int // configurations; guarded by the lock of all names
-	cells [6][4]atomic.Pointer[prometheus.Counter]
+	cells [6][5]atomic.Pointer[prometheus.Counter]
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool

@@ -138,7 +138,11 @@ func (q *Quotas) SetHeaders(header http.Header) {
 		}
 		header[Limit] = q.values[0:1:1]
 		header[Remaining] = q.values[1:2:2]
-		header[Reset] = q.values[2:3:3]
+		if q.shown.Result.ResetAfter == limiter.Never {
+			delete(header, Reset)
+		} else {
+			header[Reset] = q.values[2:3:3]
+		}
 	}
 	if items := q.items(); len(items) > 0 {
 		setIETF(header, items)

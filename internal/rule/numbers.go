@@ -64,15 +64,19 @@ func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
 	return p, nil
 }
 
-// numbersOf returns a rule's policy and weight for a request.
-func (s *Set) numbersOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, int64) {
-	n := &rule.Numbers
-	weight := n.Weight
-	if given, ok := s.number(rule, "weight", n.WeightFrom, repl); ok {
-		weight = max(1, given) // a weight below 1 would be a free pass
+// weightOf returns the units that a request takes.
+func (s *Set) weightOf(rule *Rule, repl *caddy.Replacer) int64 {
+	if given, ok := s.number(rule, "weight", rule.Numbers.WeightFrom, repl); ok {
+		return max(1, given) // a weight below 1 would be a free pass
 	}
+	return rule.Numbers.Weight
+}
+
+// policyOf returns a rule's policy with the limit and burst that a request brings along.
+func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) *limiter.Policy {
+	n := &rule.Numbers
 	if n.LimitFrom == "" && n.BurstFrom == "" {
-		return rule.Policy, weight
+		return rule.Policy
 	}
 	settings := rule.Policy.Settings()
 	limit, burst := settings.Limit, settings.Burst
@@ -83,13 +87,13 @@ func (s *Set) numbersOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, int6
 		burst = given
 	}
 	if limit == settings.Limit && burst == settings.Burst {
-		return rule.Policy, weight
+		return rule.Policy
 	}
 	policy, err := n.Variants.with(limit, burst)
 	if err != nil {
 		policy = s.closestValid(rule, limit, burst)
 	}
-	return policy, weight
+	return policy
 }
 
 // closestValid returns the policy with one of a limit and a burst that are not possible together: a bad

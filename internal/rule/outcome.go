@@ -1,5 +1,10 @@
 package rule
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
+// SourceOverride is the source of what an operator has set, without a store.
+const SourceOverride limiter.Source = "override"
+
 // Outcome is what became of a request: the value of {http.redis_ratelimit.decision}.
 type Outcome string
 

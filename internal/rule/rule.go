@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -77,6 +78,8 @@ const (
 	NotMatched               // the rule does not select the request
 	Skipped                  // the key is empty, and the rule is left out
 	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
+	Blocked                  // an override refuses the request
+	Exempted                 // an override leaves the rule out
 )
 
 // Evaluation is what a request takes from whom. Enforced is appended to, so that a caller may bring
@@ -91,6 +94,16 @@ type Evaluation struct {
 	// DryRefusals are the dry-run rules that would refuse the request without a decision.
 	DryRefusals []DryRefusal
 
+	// Blocked says that overrides refuse the request. The results of Enforced are then those of a denial,
+	// by [SourceOverride].
+	Blocked bool
+
+	// DryBlocks are the checks of dry-run rules that overrides would refuse, with their results.
+	DryBlocks []limiter.Check
+
+	// Exempted says that an override has left a rule out.
+	Exempted bool
+
 	// OnVisit is called for every rule, also for those after one that refuses the request. Nil: these are
 	// not evaluated.
 	OnVisit func(v Visit)
@@ -104,8 +117,11 @@ type Visit struct {
 	// Status says what it does.
 	Status Status
 
-	// Key is the client's key, empty unless the rule counts.
+	// Key is the client's key, empty unless the rule counts, is blocked or exempted.
 	Key limiter.EncodedKey
+
+	// Override is what an operator has set for the key; nil for nothing.
+	Override *overrides.Entry
 
 	// Err says why the rule refuses the request.
 	Err error
@@ -121,7 +137,9 @@ type DryRefusal struct {
 }
 
 // Concerns reports whether a rule has to do with the request.
-func (e *Evaluation) Concerns() bool { return len(e.Enforced)+len(e.DryRun)+len(e.DryRefusals) > 0 }
+func (e *Evaluation) Concerns() bool {
+	return len(e.Enforced)+len(e.DryRun)+len(e.DryRefusals)+len(e.DryBlocks) > 0
+}
 
 // IsExempt reports whether no rule concerns the request's client.
 func (s *Set) IsExempt(r *http.Request) bool { return isExempt(s.Exempt, r) }
@@ -132,29 +150,46 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 	for i := range s.Rules {
 		rule := &s.Rules[i]
 		key, status, err := s.keyOf(rule, r, repl)
+		var override *overrides.Entry
+		if status == Counts {
+			override = s.override(rule, key)
+			status = statusUnder(override)
+		}
 		if e.OnVisit != nil {
-			e.OnVisit(Visit{rule, status, key, err, refused != nil})
+			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, Override: override, Err: err, Refused: refused != nil})
 		}
 		switch {
 		case refused != nil:
 		case err != nil && rule.DryRun:
 			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
 		case err != nil:
-			e.Enforced, e.DryRun, e.DryRefusals, refused = nil, nil, nil, err
+			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked, refused = nil, nil, nil, nil, false, err
 			if e.OnVisit == nil {
 				return refused
 			}
+		case status == Blocked:
+			e.addBlock(rule, s.block(rule, key, override))
+		case status == Exempted:
+			e.Exempted = true
 		case status == Counts:
-			e.add(rule, s.check(rule, key, repl))
+			e.add(rule, s.check(rule, key, override, repl))
 		}
+	}
+	if e.Blocked {
+		e.settleBlock()
 	}
 	return refused
 }
 
-// check is what a rule takes from a key.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, repl *caddy.Replacer) limiter.Check {
-	policy, weight := s.numbersOf(rule, repl)
-	return limiter.Check{Policy: policy, Key: key, Weight: weight, Reserve: rule.CountIf != nil}
+// check is what a rule takes from a key. The limit of an override takes the place of a placeholder's.
+func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer) limiter.Check {
+	c := limiter.Check{Key: key, Weight: s.weightOf(rule, repl), Reserve: rule.CountIf != nil}
+	if override != nil {
+		c.Policy = override.Policy(rule.Policy)
+	} else {
+		c.Policy = s.policyOf(rule, repl)
+	}
+	return c
 }
 
 // add adds a check to those of its kind.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -25,6 +26,9 @@ type Set struct {
 	// OnMissingAddress is called for every request that came over a unix socket without the client's
 	// address that a rule's key needs. Nil: such requests pass unnoticed.
 	OnMissingAddress func(r *Rule, remedy string)
+
+	// Overrides are what operators have set for keys of the policies. Nil: none.
+	Overrides *overrides.Live
 
 	places map[string]int // of the first rule by each policy's ID, where they are more than few
 }
@@ -53,7 +57,7 @@ func (s *Set) add(r Rule) {
 	}
 }
 
-// Only returns a set of its own of the rules with a policy; empty: of all.
+// Only returns a set of its own of the rules with a policy; empty: of all. It has no overrides.
 func (s *Set) Only(policy string) *Set {
 	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
 	only.Exempt, only.OnEmptyKey = s.Exempt, s.OnEmptyKey

@@ -1,0 +1,151 @@
+package redisratelimit
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// serveOverrides lists the overrides of all policies, also of those that this configuration does not have.
+func (a *App) serveOverrides(r *http.Request) (any, bool, error) {
+	entries, err := a.overrides.List(r.Context())
+	report := adminapi.OverridesReport{Overrides: make([]adminapi.OverrideEntry, 0, len(entries))}
+	for _, e := range entries {
+		report.Overrides = append(report.Overrides, *explain.Override(e))
+	}
+	if err != nil {
+		report.Error = adminapi.UnavailableText(err)
+	}
+	return report, err != nil, nil
+}
+
+// serveOverride sets or removes an override, or lifts a ban.
+func (a *App) serveOverride(r *http.Request) (any, bool, error) {
+	var question adminapi.OverrideRequest
+	if err := adminapi.ReadQuestion(r, &question); err != nil {
+		return nil, false, err
+	}
+	key, err := checkOverride(&question)
+	if err != nil {
+		return nil, false, err
+	}
+	registered, err := a.registeredNamed(question.Policy)
+	known := err == nil
+	if !known && (!question.Remove || !a.overrides.Has(question.Policy)) { // one of a policy that is gone can be removed
+		return nil, false, err
+	}
+	report := adminapi.OverrideReport{}
+	target := overrides.Target{Policy: question.Policy}
+	if key != nil {
+		target = a.overrides.Target(question.Policy, *key)
+		if known {
+			report.Hint = registered.hint(*key)
+		}
+	}
+	switch {
+	case question.Unban:
+		report.Unbanned, err = a.unban(r, registered, key)
+	case question.Remove:
+		report.Removed, err = true, a.overrides.Remove(r.Context(), target)
+	default:
+		report.OverrideEntry, err = a.putOverride(r, registered, target, &question)
+	}
+	return report, false, overrideError(err)
+}
+
+// checkOverride refuses what no override can be. The key is nil for all.
+func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err error) {
+	actions := o.Actions()
+	switch {
+	case o.Policy == "":
+		return nil, adminapi.BadInput("policy: name one")
+	case o.Key.Given == o.All:
+		return nil, adminapi.BadInput("key, all: give the key of one client, or all as true for all clients without an override of their own")
+	case len(actions) != 1:
+		return nil, adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
+	case o.Burst != nil && o.Limit == nil:
+		return nil, adminapi.BadInput("burst: give the limit too")
+	case o.For.Given && (o.Unban || o.Remove):
+		return nil, adminapi.BadInput("for: %s takes effect at once; leave it out", actions[0])
+	case o.Note != "" && (o.Unban || o.Remove):
+		return nil, adminapi.BadInput("note: %s keeps none; leave it out", actions[0])
+	case len(o.Note) > overrides.MaxNote:
+		return nil, adminapi.BadInput("note: has %d bytes; use at most %d", len(o.Note), overrides.MaxNote)
+	case o.Limit != nil && *o.Limit < 1:
+		return nil, adminapi.BadInput("limit %d: use a whole number from 1, or block", *o.Limit)
+	case o.Burst != nil && *o.Burst < 1:
+		return nil, adminapi.BadInput("burst %d: use a whole number from 1", *o.Burst)
+	case o.All:
+		return nil, nil //nolint:nilnil // all have no key
+	}
+	text, err := escape.ParseKey(o.Key.Text)
+	if err != nil {
+		return nil, adminapi.BadInput("%v", err)
+	}
+	return new(limiter.AsEncoded(text)), nil
+}
+
+// putOverride sets an override of a policy.
+func (a *App) putOverride(r *http.Request, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest) (*adminapi.OverrideEntry, error) {
+	lasts, err := o.For.Parse()
+	if err != nil {
+		return nil, err
+	}
+	what := overrides.Rule{Note: o.Note}
+	switch {
+	case o.Block:
+		what.Action = overrides.Block
+	case o.Exempt:
+		what.Action = overrides.Exempt
+	default:
+		what.Action, what.Limit = overrides.Limit, *o.Limit
+		if o.Burst != nil {
+			what.Burst = *o.Burst
+		}
+		if _, err := what.WithLimit(registered.policy); err != nil {
+			return nil, limitError(registered.policy, err)
+		}
+	}
+	e, err := a.overrides.Put(r.Context(), target, what, lasts)
+	if err != nil {
+		return nil, err
+	}
+	entry := explain.Override(e)
+	if o.Key.Given {
+		entry.Key = &o.Key.Text // in clear also where overrides hold HMACs
+	}
+	return entry, nil
+}
+
+// limitError says what is wrong with the limit of an override, and which is the largest possible one.
+func limitError(p *limiter.Policy, err error) error {
+	text := optionError(err).Error()
+	if strings.HasPrefix(text, "limit") || strings.HasPrefix(text, "burst") && p.IsBucket() {
+		return adminapi.BadInput("%s; the largest that policy %q takes is %d", text, p.Name(), p.LargestLimit())
+	}
+	return adminapi.BadInput("%s", text)
+}
+
+// overrideError gives the errors of a change their status.
+func overrideError(err error) error {
+	switch {
+	case errors.Is(err, overrides.ErrAbsent):
+		return adminapi.Absent("%v; 'overrides' lists all", err)
+	case errors.Is(err, overrides.ErrFull):
+		return adminapi.Conflict("%v", err)
+	case errors.Is(err, limiter.ErrUndecided):
+		return adminapi.Unavailable(err)
+	}
+	return err
+}
+
+// unban lifts the bans of a key, or with nil of all keys of a policy, and returns how many.
+func (*App) unban(_ *http.Request, registered registeredPolicy, _ *limiter.EncodedKey) (int64, error) {
+	return 0, adminapi.BadInput("unban: policy %q bans no client", registered.policy.Name())
+}

@@ -1,0 +1,110 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// OverrideRequest is the body of POST /redis_ratelimit/override: whose quota, and one of Limit, Block,
+// Exempt, Unban and Remove.
+type OverrideRequest struct {
+	Policy string   `json:"policy"`
+	Key    GivenKey `json:"key,omitzero"`
+	All    bool     `json:"all,omitempty"`
+
+	Limit  *int64 `json:"limit,omitempty"`
+	Burst  *int64 `json:"burst,omitempty"`
+	Block  bool   `json:"block,omitempty"`
+	Exempt bool   `json:"exempt,omitempty"`
+	Unban  bool   `json:"unban,omitempty"`
+	Remove bool   `json:"remove,omitempty"`
+
+	For  GivenDuration `json:"for,omitzero"`
+	Note string        `json:"note,omitempty"`
+}
+
+// Actions lists the actions of a request by the names of their fields.
+func (o *OverrideRequest) Actions() (names []string) {
+	for _, action := range []struct {
+		name  string
+		given bool
+	}{{"limit", o.Limit != nil}, {"block", o.Block}, {"exempt", o.Exempt}, {"unban", o.Unban}, {"remove", o.Remove}} {
+		if action.given {
+			names = append(names, action.name)
+		}
+	}
+	return names
+}
+
+// GivenDuration is a duration, such as 90s, 2h or 7d, that may be left out.
+type GivenDuration struct {
+	Text  string
+	Given bool
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (d GivenDuration) MarshalJSON() ([]byte, error) { return json.Marshal(d.Text) }
+
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses null: a caller that lost its duration must not set
+// an override without an end.
+func (d *GivenDuration) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return errors.New("for: null is no duration; leave it out for an override without an end")
+	}
+	d.Given = true
+	return json.Unmarshal(text, &d.Text)
+}
+
+// The bounds of a duration of an override. An override takes a second to reach all nodes.
+const (
+	leastFor = time.Second
+	mostFor  = 10 * 365 * 24 * time.Hour
+)
+
+// Parse returns the duration; 0 where it was left out.
+func (d GivenDuration) Parse() (time.Duration, error) {
+	if !d.Given {
+		return 0, nil
+	}
+	parsed, err := caddy.ParseDuration(d.Text)
+	switch {
+	case err != nil:
+		return 0, BadInput("for: use a duration such as 30m, 2h or 7d")
+	case parsed < leastFor || parsed > mostFor:
+		return 0, BadInput("for %v: use a duration from 1s to 3650d; leave it out for an override without an end", parsed)
+	}
+	return parsed, nil
+}
+
+// OverrideEntry is an override. Until is absent where it has no end.
+type OverrideEntry struct {
+	Policy string     `json:"policy"`
+	Key    *string    `json:"key,omitempty"`
+	All    bool       `json:"all,omitempty"`
+	Limit  int64      `json:"limit,omitempty"`
+	Burst  int64      `json:"burst,omitempty"`
+	Block  bool       `json:"block,omitempty"`
+	Exempt bool       `json:"exempt,omitempty"`
+	Until  *time.Time `json:"until,omitempty"`
+	Note   string     `json:"note,omitempty"`
+}
+
+// OverrideReport answers POST /redis_ratelimit/override: with the entry that was set, or with what was
+// removed or lifted.
+type OverrideReport struct {
+	*OverrideEntry
+
+	Removed  bool   `json:"removed,omitempty"`
+	Unbanned int64  `json:"unbanned,omitempty"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// OverridesReport answers GET /redis_ratelimit/overrides. With the status 503 Redis did not answer, and the
+// overrides are those that this node knows.
+type OverridesReport struct {
+	Error     string          `json:"error,omitempty"`
+	Overrides []OverrideEntry `json:"overrides"`
+}

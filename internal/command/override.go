@@ -1,0 +1,194 @@
+package command
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+)
+
+func overrideCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: `override --policy <name> (--key <key> | --all)
+      (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)`,
+		Short: "Changes the limit of one client, or of all, on every node at once",
+		Long: `
+Gives one client of a policy another limit, blocks it or exempts it, for a time
+or until the override is removed. With --all it concerns all clients without an
+override of their own. Every node applies it within a second, without a reload.
+Counts go on: a client that has used 90 of 100 has 10 left, with --limit 500 it
+has 410.
+
+Overrides are kept in Redis, or in the process without one, up to 10,000. A
+second override of the same client replaces the first.`,
+		Example: `  caddy redis-ratelimit override --policy api --key acme --limit 5000 --for 2h
+  caddy redis-ratelimit override --policy api --key 203.0.113.7 --block \
+      --note 'scrapes, ticket 12'
+  caddy redis-ratelimit override --policy api --key acme --remove`,
+		Args: cobra.NoArgs,
+		RunE: runs(runOverride),
+	}
+	policyFlag(cmd, "The policy's `name` (required)")
+	flags := cmd.Flags()
+	flags.String("key", "", "The client's `key`, as 'top' prints it")
+	flags.Bool("all", false, "All clients without an override of their own")
+	flags.Int64("limit", 0, "The limit, `n` units per window of the policy")
+	flags.Int64("burst", 0, "The burst, `n` units; default: that of the policy")
+	flags.Bool("block", false, "Refuse its requests")
+	flags.Bool("exempt", false, "Leave the policy out for its requests")
+	flags.Bool("unban", false, "Lift its ban")
+	flags.Bool("remove", false, "Remove its override")
+	flags.String("for", "", "How long, a `duration` such as 30m, 2h or 7d; default: until it is removed")
+	flags.String("note", "", "A remark, `text` that the list shows")
+	require(cmd, "policy")
+	cmd.MarkFlagsMutuallyExclusive("key", "all")
+	cmd.MarkFlagsMutuallyExclusive("limit", "block", "exempt", "unban", "remove")
+	return cmd
+}
+
+func runOverride(i *invocation) error {
+	flags := i.cmd.Flags()
+	question := adminapi.OverrideRequest{
+		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
+		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true",
+		Note: i.flag("note"),
+	}
+	if flags.Changed("key") {
+		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
+	}
+	if flags.Changed("for") {
+		question.For = adminapi.GivenDuration{Text: i.flag("for"), Given: true}
+	}
+	for _, number := range []struct {
+		flag  string
+		value **int64
+	}{{"limit", &question.Limit}, {"burst", &question.Burst}} {
+		if flags.Changed(number.flag) {
+			n, err := flags.GetInt64(number.flag)
+			if err != nil {
+				return err
+			}
+			*number.value = &n
+		}
+	}
+	switch {
+	case !question.Key.Given && !question.All:
+		return exitf(exitNotAsked, "use --key for one client, or --all for all clients without an override of their own")
+	case len(question.Actions()) == 0:
+		return exitf(exitNotAsked, "use one of --limit, --block, --exempt, --unban and --remove")
+	}
+	var report adminapi.OverrideReport
+	if err := i.ask(http.MethodPost, "override", question, &report); err != nil || i.json {
+		return err
+	}
+	switch {
+	case report.Removed:
+		i.terminal.Print("override removed\n")
+	case question.Unban:
+		i.terminal.Print(humanize.Counted(report.Unbanned, "ban") + " lifted\n")
+	case report.OverrideEntry != nil:
+		showOverride(i, report.OverrideEntry)
+	}
+	i.hint(report.Hint)
+	return nil
+}
+
+// showOverride writes an override, a value a line.
+func showOverride(i *invocation, o *adminapi.OverrideEntry) {
+	var values terminal.KeyValues
+	values.Add("policy", o.Policy)
+	values.Add("clients", clientsText(o))
+	if o.Key != nil {
+		values.Add("key", *o.Key)
+	}
+	values.Add("override", overrideText(o))
+	values.Add("until", untilText(o))
+	values.Add("note", o.Note)
+	values.Write(i.terminal)
+}
+
+func overridesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "overrides",
+		Short: "Lists the overrides of all policies",
+		Long: `
+Lists the limits, blocks and exemptions that 'override' has set. With hash_keys
+a key is its HMAC, as in Redis. If Redis cannot be asked, the list is what this
+node knows, and the exit code is 3.`,
+		Example: "  caddy redis-ratelimit overrides",
+		Args:    cobra.NoArgs,
+		RunE:    runs(runOverrides),
+	}
+}
+
+func runOverrides(i *invocation) error {
+	var report adminapi.OverridesReport
+	err := i.ask(http.MethodGet, "overrides", nil, &report)
+	if !i.hasReport(err) {
+		return err
+	}
+	if len(report.Overrides) == 0 {
+		i.terminal.Print("no overrides\n")
+		return err
+	}
+	// A column of its own says whom a row concerns: any text in that of the keys may be a client's.
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "POLICY"}, {Title: "CLIENTS"}, {Title: "KEY"}, {Title: "OVERRIDE"}, {Title: "UNTIL"}, {Title: "NOTE", Words: true},
+	}}
+	for n := range report.Overrides {
+		o := &report.Overrides[n]
+		key := ""
+		if o.Key != nil {
+			key = *o.Key
+		}
+		t.Add(o.Policy, clientsText(o), key, overrideText(o), untilText(o), o.Note)
+	}
+	t.Write(i.terminal)
+	return err
+}
+
+// clientsText says whom an override concerns.
+func clientsText(o *adminapi.OverrideEntry) string {
+	if o.All {
+		return "all"
+	}
+	return "one"
+}
+
+// overrideText says what an override does.
+func overrideText(o *adminapi.OverrideEntry) string {
+	switch {
+	case o.Block:
+		return "block"
+	case o.Exempt:
+		return "exempt"
+	case o.Burst > 0:
+		return "limit " + strconv.FormatInt(o.Limit, 10) + ", burst " + strconv.FormatInt(o.Burst, 10)
+	}
+	return "limit " + strconv.FormatInt(o.Limit, 10)
+}
+
+// untilText is the end of an override, in whole seconds.
+func untilText(o *adminapi.OverrideEntry) string {
+	if o.Until == nil {
+		return "removed"
+	}
+	return o.Until.Round(time.Second).Format(time.RFC3339)
+}
+
+// overrideLine describes an override in one line; empty for none.
+func overrideLine(o *adminapi.OverrideEntry) string {
+	if o == nil {
+		return ""
+	}
+	text := overrideText(o)
+	if o.All {
+		text += " for all"
+	}
+	return text + ", until " + untilText(o)
+}

@@ -1,0 +1,87 @@
+package rule
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// override returns what an operator has set for a key of a rule's policy; nil for nothing.
+func (s *Set) override(rule *Rule, key limiter.EncodedKey) *overrides.Entry {
+	if s.Overrides == nil {
+		return nil
+	}
+	return s.Overrides.Find(rule.Policy.Name(), key)
+}
+
+// statusUnder returns what becomes of a rule that counts under an override; nil for none.
+func statusUnder(e *overrides.Entry) Status {
+	switch {
+	case e == nil || e.Action == overrides.Limit:
+		return Counts
+	case e.Action == overrides.Block:
+		return Blocked
+	}
+	return Exempted
+}
+
+// block is the check of a rule that refuses the request without a decision of a store.
+func (s *Set) block(rule *Rule, key limiter.EncodedKey, e *overrides.Entry) limiter.Check {
+	return limiter.Check{Policy: rule.Policy, Key: key, Weight: rule.Numbers.Weight, Result: BlockResult(e, s.Overrides.Now())}
+}
+
+// BlockResult is the result of a check that an override blocks, at an instant of Redis's clock. Without an
+// end the check never passes.
+func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
+	if e.Until.IsZero() {
+		return limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
+	}
+	wait := max(time.Microsecond, e.Until.Sub(now))
+	return limiter.Result{RetryAfter: wait, ResetAfter: wait}
+}
+
+// addBlock adds a check that refuses the request, or would if its rule were no dry run.
+func (e *Evaluation) addBlock(rule *Rule, check limiter.Check) {
+	if rule.DryRun {
+		e.DryBlocks = rule.addTo(e.DryBlocks, check)
+		return
+	}
+	e.Blocked = true
+	e.Enforced = rule.addTo(e.Enforced, check)
+}
+
+// settleBlock makes the checks those of a denial: what is left of quotas that no store was asked for is
+// unknown.
+func (e *Evaluation) settleBlock() {
+	for i := range e.Enforced {
+		if e.Enforced[i].Result.Passes() {
+			e.Enforced[i].Result.Remaining = limiter.Unknown
+		}
+	}
+}
+
+// BlocksExempt evaluates a request of an exempt client, which blocks concern nevertheless. It reports
+// whether one refuses the request; its checks are then those of the blocks.
+func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation) bool {
+	for i := range s.Rules {
+		rule := &s.Rules[i]
+		if !s.Overrides.Blocks(rule.Policy.Name()) || rule.DryRun {
+			continue
+		}
+		key, status, err := s.keyOf(rule, r, repl)
+		if err != nil || status != Counts {
+			continue
+		}
+		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block {
+			if e.OnVisit != nil {
+				e.OnVisit(Visit{Rule: rule, Status: Blocked, Key: key, Override: entry})
+			}
+			e.addBlock(rule, s.block(rule, key, entry))
+		}
+	}
+	return e.Blocked
+}
