@@ -1,0 +1,331 @@
+package overrides
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// newStore returns a store on a Redis, closed with the test.
+func newStore(t testing.TB, format limiter.KeyFormat, options limiter.ClientOptions) *limiter.Redis {
+	t.Helper()
+	client, err := limiter.NewClient(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: format})
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// newNode returns the overrides of a node of its own, which does not poll.
+func newNode(t testing.TB, format limiter.KeyFormat, mode limiter.Mode, addresses ...string) *Live {
+	t.Helper()
+	store := newStore(t, format, limiter.ClientOptions{Mode: mode, Addresses: addresses, Timeout: 2 * time.Second})
+	return NewShared(store, format, nil, Hooks{})
+}
+
+var plain = limiter.KeyFormat{Prefix: "rl"}
+
+func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
+
+// put sets an override of a client; empty for all.
+func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) *Entry {
+	t.Helper()
+	e, err := l.Put(t.Context(), target, r, lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func refresh(t testing.TB, l *Live) {
+	t.Helper()
+	if err := l.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLimit checks the limit that a key has by an override; 0: it has none.
+func wantLimit(t testing.TB, l *Live, policy, client string, want int64) {
+	t.Helper()
+	got := int64(0)
+	if e := l.Find(policy, key(client)); e != nil {
+		got = e.Limit
+	}
+	if got != want {
+		t.Errorf("policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
+	}
+}
+
+// stores runs a test on two nodes of each kind of store. Without Redis both are one.
+func stores(t *testing.T, test func(t *testing.T, a, b *Live)) {
+	t.Run("memory", func(t *testing.T) {
+		l := NewLocal(Hooks{})
+		test(t, l, l)
+	})
+	server := redistest.Start(t)
+	t.Run("standalone", func(t *testing.T) {
+		test(t, newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr))
+	})
+	t.Run("hashed", func(t *testing.T) {
+		hashed := limiter.KeyFormat{Prefix: "hashed", Secret: "secret"}
+		test(t, newNode(t, hashed, limiter.Standalone, server.Addr), newNode(t, hashed, limiter.Standalone, server.Addr))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		var addresses []string
+		for _, s := range redistest.StartCluster(t) {
+			addresses = append(addresses, s.Addr)
+		}
+		test(t, newNode(t, plain, limiter.Cluster, addresses...), newNode(t, plain, limiter.Cluster, addresses...))
+	})
+}
+
+func TestLive_Put_Remove(t *testing.T) {
+	stores(t, func(t *testing.T, a, b *Live) {
+		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5000, Note: "tonight"}, 2*time.Hour)
+		put(t, a, Target{Policy: "api"}, Rule{Action: Limit, Limit: 7}, 0)
+		put(t, a, a.Target("login", key("acme")), Rule{Action: Block}, 0)
+		refresh(t, b)
+		for _, l := range []*Live{a, b} {
+			wantLimit(t, l, "api", "acme", 5000)
+			wantLimit(t, l, "api", "other", 7)
+			wantLimit(t, l, "search", "acme", 0)
+			e := l.Find("login", key("acme"))
+			if e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3 {
+				t.Fatalf("the block is %v, of %d", e, l.Len())
+			}
+			raised := l.Find("api", key("acme"))
+			if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
+				t.Errorf("the note is %q, it ends in %v", raised.Note, left)
+			}
+			if !l.Blocks("login") || l.Blocks("api") {
+				t.Error("login blocks, and api does not")
+			}
+		}
+		if err := b.Remove(t.Context(), b.Target("api", key("acme"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Remove(t.Context(), b.Target("api", key("acme"))); !errors.Is(err, ErrAbsent) {
+			t.Errorf("removing it twice: %v", err)
+		}
+		refresh(t, a)
+		wantLimit(t, a, "api", "acme", 7)
+		for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
+			if err := a.Remove(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
+			t.Error("without overrides a request looks at more than a nil pointer")
+		}
+	})
+}
+
+// TestLive_Find_hostile has keys that look like what stands for all, for another policy or for another key.
+func TestLive_Find_hostile(t *testing.T) {
+	hostile := []string{"", "%", "*", "all", ":", "api", "api:acme", "login", "}:x", "{%!overrides}", "\x00", "\xff", "%~aa", "a\nb"}
+	stores(t, func(t *testing.T, a, b *Live) {
+		for i, text := range hostile {
+			put(t, a, a.Target("api", key(text)), Rule{Action: Limit, Limit: int64(i + 1)}, 0)
+		}
+		refresh(t, b)
+		for i, text := range hostile {
+			wantLimit(t, b, "api", text, int64(i+1))
+			wantLimit(t, b, "login", text, 0)
+		}
+		wantLimit(t, b, "api", "acme", 0)
+		if all, clients := b.OfPolicy("api"); all != nil || clients != len(hostile) {
+			t.Errorf("all: %v, clients: %d", all, clients)
+		}
+	})
+}
+
+func TestLive_Put_full(t *testing.T) {
+	stores(t, func(t *testing.T, a, b *Live) {
+		stored := map[string]string{}
+		for i := range MaxEntries {
+			stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"limit","limit":5}`)
+		}
+		a.apply(holding{version: version{number: 1, count: MaxEntries}, stored: stored})
+		if a.store == nil {
+			a.apply(holding{stored: stored})
+		}
+		refresh(t, a) // restores them in Redis
+		refresh(t, b)
+		if b.Len() != MaxEntries {
+			t.Fatalf("there are %d", b.Len())
+		}
+		if _, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0); !errors.Is(err, ErrFull) {
+			t.Errorf("one more: %v", err)
+		}
+		put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
+		if err := b.Remove(t.Context(), Target{"api", "18"}); err != nil {
+			t.Fatal(err)
+		}
+		put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
+		refresh(t, a)
+		if a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block {
+			t.Errorf("there are %d", a.Len())
+		}
+	})
+}
+
+// TestLive_Find_ended moves the clock past the end of overrides. The next change removes them.
+func TestLive_Find_ended(t *testing.T) {
+	stores(t, func(t *testing.T, a, b *Live) {
+		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, time.Minute)
+		put(t, a, Target{Policy: "api"}, Rule{Action: Block}, time.Hour)
+		before := a.Now()
+		a.learnTime(before.Add(61 * time.Second))
+		if e := a.Find("api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
+			t.Errorf("after a minute that of all applies, not %v of %d", e, a.Len())
+		}
+		a.learnTime(before.Add(61 * time.Minute))
+		if e := a.Find("api", key("acme")); e != nil {
+			t.Errorf("after an hour there is %v", e)
+		}
+		put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
+		if got := len(a.held.Load().stored); got != 1 {
+			t.Errorf("%d are kept, want the one that has not ended", got)
+		}
+		refresh(t, b)
+		if got := len(b.held.Load().stored); got != 1 {
+			t.Errorf("%d are kept in Redis", got)
+		}
+	})
+}
+
+// TestLive_restart has Redis lose everything. A node that has missed a change is the first to restore.
+func TestLive_restart(t *testing.T) {
+	server := redistest.Start(t)
+	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
+	stale, a, b := node(), node(), node()
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
+	refresh(t, stale)
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
+	if err := a.Remove(t.Context(), Target{"api", "removed"}); err != nil {
+		t.Fatal(err)
+	}
+	refresh(t, b)
+	server.Kill()
+	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("without Redis: %v", err)
+	}
+	if _, err := b.Put(t.Context(), Target{Policy: "api"}, Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("without Redis: %v", err)
+	}
+	wantLimit(t, b, "api", "acme", 6)
+	server.Run(t)
+	for _, l := range []*Live{stale, b, stale, a} {
+		redistest.WaitFor(t, "Redis is asked", func() error { return l.Refresh(t.Context()) })
+	}
+	newcomer := node()
+	refresh(t, newcomer)
+	for _, l := range []*Live{stale, a, b, newcomer} {
+		wantLimit(t, l, "api", "acme", 6)
+		if l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero() {
+			t.Errorf("it has %d overrides", l.Len())
+		}
+	}
+}
+
+// TestLive_lost_entries loses the entries alone, and a value to another hand.
+func TestLive_lost_entries(t *testing.T) {
+	server := redistest.Start(t)
+	var unreadable []error
+	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	client := server.Client(t)
+	if err := client.Del(t.Context(), a.keys.entries).Err(); err != nil {
+		t.Fatal(err)
+	}
+	refresh(t, b) // finds that entries are missing, and so restores nothing
+	b.lookedAt, a.lookedAt = time.Time{}, time.Time{}
+	refresh(t, b)
+	refresh(t, a)
+	refresh(t, b)
+	wantLimit(t, b, "api", "acme", 5)
+
+	b.hooks.OnUnreadable = func(err error) { unreadable = append(unreadable, err) }
+	foreign := map[string]string{"api:x": "nonsense", ":y": `0 {"do":"block"}`, "api:z": `0 {"do":"dance"}`, "api:": `0 {"do":"block"}`, "api:w": "-5 {}", "api:v": `0 {"do":"limit"}`}
+	for field, value := range foreign {
+		client.HSet(t.Context(), a.keys.entries, field, value)
+	}
+	client.Set(t.Context(), a.keys.version, "9000000000000000 7", 0)
+	refresh(t, b)
+	if len(unreadable) != len(foreign) || b.Len() != 1 {
+		t.Errorf("%d of %d entries are left out; %d apply", len(unreadable), len(foreign), b.Len())
+	}
+	if err := b.Remove(t.Context(), Target{"api", "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != int64(len(foreign)) {
+		t.Errorf("%d of another version are left", got)
+	}
+}
+
+// TestLive_OnChange names what has changed.
+func TestLive_OnChange(t *testing.T) {
+	var changes []string
+	hooks := Hooks{OnChange: func(policy string, keys ...limiter.EncodedKey) { changes = append(changes, fmt.Sprint(policy, len(keys), keys)) }}
+	l := NewLocal(hooks)
+	put(t, l, l.Target("api", key("acme")), Rule{Action: Block}, 0)
+	put(t, l, l.Target("login", key("")), Rule{Action: Block}, 0)
+	put(t, l, Target{Policy: "api"}, Rule{Action: Block}, 0)
+	_ = l.Remove(t.Context(), l.Target("api", key("acme")))
+	if want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}; !slices.Equal(changes, want) {
+		t.Errorf("the changes are %q, want %q", changes, want)
+	}
+}
+
+// TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
+func TestEntry_Policy(t *testing.T) {
+	policy := func(limit int64, window time.Duration) *limiter.Policy {
+		p, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}
+	base := policy(10, time.Minute)
+	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
+		t.Errorf("the variant is %v", v)
+	}
+	e = &Entry{Rule: Rule{Action: Limit, Limit: 1 << 40}}
+	if v := e.Policy(base); v != base {
+		t.Errorf("an impossible limit makes %v of the policy", v)
+	}
+}
+
+// BenchmarkLive_Find is what a request pays: without overrides, with those of another policy, and with
+// 10,000 of its own.
+func BenchmarkLive_Find(b *testing.B) {
+	client := key("203.0.113.7")
+	for _, own := range []int{-1, 0, MaxEntries} {
+		l := NewLocal(Hooks{})
+		stored := map[string]string{}
+		for i := range own {
+			stored[fmt.Sprintf("api:198.51.100.%d", i)] = `0 {"do":"limit","limit":5}`
+		}
+		if own == 0 {
+			stored["login:x"] = `0 {"do":"limit","limit":5}`
+		}
+		l.apply(holding{stored: stored})
+		b.Run(fmt.Sprint(own), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if l.Find("api", client) != nil {
+					b.Fatal("found")
+				}
+			}
+		})
+	}
+}
