@@ -1,0 +1,253 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// overridden is a site with a policy of a key, a bucket and a policy in dry run.
+const overridden = `redis_ratelimit {
+		exempt 127.0.0.2
+		policy api {
+			key {header.X-Key}
+			limit 2
+			window 24h
+		}
+		policy bucket {
+			key {header.X-Key}
+			match {
+				path /bucket
+			}
+			limit 100
+			burst 5
+			window 1h
+			algorithm token_bucket
+		}
+		policy tried {
+			key {header.X-Key}
+			match {
+				path /tried
+			}
+			limit 2
+			window 24h
+			dry_run
+		}
+	}` + caddytest.ShowDecision
+
+// override sends an override and checks its status.
+func override(t *testing.T, n *caddytest.Node, body string, status int) caddytest.Response {
+	t.Helper()
+	a := n.Ask(t, http.MethodPost, "override", body)
+	if a.Status != status {
+		t.Errorf("%s: got %v, want status %d", body, a, status)
+	}
+	return a
+}
+
+// want checks the body of a request, which is its decision.
+func want(t *testing.T, n *caddytest.Node, path, key, body string) caddytest.Response {
+	t.Helper()
+	a := n.Get(t, path, "X-Key: "+key)
+	if a.Body != body {
+		t.Errorf("%s of %s: got %v, want %q", path, key, a, body)
+	}
+	return a
+}
+
+func TestOverride_actions(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
+		n := caddytest.Start(t, caddytest.Config(option, overridden))
+		for range 2 {
+			want(t, n, "/", "acme", "allowed "+source)
+		}
+		want(t, n, "/", "acme", "denied "+source)
+		override(t, n, `{"policy":"api","key":"acme","limit":5,"for":"2h","note":"tonight"}`, 200)
+		for left := range int64(3) { // the two that are used count on
+			caddytest.CheckQuota(t, want(t, n, "/", "acme", "allowed "+source), 5, 2-left)
+		}
+		want(t, n, "/", "acme", "denied "+source)
+
+		override(t, n, `{"policy":"api","key":"acme","block":true,"for":"90s"}`, 200)
+		a := want(t, n, "/", "acme", "denied override")
+		wait, _ := strconv.Atoi(a.Header.Get("Retry-After"))
+		if a.Status != 429 || a.Header.Get("X-RateLimit-Remaining") != "0" || wait < 80 || wait > 90 {
+			t.Errorf("got %v; want 0 remaining, and to wait for the end of the block", a)
+		}
+		override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
+		a = want(t, n, "/", "acme", "denied override")
+		if a.Header.Get("Retry-After")+a.Header.Get("X-RateLimit-Reset") != "" || a.Header.Get("X-RateLimit-Remaining") != "0" {
+			t.Errorf("got %v; want nothing that says when a block without an end passes", a)
+		}
+		want(t, n, "/", "other", "allowed "+source)
+
+		override(t, n, `{"policy":"api","key":"acme","exempt":true}`, 200)
+		if a := want(t, n, "/", "acme", "exempt override"); a.Header.Get("X-RateLimit-Limit") != "" {
+			t.Errorf("got %v; want no headers", a)
+		}
+		if a := want(t, n, "/bucket", "acme", "allowed "+source); a.Header.Get("X-RateLimit-Limit") != "5" {
+			t.Errorf("got %v; want the other policy's headers", a)
+		}
+		override(t, n, `{"policy":"api","all":true,"block":true}`, 200)
+		want(t, n, "/", "acme", "exempt override") // its own goes first
+		want(t, n, "/", "other", "denied override")
+		override(t, n, `{"policy":"api","key":"acme","remove":true}`, 200)
+		want(t, n, "/", "acme", "denied override")
+		override(t, n, `{"policy":"api","all":true,"remove":true}`, 200)
+		want(t, n, "/", "other", "allowed "+source)
+		want(t, n, "/", "acme", "denied "+source)
+		n.CheckMetric(t, `decisions_total{decision="denied",policy="api",source="override"}`, 4)
+		n.CheckMetric(t, `overrides`, 0)
+	})
+}
+
+// TestOverride_exempt_and_dry_run has a block of an exempt client, whose other requests are exempt, and one
+// of a policy that pretends.
+func TestOverride_exempt_and_dry_run(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", strings.Replace(overridden, "exempt 127.0.0.2", "exempt 127.0.0.1", 1)))
+	want(t, n, "/", "acme", "exempt ")
+	override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
+	want(t, n, "/", "acme", "denied override")
+	want(t, n, "/", "other", "exempt ")
+	if e := n.Explain(t, "/", `{"X-Key":["acme"]}`); e.Decision != "denied" || e.Policies[0].Source != "override" {
+		t.Errorf("explained as %+v", e)
+	}
+	n = caddytest.Start(t, caddytest.Config("", overridden))
+	override(t, n, `{"policy":"tried","key":"acme","block":true}`, 200)
+	want(t, n, "/tried", "acme", "allowed memory")
+	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="tried",source="override"}`, 1)
+}
+
+func TestOverride_shown(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
+		n := caddytest.Start(t, caddytest.Config(option, overridden))
+		want(t, n, "/", "acme", "allowed "+source)
+		override(t, n, `{"policy":"api","key":"acme","limit":50}`, 200)
+		override(t, n, `{"policy":"api","key":"bad","block":true}`, 200)
+		override(t, n, `{"policy":"api","key":"vip","exempt":true}`, 200)
+		override(t, n, `{"policy":"bucket","all":true,"limit":70}`, 200)
+		for key, wanted := range map[string]struct {
+			decision, source string
+			limit, remaining int64
+		}{"acme": {"allowed", source, 50, 49}, "bad": {"denied", "override", 2, 0}, "vip": {"exempt", "", 0, 0}} {
+			e := n.Explain(t, "/", `{"X-Key":["`+key+`"]}`)
+			p := e.Policies[0]
+			if e.Decision != wanted.decision || p.Decision != wanted.decision || p.Source != wanted.source || p.Limit != wanted.limit || p.Remaining != wanted.remaining {
+				t.Errorf("%s is explained as %+v, want %+v", key, e, wanted)
+			}
+		}
+		n.Ratelimit(t, "state", "--policy", "api", "--key", "acme").Want(t, 0, "limit        50", "remaining    49", "override     limit 50, until removed")
+		n.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "remaining    0", "retry after  never", "block")
+		n.Ratelimit(t, "policies").Want(t, 0, "OVERRIDES", "3 clients", "limit 70 for all")
+		n.Ratelimit(t, "explain", "--url", n.URL+"/bucket", "-H", "X-Key: x").Want(t, 0, "OVERRIDE", "limit 70")
+		if got := caddytest.ParseJSON[struct{ Limit int64 }](t, n.Ask(t, "POST", "state", `{"policy":"bucket","key":"x"}`)).Limit; got != 5 {
+			t.Errorf("the capacity is %d; want the burst that is configured", got)
+		}
+		n.CheckMetric(t, "overrides", 4)
+	})
+}
+
+// TestOverride_refused sends what is wrong. Nothing is changed by it.
+func TestOverride_refused(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", overridden))
+	for _, test := range []struct {
+		body   string
+		status int
+		says   string
+	}{
+		{`{"policy":"nope","key":"acme","limit":5}`, 404, "none of this name"},
+		{`{"policy":"nope","key":"acme","remove":true}`, 404, "none of this name"},
+		{`{"policy":"api:acme","all":true,"remove":true}`, 404, "none of this name"},
+		{`{"policy":"api","key":"acme","remove":true}`, 404, "no such override"},
+		{`{"policy":"api","all":true,"remove":true}`, 404, "no such override"},
+		{`{"key":"acme","limit":5}`, 400, "policy: name one"},
+		{`{"policy":"api","limit":5}`, 400, "give the key"},
+		{`{"policy":"api","key":"a","all":true,"limit":5}`, 400, "give the key"},
+		{`{"policy":"api","key":null,"limit":5}`, 400, "null"},
+		{`{"policy":"api","key":"*","all":false}`, 400, "use one of limit, block"},
+		{`{"policy":"api","key":"a","limit":5,"block":true}`, 400, "there are 2"},
+		{`{"policy":"api","key":"a","limit":0}`, 400, "from 1, or block"},
+		{`{"policy":"api","key":"a","limit":-5}`, 400, "from 1, or block"},
+		{`{"policy":"api","key":"a","limit":1.5}`, 400, "number 1.5"},
+		{`{"policy":"api","key":"a","limit":9223372036854775807}`, 400, "the largest that policy \\\"api\\\" takes is 52"},
+		{`{"policy":"api","key":"a","limit":99999999999999999999}`, 400, "number"},
+		{`{"policy":"api","key":"a","limit":5,"burst":2}`, 400, "burst: sliding_window_counter has none"},
+		{`{"policy":"api","key":"a","burst":2}`, 400, "use one of"},
+		{`{"policy":"bucket","key":"a","limit":5,"burst":0}`, 400, "burst 0"},
+		{`{"policy":"bucket","key":"a","limit":5,"burst":4000000000000}`, 400, "the largest that"},
+		{`{"policy":"api","key":"a","limit":5,"for":"-2h"}`, 400, "from 1s"},
+		{`{"policy":"api","key":"a","limit":5,"for":"0s"}`, 400, "from 1s"},
+		{`{"policy":"api","key":"a","limit":5,"for":""}`, 400, "use a duration"},
+		{`{"policy":"api","key":"a","limit":5,"for":null}`, 400, "null"},
+		{`{"policy":"api","key":"a","limit":5,"for":"4000d"}`, 400, "3650d"},
+		{`{"policy":"api","key":"a","remove":true,"for":"1h"}`, 400, "for: remove"},
+		{`{"policy":"api","key":"a","remove":true,"note":"x"}`, 400, "note: remove"},
+		{`{"policy":"api","key":"a","unban":true}`, 400, "bans no client"},
+		{`{"policy":"api","key":"a","block":true,"note":"` + strings.Repeat("n", 257) + `"}`, 400, "257 bytes"},
+		{`{"policy":"api","key":"a\\q","block":true}`, 400, "backslash"},
+		{`{"policy":"api","key":"a","blok":true}`, 400, "unknown field"},
+		{`{"policy":"api","key":"` + "\xff" + `","block":true}`, 400, "UTF-8"},
+		{`[]`, 400, "JSON"},
+		{``, 400, "JSON"},
+	} {
+		if a := override(t, n, test.body, test.status); !strings.Contains(a.Body, test.says) {
+			t.Errorf("%s: got %v, want it to say %q", test.body, a, test.says)
+		}
+	}
+	if a := n.Ask(t, http.MethodGet, "override", ""); a.Status != 405 {
+		t.Errorf("GET: got %v", a)
+	}
+	if a := n.Ask(t, http.MethodGet, "overrides", ""); strings.TrimSpace(a.Body) != `{"overrides":[]}` {
+		t.Errorf("got %v; want no overrides", a)
+	}
+}
+
+// TestOverride_commands runs the commands as an operator, with a key and a note that mean harm.
+func TestOverride_commands(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, overridden))
+		n.Ratelimit(t, "overrides").Want(t, 0, "no overrides")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--limit", "5000", "--for", "2h", "--note", "tonight").Want(t, 0,
+			"policy    api", "clients   one", "key       acme", "override  limit 5000", "note      tonight", "until     "+strconv.Itoa(time.Now().UTC().Year()))
+		n.Ratelimit(t, "override", "--policy", "bucket", "--all", "--limit", "50", "--burst", "7").Want(t, 0, "clients   all", "limit 50, burst 7")
+		evil := "\x1b[2J\u202eall\nfake  line"
+		n.Ratelimit(t, "override", "--policy", "api", "--key", `\x1b[2Jall\x0afake`, "--block", "--note", evil).Want(t, 0, "block", `\x1b[2J\u202eall\x0afake  line`)
+		listed := n.Ratelimit(t, "overrides")
+		listed.Want(t, 0, "POLICY  CLIENTS", "all", `\x1b[2Jall\x0afake`)
+		if got := strings.Count(listed.Stdout, "\n"); got != 4 {
+			t.Errorf("got %d lines, want a head and three rows: %v", got, listed)
+		}
+		got := n.Ratelimit(t, "overrides", "--json").ParseJSON(t)["overrides"]
+		if text, err := json.Marshal(got); err != nil || strings.Count(string(text), `"policy"`) != 3 {
+			t.Errorf("got %s", text)
+		}
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 0, "override removed")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 2, "no such override")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--block").Want(t, 1, "none of the others can be")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--all", "--block").Want(t, 1, "none of the others can be")
+		n.Ratelimit(t, "override", "--policy", "api", "--block").Want(t, 1, "use --key for one client, or --all")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "a").Want(t, 1, "use one of --limit")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "x").Want(t, 1, "invalid argument")
+		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--for", "").Want(t, 2, "use a duration")
+		if strings.Contains(n.Log.String(), "fake") || strings.Contains(n.Log.String(), "tonight") {
+			t.Error("a key or a note is in the log")
+		}
+	})
+}
+
+// TestOverride_hint names the key that an address counts by.
+func TestOverride_hint(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h {\nname api\n}\n"+caddytest.ShowDecision))
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block").Want(t, 0, "2001:db8::/64")
+}

@@ -1,0 +1,206 @@
+package reliability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// overrideNode starts a node whose policy api admits two requests a day of a key.
+func overrideNode(t *testing.T, options string) *caddytest.Node {
+	t.Helper()
+	return caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+options+"\n}", caddytest.LimitedSite)))
+}
+
+func setOverride(t *testing.T, n *caddytest.Node, body string, status int) {
+	t.Helper()
+	if a := n.Ask(t, http.MethodPost, "override", body); a.Status != status {
+		t.Fatalf("%s: got %v, want status %d", body, a, status)
+	}
+}
+
+// waitForDecision waits until a node answers a key so, and returns how long that took.
+func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	redistest.WaitFor(t, decision+" for "+key, func() error {
+		if a := n.Get(t, "/", "X-Key: "+key); !strings.HasPrefix(a.Body, decision) {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	return time.Since(began)
+}
+
+// load sends requests of 16 clients with keys of their own to both nodes until it is stopped. None of these
+// keys has an override: a policy of 2 a day denies them, and one answer by anything but Redis or a
+// remembered denial is wrong.
+func load(t *testing.T, nodes ...*caddytest.Node) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make([]error, 16)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			admitted := 0
+			for n := 0; ctx.Err() == nil && errs[i] == nil; n++ {
+				node := nodes[n%len(nodes)]
+				a, err := node.Try(http.MethodGet, node.URL+"/", "", fmt.Sprintf("X-Key: other%d", i))
+				switch {
+				case err != nil:
+					errs[i] = err
+				case a.Body == "allowed redis":
+					admitted++
+				case !a.DeniedByRedis():
+					errs[i] = fmt.Errorf("got %v", a)
+				}
+			}
+			if admitted != 2 && errs[i] == nil {
+				errs[i] = fmt.Errorf("client %d: %d requests are admitted, want 2", i, admitted)
+			}
+		})
+	}
+	return func() error {
+		cancel()
+		group.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// TestOverride_twoNodes changes overrides on one node while both serve. The other applies them within a
+// second.
+func TestOverride_twoNodes(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]func(t *testing.T) string{
+		"standalone": func(t *testing.T) string { return "redis redis://" + redistest.Start(t).Addr },
+		"hashed":     func(t *testing.T) string { return "redis redis://" + redistest.Start(t).Addr + "\nhash_keys secret" },
+		"sentinel": func(t *testing.T) string {
+			return "redis {\nmode sentinel\nmaster main\naddress " + redistest.StartSentinel(t, redistest.Start(t), "main").Addr + "\n}"
+		},
+		"cluster": func(t *testing.T) string {
+			return "redis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := options(t)
+			a, b := overrideNode(t, text), overrideNode(t, text)
+			stop := load(t, a, b)
+			for range 3 {
+				waitForDecision(t, b, "acme", "denied")
+			}
+			for _, step := range []struct{ body, decision string }{
+				{`{"policy":"api","key":"acme","block":true}`, "denied override"},
+				{`{"policy":"api","key":"acme","exempt":true,"for":"1h"}`, "exempt override"},
+				{`{"policy":"api","key":"acme","limit":50000}`, "allowed redis"},
+				{`{"policy":"api","key":"acme","remove":true}`, "denied redis"},
+			} {
+				setOverride(t, a, step.body, 200)
+				if got := a.Get(t, "/", "X-Key: acme"); !strings.HasPrefix(got.Body, step.decision) {
+					t.Errorf("%s: the node itself answers %v", step.body, got)
+				}
+				if took := waitForDecision(t, b, "acme", strings.TrimSuffix(step.decision, " redis")); took > time.Second {
+					t.Errorf("%s: the other node needs %v", step.body, took)
+				}
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOverride_outage kills Redis and starts it again without any data. Nodes go on with the overrides, and
+// Redis gets them back.
+func TestOverride_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text := "redis redis://" + server.Addr
+	config := func(text string) string {
+		return caddytest.Config("redis_ratelimit {\n"+text+"\n}", caddytest.LimitedSite)
+	}
+	a, b := caddytest.Start(t, config(text)), caddytest.Start(t, config(text))
+	setOverride(t, a, `{"policy":"api","key":"bad","block":true}`, 200)
+	setOverride(t, a, `{"policy":"api","key":"vip","limit":500,"for":"1h","note":"n"}`, 200)
+	waitForDecision(t, b, "bad", "denied override")
+	client := server.Client(t)
+	if ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(); ttl != -1 {
+		t.Errorf("the TTL of the entries is %v, want none", ttl)
+	}
+	server.Kill()
+	for _, n := range []*caddytest.Node{a, b} {
+		waitForDecision(t, n, "vip", "allowed fallback")
+		if got := n.Get(t, "/", "X-Key: vip"); got.Header.Get("X-RateLimit-Limit") != "500" {
+			t.Errorf("in the outage: got %v", got)
+		}
+		waitForDecision(t, n, "bad", "denied override")
+		setOverride(t, n, `{"policy":"api","key":"bad","remove":true}`, 503)
+		list := n.Ratelimit(t, "overrides")
+		list.Want(t, 3, "bad", "vip", "limit 500")
+	}
+	a.Reload(t, config(text)+"\n# a reload in the outage")
+	a.Reload(t, config(text+"\ntimeout 200ms")) // another store on the same Redis
+	waitForDecision(t, a, "bad", "denied override")
+	unread := func(n *caddytest.Node) int {
+		return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") }))
+	}
+	redistest.WaitFor(t, "a poll fails", func() error {
+		if unread(b) == 0 {
+			return errors.New("no line says so")
+		}
+		return nil
+	})
+	server.Run(t)
+	redistest.WaitFor(t, "Redis has the overrides", func() error {
+		if got := client.HLen(t.Context(), "rl:{%!overrides}:entries").Val(); got != 2 {
+			return fmt.Errorf("it has %d", got)
+		}
+		return nil
+	})
+	newcomer := caddytest.Start(t, config(text))
+	waitForDecision(t, newcomer, "bad", "denied override")
+	for _, n := range []*caddytest.Node{a, b, newcomer} {
+		waitForDecision(t, n, "vip", "allowed redis")
+	}
+	if unread(b) != 1 || unread(newcomer) != 0 {
+		t.Errorf("%d and %d lines say that overrides cannot be read, want 1 and 0", unread(b), unread(newcomer))
+	}
+	redistest.WaitFor(t, "a change is possible", func() error {
+		if got := b.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","remove":true}`); got.Status != 200 {
+			return fmt.Errorf("got %v", got)
+		}
+		return nil
+	})
+	waitForDecision(t, newcomer, "bad", "allowed redis")
+}
+
+// TestOverride_goroutines reloads with other stores: each ends its polls.
+func TestOverride_goroutines(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	config := func(i int) string {
+		return caddytest.Config(fmt.Sprintf("redis_ratelimit {\nredis redis://%s\ntimeout %dms\n}", server.Addr, 10_000+i), caddytest.LimitedSite)
+	}
+	n := caddytest.Start(t, config(0))
+	setOverride(t, n, `{"policy":"api","key":"bad","block":true}`, 200)
+	before := n.Goroutines(t)
+	for i := range 8 {
+		n.Reload(t, config(i+1))
+		if got := n.Get(t, "/", "X-Key: bad"); got.Body != "denied override" {
+			t.Fatalf("after reload %d: got %v", i, got)
+		}
+	}
+	redistest.WaitFor(t, "the polls have ended", func() error {
+		if now := n.Goroutines(t); now > before+4 {
+			return fmt.Errorf("there were %d goroutines, now %d", before, now)
+		}
+		return nil
+	})
+}
