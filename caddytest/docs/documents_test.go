@@ -152,7 +152,7 @@ func TestDocuments_ACL(t *testing.T) {
 	for _, match := range granted.FindAllStringSubmatch(section, -1) {
 		got[match[1]] = true
 	}
-	for _, command := range strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLSentinelCommands + " " + caddytest.ACLOperatorCommands) {
+	for _, command := range strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLSentinelCommands + " " + caddytest.ACLOperatorCommands + " " + caddytest.ACLOverrideCommands) {
 		want["+"+command] = true
 	}
 	for _, channel := range strings.Fields(caddytest.ACLSentinelChannels) {

@@ -61,7 +61,7 @@ func TestCheck_goodRedis(t *testing.T) {
 	if code != 0 {
 		t.Errorf("got exit code %d", code)
 	}
-	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "script", "round trip", "clock", "eviction"} {
+	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "overrides", "script", "round trip", "clock", "eviction"} {
 		wantFinding(t, findings, name, "ok", "")
 	}
 	wantNothing(t, findings, "warning")
@@ -133,6 +133,7 @@ func TestCheck_missingCommands(t *testing.T) {
 	if wantFinding(t, findings, "admin rights", "warning", "ACL SETUSER limiter +type +pttl +scan +unlink"); code != 0 {
 		t.Errorf("got exit code %d; want 0 with the commands of docs/redis.md", code)
 	}
+	wantFinding(t, findings, "overrides", "warning", "ACL SETUSER limiter +hdel +hget +hlen +hscan +hset +unlink")
 	for _, left := range all {
 		caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return c != left }))
 		findings, code := check(t, option, withLog)
@@ -172,7 +173,7 @@ func TestCheck_cluster(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
 	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
-	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLOperatorCommands)
+	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLOperatorCommands + " " + caddytest.ACLOverrideCommands)
 	caddytest.RestrictUser(t, masters, all)
 	findings, code := check(t, option, caddytest.LimitedSite)
 	wantNothing(t, findings, "failed")

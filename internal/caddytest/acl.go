@@ -23,6 +23,9 @@ const (
 	// ACLOperatorCommands are needed for state and reset of the admin API.
 	ACLOperatorCommands = "type pttl scan unlink"
 
+	// ACLOverrideCommands are needed once there are overrides.
+	ACLOverrideCommands = "hdel hget hlen hscan hset unlink"
+
 	// ACLClusterCommands are needed on every node of a Cluster.
 	ACLClusterCommands = "cluster|slots command asking"
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -65,6 +66,19 @@ func permissionsToAdminister(key string) []permission {
 	}
 }
 
+// permissionsToOverride lists the commands for the entries of overrides. The calls fail by the type of the
+// reserved key once they are permitted, and touch no override.
+func permissionsToOverride(key string) []permission {
+	return []permission{
+		{"hdel", []any{"hdel", key, "field"}},
+		{"hget", []any{"hget", key, "field"}},
+		{"hlen", []any{"hlen", key}},
+		{"hscan", []any{"hscan", key, 0}},
+		{"hset", []any{"hset", key, "field", "1"}},
+		{"unlink", []any{"unlink", key}},
+	}
+}
+
 // tryPermissions reports every command that the user may not run.
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	key := p.prefixed(probeKey)
@@ -111,18 +125,34 @@ const checkAgain = "check again when Redis answers"
 
 // tryAdminPermissions reports every command of the admin API that the user may not run.
 func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
+	p.tryOptional(ctx, s, "admin rights", "state and reset", permissionsToAdminister(p.prefixed(probeKey)))
+}
+
+// tryOverridePermissions reports every command of overrides that the user may not run.
+func (p *preflight) tryOverridePermissions(ctx context.Context, s *checkedServer) {
+	key := p.prefixed(probeKey)
+	needed := permissionsToOverride(key)
+	if !isPermitted(s.client.Set(ctx, key, "1", 5*time.Second).Err()) {
+		// The key does not exist, so a write would create it without a TTL.
+		needed = slices.DeleteFunc(needed, func(r permission) bool { return r.name == "hset" })
+	}
+	p.tryOptional(ctx, s, "overrides", "override and overrides", needed)
+}
+
+// tryOptional reports what is missing for commands that decisions do not need.
+func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, needed []permission) {
 	s.absent = nil
-	missing, _, unknown := p.missing(ctx, s, permissionsToAdminister(p.prefixed(probeKey)))
+	missing, _, unknown := p.missing(ctx, s, needed)
 	for _, command := range s.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
-	switch commands := strings.Join(missing, " "); {
-	case commands != "":
-		p.warn("admin rights", s.address, "missing for the commands state and reset: "+commands, p.grant(commands))
+	switch list := strings.Join(missing, " "); {
+	case list != "":
+		p.warn(check, s.address, "missing for the commands "+commands+": "+list, p.grant(list))
 	case unknown != nil:
-		p.warn("admin rights", s.address, "unknown: "+unknown.Error(), checkAgain)
+		p.warn(check, s.address, "unknown: "+unknown.Error(), checkAgain)
 	default:
-		p.ok("admin rights", s.address, "all commands that state and reset need")
+		p.ok(check, s.address, "all commands that "+commands+" need")
 	}
 }
 

@@ -48,7 +48,7 @@ func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
 // tryServers runs the checks of every server that was reached.
 func (p *preflight) tryServers(ctx context.Context, client redis.UniversalClient) {
 	for _, try := range []func(context.Context, *checkedServer){
-		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions,
+		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions, p.tryOverridePermissions,
 		func(ctx context.Context, s *checkedServer) { p.tryScripts(ctx, client, s) },
 		p.tryRoundTrip, p.tryClock, p.tryEviction, p.tryIdleTimeout,
 	} {

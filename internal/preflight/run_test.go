@@ -51,7 +51,7 @@ func TestRun_unknown_permissions(t *testing.T) {
 	for _, f := range findings {
 		seen[f.Check] = f.Result + " " + f.Detail
 	}
-	for _, check := range []string{"permissions", "admin rights", "eviction"} {
+	for _, check := range []string{"permissions", "admin rights", "overrides", "eviction"} {
 		if !strings.HasPrefix(seen[check], "warning unknown: ") {
 			t.Errorf("%s: got %q of %v", check, seen[check], findings)
 		}
