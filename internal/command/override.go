@@ -43,7 +43,7 @@ second override of the same client replaces the first.`,
 	flags.Bool("exempt", false, "Leave the policy out for its requests")
 	flags.Bool("unban", false, "Lift its ban")
 	flags.Bool("remove", false, "Remove its override")
-	flags.String("for", "", "How long, a `duration` such as 30m, 2h or 7d; default: until it is removed")
+	flags.String("for", "", "How long, a `duration` such as 2h or 7d; default: until removed")
 	flags.String("note", "", "A remark, `text` that the list shows")
 	require(cmd, "policy")
 	cmd.MarkFlagsMutuallyExclusive("key", "all")

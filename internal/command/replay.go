@@ -30,7 +30,8 @@ and writes the named files only: no Redis, no network, no running Caddy.
 Logs are Caddy's JSON, Common or Combined Log Format, plain, gzip or zstd. The
 format is detected. - is the standard input. Several files are one log, in any
 order. Routes, matchers, placeholders, keys, weights and exemptions are those of
-the configuration. Handlers that need a real request are skipped and listed.
+the configuration; overrides are ignored, as a log does not tell them. Handlers
+that need a real request are skipped and listed.
 Common and Combined Log Format have no host: their requests count for the only
 host with limits, or for --host.
 
