@@ -96,3 +96,28 @@ func TestRegistry_scripts(t *testing.T) {
 		t.Errorf("the registry begins with %s, not with the default", registry[0].name)
 	}
 }
+
+// TestPolicy_WithLimit_unit has limits on both sides of the bound between microseconds and milliseconds.
+func TestPolicy_WithLimit_unit(t *testing.T) {
+	for _, limit := range []int64{100, 1_000_000} { // of a day
+		p := dayPolicy(t, "unit", TokenBucket, limit)
+		largest := p.LargestLimit()
+		for _, other := range []int64{1, limit, largest} {
+			q, err := p.WithLimit(other, 0)
+			if err != nil || q.ID() != p.ID() || q.Capacity() != other {
+				t.Errorf("limit %d of a policy with %d: %v", other, limit, err)
+			}
+			if q, err = p.WithLimit(limit, other); err != nil || q.ID() != p.ID() {
+				t.Errorf("burst %d of a policy with %d: %v", other, limit, err)
+			}
+		}
+		for _, other := range []int64{0, -1, largest + 1, 1 << 62} {
+			if _, err := p.WithLimit(other, 0); err == nil {
+				t.Errorf("limit %d of a policy with %d is possible", other, limit)
+			}
+		}
+	}
+	if got := dayPolicy(t, "unit", SlidingWindowLog, 100).LargestLimit(); got < 1000 || got > 1_000_000_000 {
+		t.Errorf("the largest limit of a log is %d", got)
+	}
+}

@@ -1,0 +1,67 @@
+package overrides
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestEntry_Policy_batch decides requests of clients with different limits at once. Each batch is one run of
+// a script.
+func TestEntry_Policy_batch(t *testing.T) {
+	server := redistest.Start(t)
+	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batches, largest atomic.Int64
+	store := limiter.NewRedis(client, limiter.RedisOptions{OnBatch: func(size int, _ time.Duration) {
+		batches.Add(1)
+		for seen := largest.Load(); int64(size) > seen && !largest.CompareAndSwap(seen, int64(size)); seen = largest.Load() {
+		}
+	}})
+	t.Cleanup(func() { _ = store.Close() })
+	base, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLocal(Hooks{})
+	const clients = 256
+	for i := range clients {
+		put(t, l, l.Target("api", key(strconv.Itoa(i))), Rule{Action: Limit, Limit: int64(100 + i)}, 0)
+	}
+	if _, err := limiter.Allow(t.Context(), store, base, "first"); err != nil { // the script is known from here on
+		t.Fatal(err)
+	}
+	runs := func() int {
+		info := server.Client(t).Info(t.Context(), "commandstats").Val()
+		total := 0
+		for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+			n, _ := strconv.Atoi(found[1])
+			total += n
+		}
+		return total
+	}
+	runsBefore, batchesBefore := runs(), batches.Load()
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			policy := l.Find("api", key(strconv.Itoa(i))).Policy(base)
+			result, err := limiter.Allow(t.Context(), store, policy, strconv.Itoa(i))
+			if err != nil || result.Remaining != int64(99+i) {
+				t.Error(fmt.Sprint(i), result, err)
+			}
+		})
+	}
+	group.Wait()
+	if runs := int64(runs() - runsBefore); runs != batches.Load()-batchesBefore || largest.Load() < 2 {
+		t.Errorf("%d batches, of at most %d requests, were %d runs", batches.Load()-batchesBefore, largest.Load(), runs)
+	}
+}
