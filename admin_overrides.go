@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,7 +15,9 @@ import (
 
 // serveOverrides lists the overrides of all policies, also of those that this configuration does not have.
 func (a *App) serveOverrides(r *http.Request) (any, bool, error) {
-	entries, err := a.overrides.List(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), limiter.ConnectBudget)
+	defer cancel()
+	entries, err := a.overrides.List(ctx)
 	report := adminapi.OverridesReport{Overrides: make([]adminapi.OverrideEntry, 0, len(entries))}
 	for _, e := range entries {
 		report.Overrides = append(report.Overrides, *explain.Override(e))
@@ -40,6 +43,8 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	if !known && (!question.Remove || !a.overrides.Has(question.Policy)) { // one of a policy that is gone can be removed
 		return nil, false, err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), limiter.ConnectBudget)
+	defer cancel()
 	report := adminapi.OverrideReport{}
 	target := overrides.Target{Policy: question.Policy}
 	if key != nil {
@@ -50,11 +55,11 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	}
 	switch {
 	case question.Unban:
-		report.Unbanned, err = a.unban(r, registered, key)
+		report.Unbanned, err = a.unban(ctx, registered, key)
 	case question.Remove:
-		report.Removed, err = true, a.overrides.Remove(r.Context(), target)
+		report.Removed, err = true, a.overrides.Remove(ctx, target)
 	default:
-		report.OverrideEntry, err = a.putOverride(r, registered, target, &question)
+		report.OverrideEntry, err = a.putOverride(ctx, registered, target, &question)
 	}
 	return report, false, overrideError(err)
 }
@@ -92,7 +97,7 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 }
 
 // putOverride sets an override of a policy.
-func (a *App) putOverride(r *http.Request, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest) (*adminapi.OverrideEntry, error) {
+func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest) (*adminapi.OverrideEntry, error) {
 	lasts, err := o.For.Parse()
 	if err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (a *App) putOverride(r *http.Request, registered registeredPolicy, target o
 			return nil, limitError(registered.policy, err)
 		}
 	}
-	e, err := a.overrides.Put(r.Context(), target, what, lasts)
+	e, err := a.overrides.Put(ctx, target, what, lasts)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +151,6 @@ func overrideError(err error) error {
 }
 
 // unban lifts the bans of a key, or with nil of all keys of a policy, and returns how many.
-func (*App) unban(_ *http.Request, registered registeredPolicy, _ *limiter.EncodedKey) (int64, error) {
+func (*App) unban(_ context.Context, registered registeredPolicy, _ *limiter.EncodedKey) (int64, error) {
 	return 0, adminapi.BadInput("unban: policy %q bans no client", registered.policy.Name())
 }

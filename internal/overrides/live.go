@@ -2,6 +2,7 @@ package overrides
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -74,13 +75,13 @@ func newLive(hooks Hooks) *Live {
 	return l
 }
 
-// take waits for the turn to change the overrides.
+// take waits for the turn to change the overrides. Another change, or a poll, may wait for Redis meanwhile.
 func (l *Live) take(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return &limiter.UndecidedError{Kind: "timeout", Err: errors.New("redis does not answer")}
 	}
 }
 
