@@ -274,7 +274,9 @@ func TestLive_lost_entries(t *testing.T) {
 // TestLive_OnChange names what has changed.
 func TestLive_OnChange(t *testing.T) {
 	var changes []string
-	hooks := Hooks{OnChange: func(policy string, keys ...limiter.EncodedKey) { changes = append(changes, fmt.Sprint(policy, len(keys), keys)) }}
+	hooks := Hooks{OnChange: func(policy string, keys ...limiter.EncodedKey) {
+		changes = append(changes, fmt.Sprint(policy, len(keys), keys))
+	}}
 	l := NewLocal(hooks)
 	put(t, l, l.Target("api", key("acme")), Rule{Action: Block}, 0)
 	put(t, l, l.Target("login", key("")), Rule{Action: Block}, 0)
