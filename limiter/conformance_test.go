@@ -155,6 +155,8 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 					chargeBoth(tr, stores)
 				case 3:
 					settleBoth(t, tr, stores)
+				case 4:
+					confirmBoth(tr, stores)
 				default:
 					playBoth(t, tr, stores)
 				}
@@ -213,6 +215,21 @@ func refundBoth(tr *trace, stores []*testStore) {
 	for i, s := range stores {
 		s.set(tr.now)
 		s.refund(r[i])
+	}
+}
+
+// confirmBoth counts one of the last takes that can be refunded in all stores.
+func confirmBoth(tr *trace, stores []*testStore) {
+	if len(tr.reserved) == 0 {
+		return
+	}
+	at := max(0, len(tr.reserved)-1-tr.random.IntN(3))
+	r := tr.reserved[at]
+	tr.reserved = slices.Delete(tr.reserved, at, at+1)
+	for i, s := range stores {
+		s.set(tr.now)
+		s.Confirm(r[i], s.source)
+		s.settle()
 	}
 }
 
@@ -277,7 +294,8 @@ func checkInvariants(t *testing.T, c *Check) {
 	t.Helper()
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
-		(c.Weight > c.Policy.Capacity()) != (r.RetryAfter == Never) || (c.Peek && r.RetryAfter != 0) {
+		(c.Weight > c.Policy.Capacity()) != (r.RetryAfter == Never) || (c.Peek && r.RetryAfter != 0) ||
+		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d of %v: impossible result %+v", c.Weight, c.Policy.settings, r)
 	}
 }

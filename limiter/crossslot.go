@@ -25,7 +25,7 @@ func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*s
 		return err
 	}
 	if keep(checks, groups); !Allowed(checks) {
-		return nil
+		return r.offend(ctx, checks, deadline)
 	}
 	err := r.runGroups(ctx, groups, opReserve, deadline)
 	if err == nil && allPass(groups) {

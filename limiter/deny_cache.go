@@ -49,25 +49,28 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	if c == nil {
 		return false
 	}
-	denied := false
+	denied, banned, counted := false, false, false
 	for i := range checks {
 		check := &checks[i]
+		check.Result = Result{Remaining: Unknown}
+		if check.Policy.ban != nil {
+			counted = c.denyBanned(check, now) || counted
+			denied, banned = denied || !check.Result.Passes(), banned || check.Result.Banned
+			continue
+		}
 		if check.Policy.refunds.Load() {
-			check.Result = Result{Remaining: Unknown}
 			continue
 		}
 		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
 		if due && c.refresh != nil {
 			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
 		}
-		if !found {
-			check.Result = Result{Remaining: Unknown}
-			continue
+		if found {
+			denied = true
+			check.Result = d.result(now)
 		}
-		denied = true
-		check.Result = d.result(now)
 	}
-	return denied
+	return denied && (banned || !counted)
 }
 
 // learn keeps the denials among the answers to a query that was sent at some instant.
@@ -76,7 +79,11 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		return
 	}
 	for i := range checks {
-		if check := &checks[i]; !check.Result.Passes() && !check.Policy.refunds.Load() {
+		check := &checks[i]
+		switch {
+		case check.Policy.ban != nil:
+			c.learnBan(check, sent)
+		case !check.Result.Passes() && !check.Policy.refunds.Load():
 			c.shardOf(check.Key.text).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
@@ -102,6 +109,10 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 // cache meanwhile stays out.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
 	s, key := c.shardOf(check.Key.text), denyKeyOf(check)
+	if check.Policy.ban != nil && check.Result.RetryAfter != Never {
+		c.relearnBan(check, sent)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, found := s.denials[key]; !found {

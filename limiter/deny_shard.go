@@ -30,6 +30,8 @@ func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units(
 type denial struct {
 	remaining int64
 	never     bool
+	banned    bool
+	counts    bool      // the next denial counts for a ban, so that the store must decide it
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	expires   time.Time // the entry is used before this
@@ -41,6 +43,9 @@ func (d *denial) result(now time.Time) Result {
 	r := Result{Remaining: d.remaining, RetryAfter: Never, ResetAfter: max(0, d.resets.Sub(now))}
 	if !d.never {
 		r.RetryAfter = d.until.Sub(now)
+	}
+	if d.banned {
+		r.Banned, r.BanLeft = true, r.RetryAfter
 	}
 	return r
 }

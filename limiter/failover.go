@@ -91,6 +91,7 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 	}
 	if f.shared == nil {
 		f.local.decide(checks)
+		f.confirmTaken(checks, SourceMemory)
 		return SourceMemory, nil
 	}
 	now := time.Now()
@@ -101,6 +102,7 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 	switch {
 	case err == nil:
 		f.denied.learn(checks, now)
+		f.confirmTaken(checks, SourceRedis)
 		if mode == FailLocal {
 			f.remember(checks)
 		}
@@ -116,6 +118,7 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source, error) {
 	if f.shared == nil {
 		f.local.decide(checks)
+		f.confirmTaken(checks, SourceMemory)
 		return SourceMemory, nil
 	}
 	if f.onUndecided != nil {
@@ -125,6 +128,7 @@ func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source
 		return SourceRedis, reason
 	}
 	f.decideInOutage(checks, reason)
+	f.confirmTaken(checks, SourceFallback)
 	return SourceFallback, nil
 }
 
@@ -197,6 +201,9 @@ func (f *Failover) Charge(checks []Check, source Source) {
 	for i := range checks {
 		c := checks[i]
 		c.Weight, c.Peek = min(c.Weight, MaxCharge), false
+		if c.Weight > 0 {
+			f.Confirm([]Check{c}, source)
+		}
 		if c.Weight <= 0 || (source == SourceRedis && f.shared.chargeAsync(&c)) {
 			continue
 		}

@@ -29,20 +29,34 @@ type StoredKey struct {
 func (r *Redis) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	name := r.RedisKey(p, key)
+	stored, err := r.inspect(ctx, r.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
+		return r.readStored(ctx, p, name, kind)
+	})
+	if err == nil && p.ban != nil {
+		var ban []StoredKey
+		ban, err = r.inspect(ctx, r.banKey(p, key), func(name, kind string) (map[string]any, error) {
+			return r.readStoredBan(ctx, name, kind)
+		})
+		stored = append(stored, ban...)
+	}
+	return stored, undecided(err)
+}
+
+// inspect returns a key and its value, as the function reads it; nothing where there is no key.
+func (r *Redis) inspect(ctx context.Context, name string, read func(name, kind string) (map[string]any, error)) ([]StoredKey, error) {
 	kind, err := r.client.Type(ctx, name).Result()
 	if err != nil || kind == "none" {
-		return nil, undecided(err)
+		return nil, err
 	}
 	ttl, err := r.client.PTTL(ctx, name).Result()
 	if err != nil {
-		return nil, undecided(err)
+		return nil, err
 	}
-	stored := StoredKey{Name: name, Type: kind, TTL: ttl}
-	if stored.Value, err = r.readStored(ctx, p, name, kind); err != nil {
-		return nil, undecided(err)
+	value, err := read(name, kind)
+	if err != nil {
+		return nil, err
 	}
-	return []StoredKey{stored}, nil
+	return []StoredKey{{Name: name, Type: kind, TTL: ttl, Value: value}}, nil
 }
 
 // readStored reads a stored state.

@@ -50,12 +50,12 @@ func (k KeyFormat) Reserved(tag, name string) string {
 	return k.newWriter().head + probeKey + tag + "}:" + name
 }
 
-// append appends the name of a key of a policy.
-func (k *keyWriter) append(dst []byte, p *Policy, key string) []byte {
+// append appends the name of a key in the states of an ID.
+func (k *keyWriter) append(dst []byte, id, key string) []byte {
 	dst = append(dst, k.head...)
 	dst = k.appendClient(dst, key)
 	dst = append(dst, "}:"...)
-	return append(dst, p.id...)
+	return append(dst, id...)
 }
 
 // appendClient appends the part between the braces, which is never empty: a Cluster ignores empty

@@ -20,6 +20,12 @@ func (m *Memory) remember(c *Check) {
 	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
+	if c.Policy.ban != nil {
+		s.rememberBan(c, now)
+	}
+	if c.Result.Banned {
+		return // what is left besides is unknown, and only decays meanwhile
+	}
 	if a.used == 0 || a.resets <= now {
 		return // an older answer expires by itself
 	}

@@ -63,6 +63,11 @@ type Result struct {
 	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0
 	// otherwise.
 	Delay time.Duration
+
+	// Banned reports that the client is banned ([Settings].Ban): BanLeft is for how long, and
+	// BanBegins whether this request began it. Remaining is 0 then.
+	Banned, BanBegins bool
+	BanLeft           time.Duration
 }
 
 // Passes reports whether the check let the request through. The request as a whole is allowed when

@@ -51,5 +51,7 @@ func (p *Policy) scaled(fraction float64) *Policy {
 		return p // rounding would make it longer than times can be
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
-	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, fraction: fraction}
+	local := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: fraction}
+	local.refunds.Store(p.refunds.Load())
+	return local
 }

@@ -107,7 +107,7 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 
 // decide decides checks that are valid.
 func (m *Memory) decide(checks []Check) {
-	if len(checks) == 1 {
+	if len(checks) == 1 && checks[0].Policy.ban == nil {
 		m.decideOne(&checks[0])
 	} else {
 		m.decideMany(checks)
@@ -134,12 +134,18 @@ func (m *Memory) decideMany(checks []Check) {
 	shards, unlock := m.lockEach(space[:0], checks)
 	defer unlock()
 	now := m.clock()
-	allowed := true
+	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
 		v := evaluate(shards[i].get(c.Policy, c.Key.text, now), now, c)
-		allowed = allowed && v.wait == 0
 		c.answer(v, now)
+		if c.Policy.ban != nil && shards[i].refuseBanned(c, now) {
+			banned = true
+		}
+		allowed = allowed && c.Result.Passes()
+	}
+	if !allowed && !banned {
+		countDenials(shards, checks, now)
 	}
 	for i := range checks {
 		c := &checks[i]
@@ -166,6 +172,9 @@ func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 // Charge charges checks without the condition that there is room, into debt if need be. A weight of 0
 // charges nothing.
 func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
+
+// Confirm counts units of checks that were reserved and stay, for bans of policies that refund.
+func (m *Memory) Confirm(checks []Check) { m.each(checks, (*shard).confirm) }
 
 // each runs a function on the shard of every check.
 func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {

@@ -84,8 +84,8 @@ func (n *node) background(c *call, done func(*call)) error {
 	return err
 }
 
-// lose reports a refund, a charge or a settlement that Redis did not do. A peek without an answer is no
-// loss.
+// lose reports a refund, a charge, a settlement or a confirm that Redis did not do. A peek without an
+// answer is no loss.
 func (n *node) lose(op operation, err error) {
 	if n.lost != nil && op.settles() {
 		n.lost(err)

@@ -52,7 +52,8 @@ func (f *Failover) Probe(ctx context.Context, checks []Check) error {
 func (f *Failover) HasLocalState(p *Policy, key EncodedKey) bool {
 	s := f.local.lock(p, key.text)
 	defer s.mu.Unlock()
-	return s.get(p, key.text, f.local.clock()) != (state{})
+	_, banned := s.bans[key.text]
+	return banned || s.get(p, key.text, f.local.clock()) != (state{})
 }
 
 // Answered reports whether an error is Redis's answer, rather than the lack of one.
@@ -78,6 +79,9 @@ func (s *shard) peek(c *Check, now int64) {
 		peek.Peek = true
 		c.answer(evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
+	}
+	if c.Policy.ban != nil {
+		s.refuseBanned(c, now)
 	}
 }
 

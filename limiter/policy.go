@@ -3,6 +3,7 @@ package limiter
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,15 @@ type Settings struct {
 	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
 	MaxDelay *time.Duration
 
+	// Ban refuses a client whose requests are denied BanAfter times within a window, whatever its
+	// count: at its first offence for the first duration, then for the next ones, the last again and
+	// again. Offences are forgotten the longest duration after a ban has ended. Each from [MinBan] to
+	// [MaxBan], in whole microseconds and ascending, at most [MaxBans]; none: no client is banned.
+	Ban []time.Duration
+
+	// BanAfter is how many denials are an offence, up to [MaxBanAfter]; 0 is 1.
+	BanAfter int
+
 	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].
 	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
 	// small limits use the same states.
@@ -43,6 +53,7 @@ type Policy struct {
 	algorithm *algorithm
 	params    params
 	id        string
+	ban       *ban                   // nil: none
 	derived   atomic.Pointer[any]    // cached by Derived
 	fraction  float64                // of the limits it was scaled from; 0: not scaled
 	local     atomic.Pointer[Policy] // it scaled by the last local fraction
@@ -70,7 +81,8 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 		return nil, err
 	}
 	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
-	return &Policy{settings: s, algorithm: a, params: t, id: id}, nil
+	s.Ban = slices.Clone(s.Ban)
+	return &Policy{settings: s, algorithm: a, params: t, id: id, ban: newBan(s)}, nil
 }
 
 // check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
@@ -93,7 +105,7 @@ func (s *Settings) check(a *algorithm) error {
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
 	}
-	return nil
+	return s.checkBan()
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -134,11 +146,14 @@ func (p *Policy) LargestLimit() int64 {
 	return least
 }
 
-// Settings returns the settings that the policy was made of.
+// Settings returns the settings that the policy was made of. They must not be changed.
 func (p *Policy) Settings() Settings { return p.settings }
 
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.settings.Name }
+
+// Bans reports whether the policy bans clients.
+func (p *Policy) Bans() bool { return p.ban != nil }
 
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.params.capacity }
@@ -147,7 +162,7 @@ func (p *Policy) Capacity() int64 { return p.params.capacity }
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Reserve). A denial may then end
-// early, so the deny cache leaves the policy out. A queue cannot refund: its error is a [*FieldError].
+// early, so the deny cache leaves the policy out, except for bans. A queue cannot refund: its error is a [*FieldError].
 func (p *Policy) AllowRefunds() error {
 	if p.params.maxDelay >= 0 {
 		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
@@ -175,8 +190,8 @@ func (p *Policy) ID() string { return p.id }
 func (s Settings) Equal(other Settings) bool {
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
-	s.MaxDelay, other.MaxDelay = nil, nil
-	return sameDelay && s == other
+	return sameDelay && s.sameBans(&other) && s.Name == other.Name && s.Algorithm == other.Algorithm &&
+		s.Limit == other.Limit && s.Window == other.Window && s.Burst == other.Burst && s.Dynamic == other.Dynamic
 }
 
 // String returns the settings as text, for messages.
@@ -187,6 +202,9 @@ func (s Settings) String() string {
 	}
 	if s.MaxDelay != nil {
 		text += fmt.Sprintf(", max_delay %v", *s.MaxDelay)
+	}
+	if len(s.Ban) > 0 {
+		text += fmt.Sprintf(", ban %v after %d", s.Ban, max(1, s.BanAfter))
 	}
 	return text
 }

@@ -129,11 +129,18 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 // forProbes returns a policy of the same algorithm, under the same name in Redis, whose keys expire
 // soon.
 func (p *Policy) forProbes() *Policy {
-	probed, err := NewPolicy(Settings{Name: p.Name(), Algorithm: p.algorithm.name, Limit: 1000, Window: time.Second})
+	s := Settings{Name: p.Name(), Algorithm: p.algorithm.name, Limit: 1000, Window: time.Second}
+	if p.ban != nil {
+		s.Ban, s.BanAfter = []time.Duration{MinBan}, MaxBanAfter // writes, and hardly ever bans
+	}
+	probed, err := NewPolicy(s)
 	if err != nil {
 		return p
 	}
 	probed.id = p.id
+	if p.ban != nil {
+		probed.ban.id = p.ban.id
+	}
 	return probed
 }
 
@@ -180,7 +187,7 @@ func onePerScript(policies []*Policy) []*Policy {
 	var kept []*Policy
 	var seen kernelSet
 	for _, p := range policies {
-		if own := kernelSetOf(p.algorithm); seen&own == 0 {
+		if own := p.kernelSet(); own&^seen != 0 {
 			seen |= own
 			kept = append(kept, p)
 		}

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,7 +34,9 @@ func copyOf(s *testStore, p *Policy) *testStore {
 	if held.log != nil {
 		held.log = &unitLog{entries: slices.Clone(held.log.entries), before: held.log.before}
 	}
-	twin.local.tableOf(p).shardOf("k").put("k", held)
+	shard := twin.local.tableOf(p).shardOf("k")
+	shard.put("k", held)
+	shard.bans = maps.Clone(s.local.tables[p.id].shardOf("k").bans)
 	return twin
 }
 

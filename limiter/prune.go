@@ -90,6 +90,11 @@ func (s *shard) clearIfReset(now int64) bool {
 			return false
 		}
 	}
+	for _, b := range s.bans {
+		if b.expires(s.banWindow()) > now-s.owner.grace {
+			return false
+		}
+	}
 	if s.spill != nil && !s.spill.all(ended) {
 		return false
 	}

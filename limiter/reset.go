@@ -74,11 +74,20 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 	return found
 }
 
-// Reset drops the state of a key in a policy and returns how many there were.
+// Reset drops the state of a key in a policy, with its ban, and returns how many there were.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
+	names := []any{r.RedisKey(p, key)}
+	if p.ban != nil {
+		names = append(names, r.banKey(p, key))
+	}
+	return r.unlink(ctx, names...)
+}
+
+// unlink deletes keys of one slot.
+func (r *Redis) unlink(ctx context.Context, names ...any) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", r.RedisKey(p, key))}
+	cmd := noRetryCmd{redis.NewCmd(ctx, append([]any{"unlink"}, names...)...)}
 	cmd.SetFirstKeyPos(1)
 	err := r.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
@@ -87,7 +96,7 @@ func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, er
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (r *Redis) RedisKey(p *Policy, key EncodedKey) string {
-	return string(r.keyFormat.newWriter().append(nil, p, key.text))
+	return string(r.keyFormat.newWriter().append(nil, p.id, key.text))
 }
 
 const (

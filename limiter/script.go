@@ -29,6 +29,18 @@ func kernelSetOf(a *algorithm) kernelSet {
 	return 1 << slices.Index(kernelNames, a.script)
 }
 
+// banFragment is the fragment of bans, behind all kernels.
+const banFragment kernelSet = 1 << 31
+
+// kernelSet returns the fragments that decide by the policy.
+func (p *Policy) kernelSet() kernelSet {
+	set := kernelSetOf(p.algorithm)
+	if p.ban != nil {
+		set |= banFragment
+	}
+	return set
+}
+
 // place returns the kernel's place among those of the set, from 1.
 func (s kernelSet) place(a *algorithm) int64 {
 	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1
@@ -56,6 +68,9 @@ func (s *scriptSet) get(kernels kernelSet) (*script, error) {
 		if kernels&(1<<i) != 0 {
 			names = append(names, name)
 		}
+	}
+	if kernels&banFragment != 0 {
+		names = append(names, "ban")
 	}
 	text, err := scripts.Build(s.clock, names...)
 	if err != nil {

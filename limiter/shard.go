@@ -22,6 +22,7 @@ type shard struct {
 	logs  map[string]*unitLog
 	seen  map[string]lastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
+	bans  map[string]keptBan  // nil before the first
 }
 
 // get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
@@ -80,12 +81,16 @@ func (s *shard) drop(key string) (found bool) {
 	if s.forget(key) {
 		found = true
 	}
+	if s.unban(key) {
+		found = true
+	}
 	return s.spill.drop(key) || found
 }
 
 // dropAll deletes all states and returns how many there were.
 func (s *shard) dropAll() int64 {
-	found := int64(len(s.plain) + len(s.logs) + len(s.seen))
+	found := int64(len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans))
+	clear(s.bans)
 	clear(s.plain)
 	s.holes = nil
 	clear(s.logs)
@@ -173,7 +178,7 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 	t := &p.params
 	tick, kernel := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick
-	before := len(s.plain) + len(s.logs) + len(s.seen)
+	before := len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans)
 	for key, value := range s.plain {
 		if visited++; kernel.expires(state{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
@@ -191,8 +196,8 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 			break
 		}
 	}
-	visited += s.sweepSeen(now, sample)
-	if swept := before - len(s.plain) - len(s.logs) - len(s.seen); swept > 0 {
+	visited += s.sweepSeen(now, sample) + s.sweepBans(now, sample)
+	if swept := before - len(s.plain) - len(s.logs) - len(s.seen) - len(s.bans); swept > 0 {
 		s.owner.keys.Add(int64(-swept))
 	}
 	return visited

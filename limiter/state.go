@@ -21,6 +21,7 @@ type numbers struct{ a, b, c int64 }
 type State struct {
 	numbers numbers
 	log     *unitLog
+	ban     banState
 }
 
 // Take decides a request of this weight at an instant, in microseconds since the Unix epoch, and
@@ -32,11 +33,24 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 	c := Check{Policy: p, Weight: weight, Peek: weight == 0}
 	held := state{numbers: s.numbers, log: s.log}
 	v := evaluate(held, now, &c)
+	if p.ban != nil && v.wait >= 0 {
+		if left := p.ban.left(s.ban, now); left > 0 {
+			c.answer(peekVerdict(held, now, &c, v), now)
+			c.ban(left, false)
+			return c.Result
+		}
+	}
 	if v.wait == 0 && weight > 0 {
 		held = p.algorithm.kernel.take(held, &p.params, v, false)
 		s.numbers, s.log = held.numbers, held.log
 	}
 	c.answer(v, now)
+	if p.ban != nil && v.wait > 0 && p.ban.counts(s.ban, now, p) {
+		var begins int64
+		if s.ban, begins = p.ban.denied(s.ban, now); begins > 0 {
+			c.ban(begins, true)
+		}
+	}
 	return c.Result
 }
 
@@ -70,4 +84,14 @@ func duration(micros int64) time.Duration {
 		return Never
 	}
 	return time.Duration(micros) * time.Microsecond
+}
+
+// peekVerdict returns the verdict on a check that a ban denies: it takes nothing.
+func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
+	if v.wait == 0 {
+		peek := *c
+		peek.Peek = true
+		return evaluate(s, now, &peek)
+	}
+	return v
 }

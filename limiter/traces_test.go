@@ -11,7 +11,7 @@ import (
 // This file makes up the traces of the conformance suite.
 
 // tracePolicies returns the policies that traces choose from: every algorithm with small and large
-// limits, bursts, queues, and one that counts in milliseconds.
+// limits, bursts, queues, bans, and one that counts in milliseconds.
 func tracePolicies(t *testing.T) []*Policy {
 	t.Helper()
 	var policies []*Policy
@@ -33,6 +33,12 @@ func tracePolicies(t *testing.T) []*Policy {
 	}
 	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, MaxDelay: &strict})
 	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
+	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
+		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second, Ban: []time.Duration{time.Second}})
+		add(Settings{Algorithm: algorithm, Limit: 2, Window: 10 * time.Second, Ban: []time.Duration{3 * time.Second, 20 * time.Second, 30 * time.Second}, BanAfter: 3})
+	}
+	add(Settings{Algorithm: FixedWindow, Limit: 100_000, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: 2, Dynamic: true})
+	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, MaxDelay: &patient, Ban: []time.Duration{2 * time.Second}, BanAfter: 2})
 	return policies
 }
 
@@ -46,22 +52,30 @@ type trace struct {
 	reserved [][][]Check // requests that may be refunded, as each store has answered them
 }
 
-// newTrace chooses four policies, for every other seed of one algorithm.
+// newTrace chooses four policies, for every other seed of one algorithm, for every third of those that
+// ban. Some of these refund.
 func newTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
 	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
 	all := tracePolicies(t)
 	if only := Algorithms()[seed/2%uint64(len(registry))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
+	} else if seed%3 == 0 {
+		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.ban == nil })
 	}
 	for _, i := range tr.random.Perm(len(all))[:4] {
 		s := all[i].settings
+		if all[i].ban != nil && tr.random.IntN(3) == 0 {
+			_ = all[i].AllowRefunds() // not those that queue
+		}
 		tr.policies = append(tr.policies, all[i])
 		s.Limit = max(1, s.Limit/2)
 		if s.Burst > 0 {
 			s.Burst = max(1, s.Burst/3)
 		}
-		tr.changed = append(tr.changed, mustPolicy(t, s))
+		changed := mustPolicy(t, s)
+		changed.refunds.Store(all[i].refunds.Load())
+		tr.changed = append(tr.changed, changed)
 	}
 	return tr
 }

@@ -32,7 +32,9 @@ const (
 )
 
 // settles reports whether the operation changes a state after its request was answered.
-func (o operation) settles() bool { return o == opRefund || o == opCharge || o == opSettle }
+func (o operation) settles() bool {
+	return o == opRefund || o == opCharge || o == opSettle || o == opConfirm
+}
 
 // quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }

@@ -16,6 +16,8 @@ const (
 	opRefund                       // undo reserves
 	opCharge                       // take without the condition of room
 	opSettle                       // add debts of an outage
+	opOffend                       // peek, and count denials for bans
+	opConfirm                      // count units that were reserved and stay, for bans
 )
 
 // headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
@@ -117,17 +119,28 @@ func (m *message) writeKeys(keys *keyWriter) {
 	for i := range m.groups {
 		m.order = append(m.order, m.groups[i].calls...)
 	}
+	bans := false
 	for _, c := range m.order {
 		for i := range c.checks {
-			start := len(m.arena)
-			m.arena = keys.append(m.arena, c.checks[i].Policy, c.checks[i].Key.text)
-			m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
+			p := c.checks[i].Policy
+			m.writeKey(keys, p.id, c.checks[i].Key)
+			bans = bans || p.ban != nil
 		}
+	}
+	if bans {
+		m.writeBanKeys(keys)
 	}
 	m.args = append(m.args[:0], nil, nil, int64(len(m.names)))
 	for i := range m.names {
 		m.args = append(m.args, &m.names[i])
 	}
+}
+
+// writeKey adds the key of a client's state.
+func (m *message) writeKey(keys *keyWriter, id string, key EncodedKey) {
+	start := len(m.arena)
+	m.arena = keys.append(m.arena, id, key.text)
+	m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 }
 
 // writePolicies writes the parameters of each policy once.
@@ -146,6 +159,9 @@ func (m *message) writePolicies() {
 			m.writeNumber(n)
 		}
 	}
+	if m.kernels&banFragment != 0 {
+		m.writeBans()
+	}
 }
 
 // writeNumber appends a number, at most 2^53, as a little-endian double.
@@ -160,7 +176,7 @@ func (m *message) policyNumber(p *Policy) int {
 		return number
 	}
 	m.policies = append(m.policies, p)
-	m.kernels |= kernelSetOf(p.algorithm)
+	m.kernels |= p.kernelSet()
 	if len(m.policies) > fewPolicies {
 		m.places[p] = len(m.policies)
 	}

@@ -63,9 +63,12 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 func (c *call) readAnswers(text string) error {
 	for i := range c.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity := float64(c.checks[i].Policy.params.capacity)
+		capacity, left := float64(c.checks[i].Policy.params.capacity), float64(0)
+		if delay < 0 {
+			left, delay = -delay, 0
+		}
 		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
-			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) {
+			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) || left >= precision {
 			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 		}
 		c.checks[i].Result = Result{
@@ -73,6 +76,9 @@ func (c *call) readAnswers(text string) error {
 			RetryAfter: duration(int64(wait)),
 			ResetAfter: time.Duration(reset) * time.Microsecond,
 			Delay:      time.Duration(delay) * time.Microsecond,
+		}
+		if left > 0 {
+			c.checks[i].Result.readBan(int64(left))
 		}
 		if c.op == opReserve {
 			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})

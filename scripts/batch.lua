@@ -7,12 +7,14 @@
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
 --       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek,
---       3 reserve, 4 refund, 5 charge, 6 settle), number of requests, checks per request, per
---       check: policy (from 1), weight; for a refund, per request and check: the two numbers of its
---       receipt; to settle: instant and amount of a debt, see limiter/algorithm.go. A peek charges
---       nothing; a reserve is a take with a receipt; a charge is a take that needs no room; settle
---       adds what was admitted while this Redis did not decide, up to the capacity. Refunds,
---       charges and settlements are answered with zeros, but for the units settled as remaining.
+--       3 reserve, 4 refund, 5 charge, 6 settle, 7 offend, 8 confirm), number of requests, checks
+--       per request, per check: policy (from 1), weight; for a refund, per request and check: the
+--       two numbers of its receipt; to settle: instant and amount of a debt, see
+--       limiter/algorithm.go. A peek charges nothing; a reserve is a take with a receipt; a charge is
+--       a take that needs no room; settle adds what was admitted while this Redis did not decide,
+--       up to the capacity. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a peek
+--       that counts denials, a confirm counts units that were reserved and stay. Refunds, charges,
+--       settlements and confirms are answered with zeros, but for the units settled as remaining.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining, reset after, delay (times in
@@ -22,7 +24,8 @@
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, RESERVE, REFUND, CHARGE, SETTLE = 1, 2, 3, 4, 5, 6
+local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
+local SETTLE, OFFEND, CONFIRM = 6, 7, 8
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -42,6 +45,10 @@ for i = 1, policy_count do
     index = floor(now / window), volume = capacity * window,
     full = ceil_div(capacity * window, limit),
   }
+end
+
+if bans then
+  position = bans.read(policies, message, position)
 end
 
 -- Converts a time in ticks to microseconds; 0 and -1 stay what they are.
@@ -88,6 +95,10 @@ local function make_others()
     local policy = shape_policies[i]
     wait, reset = microseconds(policy, wait), microseconds(policy, reset)
     delay = microseconds(policy, delay)
+    if bans then
+      wait, remaining, reset, delay =
+        bans.show(i, shape_weights[i], wait, remaining, reset, delay)
+    end
     if operation == RESERVE then
       answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
     else
@@ -110,10 +121,13 @@ local function make_others()
   end
 
   local function request()
-    local decided, passes = {}, operation ~= PEEK
+    local decided, passes = {}, operation ~= PEEK and operation ~= OFFEND
     for i = 1, checks do
       decided[i] = {decide(i)}
       passes = passes and decided[i][1] == 0
+    end
+    if bans then
+      passes = bans.judge(operation ~= PEEK, shape_policies, shape_weights, decided, passes, done)
     end
     for i = 1, checks do
       finish(i, passes, unpack(decided[i], 1, 8))
@@ -168,6 +182,11 @@ local function make_others()
         charge()
       elseif operation == SETTLE then
         settle()
+      elseif operation == CONFIRM then
+        for i = 1, checks do
+          answer(i, 0, 0, 0, 0)
+          bans.confirm(i, shape_policies[i], shape_weights[i], done)
+        end
       else
         request()
       end
@@ -198,8 +217,8 @@ while position <= #message do
     number, shape_weights[i], position = unpack_state('<dd', message, position)
     shape_policies[i] = policies[number]
   end
-  local run = takes_of_one
-  if operation ~= TAKE or checks > 1 or shape_weights[1] == 0
+  local run, group_bans = takes_of_one, bans and bans.begin(shape_policies, left, done)
+  if operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
     or shape_weights[1] > shape_policies[1].capacity then
     others = others or make_others()
     run = others

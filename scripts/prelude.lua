@@ -1,6 +1,7 @@
 -- prelude.lua: the names that every kernel uses, second fragment of every script.
 -- Go twin: limiter/params.go   KEYS: none   ARGV: none
 -- Defines: kernels         the table that each algorithm's fragment adds itself to
+--          bans            the functions of ban.lua; nil in scripts without it
 --          ceil_div        division rounded up, exact while a + b <= 2^53
 --          MAX_CHARGE      the most units that can be charged at once
 --          add_debt        units after a charge, which saturates at `most`
@@ -9,7 +10,7 @@
 --          ttl             milliseconds until a state that resets in `reset` ticks expires
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
-local kernels = {}
+local kernels, bans = {}
 
 local function ceil_div(a, b)
   return floor((a + b - 1) / b)

@@ -1,0 +1,80 @@
+package limiter
+
+import "time"
+
+// This file is the deny cache's part in bans. A policy that bans counts denials, so that the store
+// has to decide them. What the cache repeats is the ban, for any weight, and that a weight is above
+// the capacity.
+
+// anyWeight is the weight in the denyKey of a ban. No check has it.
+const anyWeight = -1
+
+func banKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, anyWeight} }
+
+// denyBanned answers a check whose client is banned, or whose weight is above the capacity. Otherwise
+// it reports whether the last answer was a denial that counts: the store must decide the request then,
+// even if another check denies it, unless a client of the request is banned.
+func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
+	if check.Peek {
+		return false
+	}
+	s := c.shardOf(check.Key.text)
+	d, found, due := s.get(banKeyOf(check), now)
+	if due && c.refresh != nil {
+		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
+	}
+	if found && check.units() <= check.Policy.params.capacity {
+		check.Result = d.result(now)
+		return false
+	}
+	d, found, due = s.get(denyKeyOf(check), now)
+	if !found || d.counts {
+		return found
+	}
+	if due && c.refresh != nil {
+		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
+	}
+	check.Result = d.result(now)
+	return false
+}
+
+// learnBan keeps what the answer to a check of a policy that bans says about the next ones.
+func (c *denyCache) learnBan(check *Check, sent time.Time) {
+	if check.Peek || check.Result.Passes() {
+		return
+	}
+	s := c.shardOf(check.Key.text)
+	if check.Result.Banned {
+		s.put(banKeyOf(check), c.banDenial(check, sent), sent)
+		return
+	}
+	d := c.denial(check, sent)
+	if !d.never {
+		d.counts, d.refreshAt = true, time.Time{}
+	}
+	s.put(denyKeyOf(check), d, sent)
+}
+
+// relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
+func (c *denyCache) relearnBan(check *Check, sent time.Time) {
+	s, key := c.shardOf(check.Key.text), banKeyOf(check)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, found := s.denials[key]; !found {
+		return
+	}
+	if !check.Result.Banned {
+		delete(s.denials, key)
+		return
+	}
+	s.denials[key] = c.banDenial(check, sent)
+}
+
+// banDenial returns the entry of a ban, for a check whose query was sent at some instant.
+func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
+	own := *check
+	own.Result.RetryAfter = own.Result.BanLeft
+	d := c.denial(&own, sent)
+	d.banned = true
+	return d
+}

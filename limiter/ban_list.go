@@ -1,0 +1,220 @@
+package limiter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Banned is a client that a policy refuses now.
+type Banned struct {
+	// Policy is the policy's name.
+	Policy string
+
+	// Key is the client's key; with [KeyFormat].Secret its HMAC.
+	Key EncodedKey
+
+	// Left is how long it is still banned.
+	Left time.Duration
+
+	// Offences is how many bans the client has had so far, with this one.
+	Offences int64
+}
+
+const (
+	// MaxBanned is how many clients a list of the banned holds at most.
+	MaxBanned = 10_000
+
+	// banListBudget bounds a search for the banned. A scan of three million keys takes about 2 s.
+	banListBudget = 30 * time.Second
+)
+
+// Banned lists the clients that the shared store, or without one this process, refuses now: those of
+// the policy of that name, of all policies where it is empty. The longest bans come first. The list is
+// not complete where there are more than [MaxBanned], or the search took too long. With an error it
+// has what was found until then.
+func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, complete bool, err error) {
+	if f.shared == nil {
+		list = f.local.banned(policy)
+	} else {
+		list, err = f.shared.banned(ctx, policy)
+	}
+	complete = err == nil && len(list) <= MaxBanned
+	slices.SortFunc(list, func(a, b Banned) int {
+		return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key.text, b.Key.text))
+	})
+	return list[:min(len(list), MaxBanned)], complete, err
+}
+
+// banned lists the clients that this process refuses, at most one more than a list holds.
+func (m *Memory) banned(policy string) (list []Banned) {
+	now := m.clock()
+	for _, t := range *m.order.Load() {
+		name := t.slowest.Load().Name()
+		if policy != "" && policy != name {
+			continue
+		}
+		for i := range t.shards {
+			s := &t.shards[i]
+			s.mu.Lock()
+			for key, b := range s.bans {
+				if left := b.until - now; left > 0 && len(list) <= MaxBanned {
+					list = append(list, Banned{name, EncodedKey{key}, duration(left), b.offences})
+				}
+			}
+			s.mu.Unlock()
+		}
+	}
+	return list
+}
+
+// banned lists the clients that are banned on any master, at most one more than a list holds.
+func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err error) {
+	ctx, cancel := context.WithTimeout(ctx, banListBudget)
+	defer cancel()
+	var mu sync.Mutex
+	add := func(found []Banned) (full bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, found[:min(len(found), MaxBanned+1-len(list))]...)
+		return len(list) > MaxBanned
+	}
+	search := func(ctx context.Context, master *redis.Client) error { return r.bannedOn(ctx, master, policy, add) }
+	switch client := r.client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, search)
+	case *redis.Client:
+		err = search(ctx, client)
+	default:
+		err = errors.New("this kind of Redis cannot be searched")
+	}
+	return list, undecided(err)
+}
+
+// bannedOn passes on the clients that are banned on one master, until there are enough.
+func (r *Redis) bannedOn(ctx context.Context, master *redis.Client, policy string, add func([]Banned) (full bool)) error {
+	head := r.keyFormat.newWriter().head
+	pattern := head + "*}:" + cmp.Or(policy, "*") + ":" + banCode + "*"
+	for cursor := uint64(0); ; {
+		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
+		if err != nil {
+			return err
+		}
+		found, err := r.readBanned(ctx, master, head, names)
+		if err != nil || add(found) {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// readBanned reads the bans among the names of keys of one master.
+func (r *Redis) readBanned(ctx context.Context, master *redis.Client, head string, names []string) (list []Banned, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	pipeline := master.Pipeline()
+	var answers []*redis.StringCmd
+	for _, name := range names {
+		answers = append(answers, pipeline.Get(ctx, name))
+	}
+	if _, err := pipeline.Exec(ctx); err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for i, answer := range answers {
+		text, err := answer.Result()
+		var reply redis.Error
+		switch {
+		case errors.As(err, &reply):
+			continue // gone meanwhile, or a foreign value
+		case err != nil:
+			return list, err
+		}
+		policy, key, ok := splitBanKey(names[i], head)
+		state, valid := decodeBan(text)
+		if left := state.until - r.nowOn(key); ok && valid && left > 0 {
+			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.offences})
+		}
+	}
+	return list, nil
+}
+
+// splitBanKey returns the policy and the client of the key of a ban.
+func splitBanKey(name, head string) (policy, key string, ok bool) {
+	at := strings.LastIndex(name, "}:")
+	if at < len(head) || !strings.HasPrefix(name, head) {
+		return "", "", false
+	}
+	policy, code, found := strings.Cut(name[at+2:], ":")
+	if !found || !strings.HasPrefix(code, banCode) || !codePattern.MatchString(code) || !validName(policy) {
+		return "", "", false
+	}
+	key = name[len(head):at]
+	if key == "%" {
+		key = "" // as it is encoded
+	}
+	return policy, key, true
+}
+
+// nowOn returns the time in microseconds by the clock of the Redis that decides for a key, as far as
+// it is known.
+func (r *Redis) nowOn(key string) int64 {
+	ahead, _ := r.offset(r.keyFormat.newWriter().slotOf(key))
+	return time.Now().Add(ahead).UnixMicro()
+}
+
+// decodeBan reads a stored state of bans.
+func decodeBan(text string) (s banState, ok bool) {
+	const size, confirmedSize = 5 * 8, 7 * 8
+	if len(text) != size && len(text) != confirmedSize {
+		return s, false
+	}
+	var n [7]int64
+	for i := range len(text) / 8 {
+		value := double(text, i)
+		if !(value >= 0 && value <= precision) {
+			return s, false
+		}
+		n[i] = int64(value)
+	}
+	return banState{n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, true
+}
+
+// readStoredBan reads a stored state of bans in words for operators.
+func (r *Redis) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
+	if kind != "string" {
+		return nil, nil //nolint:nilnil // a foreign value has no description
+	}
+	text, err := r.client.Get(ctx, name).Result()
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	s, ok := decodeBan(text)
+	if !ok {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return s.describe(), nil
+}
+
+// describe returns the state in words for operators.
+func (s banState) describe() map[string]any {
+	words := map[string]any{"denials": s.denials, "offences": s.offences}
+	instants := map[string]int64{"denials_since": s.since, "banned_until": s.until, "offences_forgotten": s.forgotten, "counted_since": s.confirmed}
+	for name, micros := range instants {
+		if micros > 0 {
+			words[name] = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano)
+		}
+	}
+	if s.counted > 0 {
+		words["units_counted"] = s.counted
+	}
+	return words
+}

@@ -1,0 +1,110 @@
+package limiter
+
+// keptBan is a state of bans in this process.
+type keptBan struct {
+	banState
+	seen bool // it is Redis's, by its last answer
+}
+
+// refuseBanned turns the answer to a check into a denial where its client is banned, and reports
+// whether it is. The lock of the shard is held.
+func (s *shard) refuseBanned(c *Check, now int64) bool {
+	if c.Result.RetryAfter == Never {
+		return false
+	}
+	left := c.Policy.ban.left(s.bans[c.Key.text].banState, now)
+	if left == 0 {
+		return false
+	}
+	if c.Result.Passes() {
+		peek := *c
+		peek.Peek = true
+		c.answer(evaluate(s.get(c.Policy, c.Key.text, now), now, &peek), now)
+	}
+	c.ban(left, false)
+	return true
+}
+
+// countDenials counts the denials of a request none of whose clients is banned. The shards are those
+// of the checks, locked.
+func countDenials(shards []*shard, checks []Check, now int64) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.ban == nil || c.Result.RetryAfter <= 0 {
+			continue
+		}
+		held := shards[i].bans[c.Key.text].banState
+		if !c.Policy.ban.counts(held, now, c.Policy) {
+			continue
+		}
+		next, begins := c.Policy.ban.denied(held, now)
+		if shards[i].keepBan(c.Key.text, keptBan{banState: next}, now) && begins > 0 {
+			c.ban(begins, true)
+		}
+	}
+}
+
+// confirm counts units that were reserved and stay.
+func (s *shard) confirm(c *Check, now int64) {
+	if b := c.Policy.ban; b != nil {
+		s.keepBan(c.Key.text, keptBan{banState: b.confirm(s.bans[c.Key.text].banState, now, c.units())}, now)
+	}
+}
+
+// keepBan stores a state, if there is room for it: without room no client is banned.
+func (s *shard) keepBan(key string, b keptBan, now int64) bool {
+	if _, known := s.bans[key]; !known {
+		if !s.makeRoom(now) {
+			return false
+		}
+		if s.bans == nil {
+			s.bans = map[string]keptBan{}
+		}
+	}
+	s.bans[key] = b
+	return true
+}
+
+// rememberBan keeps what Redis's answer says about the ban of a client, so that an outage does not
+// lift it.
+func (s *shard) rememberBan(c *Check, now int64) {
+	kept, known := s.bans[c.Key.text]
+	switch {
+	case c.Result.Banned:
+		until := now + c.Result.BanLeft.Microseconds()
+		b := banState{offences: max(1, kept.offences), until: until, forgotten: until + c.Policy.ban.longest}
+		s.keepBan(c.Key.text, keptBan{banState: b, seen: true}, now)
+	case known && kept.seen:
+		s.unban(c.Key.text) // it has ended, or was lifted
+	}
+}
+
+// unban drops the state of a key, and reports whether there was one.
+func (s *shard) unban(key string) bool {
+	if _, known := s.bans[key]; !known {
+		return false
+	}
+	delete(s.bans, key)
+	s.owner.keys.Add(-1)
+	return true
+}
+
+// banWindow is the window of the shard's policies in microseconds.
+func (s *shard) banWindow() int64 { return s.table.slowest.Load().settings.Window.Microseconds() }
+
+// sweepBans drops those of a few random states that have ended, and returns how many it visited.
+func (s *shard) sweepBans(now int64, sample int) (visited int) {
+	if len(s.bans) == 0 {
+		return 0
+	}
+	window := s.banWindow()
+	for key, b := range s.bans {
+		if visited++; b.expires(window) <= now-s.owner.grace {
+			delete(s.bans, key)
+		}
+		if visited >= sample {
+			break
+		}
+	}
+	return visited
+}
