@@ -4,7 +4,8 @@ import "time"
 
 // This file is the deny cache's part in bans. A policy that bans counts denials, so that the store
 // has to decide them. What the cache repeats is the ban, for any weight, and that a weight is above
-// the capacity.
+// the capacity. A weight below the one that the ban was answered to may be told the end of the ban
+// though its count makes it wait longer.
 
 // anyWeight is the weight in the denyKey of a ban. No check has it.
 const anyWeight = -1
@@ -25,6 +26,9 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
 	}
 	if found && check.units() <= check.Policy.params.capacity {
 		check.Result = d.result(now)
+		if check.units() >= d.weight { // it waits as long or longer
+			check.Result.RetryAfter = max(check.Result.RetryAfter, d.retryAt.Sub(now))
+		}
 		return false
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
@@ -75,6 +79,6 @@ func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned = true
+	d.banned, d.weight, d.retryAt = true, check.units(), sent.Add(check.Result.RetryAfter)
 	return d
 }

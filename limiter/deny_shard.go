@@ -31,6 +31,8 @@ type denial struct {
 	remaining int64
 	never     bool
 	banned    bool
+	weight    int64 // of a ban's answer, which waits until retryAt if that is later
+	retryAt   time.Time
 	counts    bool      // the next denial counts for a ban, so that the store must decide it
 	until     time.Time // the denial holds before this
 	resets    time.Time

@@ -48,7 +48,7 @@ func TestRetryAfter_exact(t *testing.T) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 2)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
 			for range 60 {
-				tr.step()
+				tr.stepFor(p)
 				weight := 1 + tr.random.Int64N(p.Capacity())
 				r := play(t, s, tr.now, p, weight)
 				tr.learn([]Check{{Result: r}})
@@ -80,7 +80,7 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
 			for range 60 {
-				tr.step()
+				tr.stepFor(p)
 				r := play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()))
 				tr.learn([]Check{{Result: r}})
 				if r.Remaining > 0 && !play(t, copyOf(s, p), tr.now, p, r.Remaining).Passes() {
@@ -101,7 +101,7 @@ func TestResetAfter_full_quota(t *testing.T) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
 			for range 40 {
-				tr.step()
+				tr.stepFor(p)
 				r := play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()))
 				tr.learn([]Check{{Result: r}})
 				at := tr.now + r.ResetAfter.Microseconds()

@@ -110,6 +110,16 @@ func (tr *trace) step() {
 	tr.now = max(tr.now, epoch-86_400_000_000)
 }
 
+// stepFor moves the clock, for a policy that bans never backwards: a count that a wrong clock wrote and
+// that is none now may count again when the ban ends.
+func (tr *trace) stepFor(p *Policy) {
+	before := tr.now
+	tr.step()
+	if p.ban != nil {
+		tr.now = max(tr.now, before)
+	}
+}
+
 // request makes up one to three checks of different policies.
 func (tr *trace) request() []Check {
 	checks := make([]Check, 1+tr.random.IntN(3)*tr.random.IntN(2))

@@ -1,0 +1,249 @@
+package limiter
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// hourBan returns a policy of two units a day that bans for an hour after some denials.
+func hourBan(t *testing.T, name string, after int) *Policy {
+	t.Helper()
+	return mustPolicy(t, Settings{Name: name, Algorithm: FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: after})
+}
+
+// oneOf decides a request of one unit by the store.
+func oneOf(t *testing.T, f *Failover, p *Policy, key string) (Result, Source) {
+	t.Helper()
+	checks := []Check{{Policy: p, Key: EncodeKey(key)}}
+	source, err := f.Decide(context.Background(), checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checks[0].Result, source
+}
+
+// TestFailover_ban_flood has a client go on after it is denied: each of its denials counts, though the
+// cache repeats denials, and once it is banned Redis is not asked again.
+func TestFailover_ban_flood(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p, f := hourBan(t, "flood", 3), NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
+	for i, banned := range []bool{false, false, false, false, true} {
+		if r, source := oneOf(t, f, p, "k"); r.Banned != banned || source != SourceRedis {
+			t.Fatalf("request %d: %+v from %s", i, r, source)
+		}
+	}
+	for range 100 {
+		if r, source := oneOf(t, f, p, "k"); !r.Banned || r.BanBegins || r.Remaining != 0 || r.BanLeft < 59*time.Minute || source != SourceDenyCache {
+			t.Fatalf("%+v from %s", r, source)
+		}
+	}
+	if found, err := f.Unban(context.Background(), p, EncodeKey("k")); err != nil || !found {
+		t.Fatalf("unbanned: %v, %v", found, err)
+	}
+	if r, source := oneOf(t, f, p, "k"); r.Banned || r.Passes() || source != SourceRedis {
+		t.Errorf("after it was unbanned: %+v from %s", r, source)
+	}
+}
+
+// TestFailover_ban_denied_elsewhere has another policy of the request deny by the cache: the denials of
+// the one that bans go on to count.
+func TestFailover_ban_denied_elsewhere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
+	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, Settings{Name: "plain", Algorithm: FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
+	both := func() Result {
+		checks := []Check{{Policy: plain, Key: EncodeKey("k")}, {Policy: bans, Key: EncodeKey("k")}}
+		if _, err := f.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		return checks[1].Result
+	}
+	both()
+	if r := both(); !r.Passes() {
+		t.Fatalf("denied by the other policy alone: %+v", r)
+	}
+	oneOf(t, f, bans, "k")
+	oneOf(t, f, bans, "k")
+	for range 5 {
+		both()
+	}
+	if r := both(); !r.Banned {
+		t.Errorf("%+v; want a ban after three denials of its own", r)
+	}
+}
+
+// TestFailover_ban_burst sends many requests at once from two nodes: one of them begins one ban.
+func TestFailover_ban_burst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := mustPolicy(t, Settings{Name: "burst", Algorithm: FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
+	var nodes []*Failover
+	for range 2 {
+		nodes = append(nodes, NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second}))
+	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	passed, began := 0, 0
+	for i := range 400 {
+		running.Go(func() {
+			checks := []Check{{Policy: p, Key: EncodeKey("k")}}
+			_, err := nodes[i%2].Decide(context.Background(), checks)
+			mu.Lock()
+			defer mu.Unlock()
+			switch r := checks[0].Result; {
+			case err != nil:
+				t.Error(err)
+			case r.Passes():
+				passed++
+			case !r.Banned || r.BanLeft > time.Hour:
+				t.Errorf("%+v", r)
+			case r.BanBegins:
+				began++
+			}
+		})
+	}
+	running.Wait()
+	if passed != 2 || began != 1 {
+		t.Errorf("%d passed and %d bans began; want 2 and 1", passed, began)
+	}
+	for _, f := range nodes {
+		list, complete, err := f.Banned(context.Background(), "")
+		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offences != 1 || list[0].Left < 59*time.Minute {
+			t.Errorf("%+v, %v, %v", list, complete, err)
+		}
+	}
+}
+
+// TestFailover_ban_outage stops Redis: the node that saw the ban keeps it, and one that is lifted
+// is lifted here too.
+func TestFailover_ban_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p, f := hourBan(t, "outage", 2), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{})
+	for _, key := range []string{"banned", "lifted"} {
+		for range 4 {
+			oneOf(t, f, p, key)
+		}
+	}
+	if _, err := f.shared.Reset(context.Background(), p, EncodeKey("lifted")); err != nil {
+		t.Fatal(err)
+	}
+	oneOf(t, f, p, "lifted") // by another node's reset
+	server.Kill()
+	if r, source := oneOf(t, f, p, "banned"); !r.Banned || r.BanLeft < 59*time.Minute || source != SourceFallback {
+		t.Errorf("%+v from %s", r, source)
+	}
+	if r, source := oneOf(t, f, p, "lifted"); r.Banned || source != SourceFallback {
+		t.Errorf("lifted: %+v from %s", r, source)
+	}
+	if f.HasLocalState(p, EncodeKey("banned")) != true || f.local.Reset(p, EncodeKey("banned")) == 0 {
+		t.Error("the ban that is remembered is no state")
+	}
+	if r, _ := oneOf(t, f, p, "banned"); r.Banned {
+		t.Errorf("after a reset: %+v", r)
+	}
+}
+
+// TestFailover_ban_full_redis fills Redis: denials stay denials.
+func TestFailover_ban_full_redis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p, r := hourBan(t, "full", 1), openRedis(t, server, time.Second)
+	f := NewFailover(r, NewMemory(), FailoverOptions{OnUndecided: func(err error) { t.Error(err) }})
+	oneOf(t, f, p, "k")
+	oneOf(t, f, p, "k")
+	client := server.Client(t)
+	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r, source := oneOf(t, f, p, "k"); r.Passes() || r.Banned || source != SourceRedis {
+		t.Errorf("%+v from %s", r, source)
+	}
+	client.ConfigSet(context.Background(), "maxmemory", "0")
+	if r, _ := oneOf(t, f, p, "k"); !r.BanBegins {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFailover_ban_reset resets a key and a whole policy: both forget bans.
+func TestFailover_ban_reset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := hourBan(t, "reset", 1)
+	for _, f := range []*Failover{NewFailover(nil, NewMemory(), FailoverOptions{}), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})} {
+		for _, reset := range []func() (ResetCount, error){
+			func() (ResetCount, error) { return f.Reset(context.Background(), p, EncodeKey("k")) },
+			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
+		} {
+			for range 3 {
+				oneOf(t, f, p, "k")
+			}
+			if r, _ := oneOf(t, f, p, "k"); !r.Banned {
+				t.Fatalf("%+v", r)
+			}
+			if _, err := reset(); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := oneOf(t, f, p, "k"); !r.Passes() || r.Remaining != 1 {
+				t.Errorf("after a reset: %+v", r)
+			}
+			if list, _, err := f.Banned(context.Background(), "reset"); err != nil || len(list) > 0 {
+				t.Errorf("%+v, %v", list, err)
+			}
+			if _, err := reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCluster_bans has requests whose policies lie in two slots: their denials come from peeks, and
+// count all the same, once a request, and not while a client of the request is banned.
+func TestCluster_bans(t *testing.T) {
+	t.Parallel()
+	r, _ := openCluster(t)
+	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: time.Second})
+	perUser, perAddress := hourBan(t, "user", 3), hourBan(t, "address", 1)
+	both := func(user, address string) (a, b Result) {
+		checks := []Check{{Policy: perUser, Key: EncodeKey(user)}, {Policy: perAddress, Key: EncodeKey(address)}}
+		if _, err := f.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		return checks[0].Result, checks[1].Result
+	}
+	both("u", "1")
+	both("u", "2")
+	for i := range 2 {
+		if a, b := both("u", "3"); a.Passes() || a.Banned || !b.Passes() || b.Banned {
+			t.Fatalf("denial %d: %+v and %+v", i, a, b)
+		}
+	}
+	if a, b := both("u", "3"); !a.BanBegins || a.BanLeft != time.Hour || b.Banned || b.Remaining != 2 {
+		t.Errorf("%+v and %+v; want the user banned by the third denial, the address unchanged", a, b)
+	}
+	oneOf(t, f, perAddress, "3")
+	oneOf(t, f, perAddress, "3") // full
+	checks := []Check{{Policy: perUser, Key: EncodeKey("u")}, {Policy: perAddress, Key: EncodeKey("3")}}
+	if _, err := r.Decide(context.Background(), checks); err != nil || !checks[0].Result.Banned || checks[1].Result.Passes() || checks[1].Result.Banned {
+		t.Errorf("%+v, %v; want no offence of the address while the user is banned", checks, err)
+	}
+	if result, _ := oneOf(t, f, perAddress, "3"); !result.BanBegins {
+		t.Errorf("%+v", result)
+	}
+	list, complete, err := f.Banned(context.Background(), "")
+	if err != nil || !complete || len(list) != 2 {
+		t.Errorf("%+v, %v, %v; want the bans of all masters", list, complete, err)
+	}
+	if found, err := f.Unban(context.Background(), perUser, EncodeKey("u")); err != nil || !found {
+		t.Errorf("%v, %v", found, err)
+	}
+	if stored, err := r.Inspect(context.Background(), perAddress, EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offences"] != int64(1) || stored[1].TTL < time.Hour {
+		t.Errorf("%+v, %v", stored, err)
+	}
+}
