@@ -30,6 +30,7 @@ func init() {
 //		weight    <n> | <placeholder> <n>
 //		count_if  <response matcher>
 //		charge    response_bytes | <placeholder> <n>
+//		ban       <duration>... [after <n>]
 //		match     @<name>
 //		match {
 //			<matchers>
@@ -139,7 +140,7 @@ var handlerOptions = []string{
 }
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge"}
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban"}
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {

@@ -11,7 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // parsePolicy reads a policy block.
@@ -60,6 +62,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseCountIf(policy)
 	case "charge":
 		return p.parseCharge(policy)
+	case "ban":
+		return p.parseBan(policy)
 	case "limit", "burst", "weight":
 		return p.parseNumber(policy, option)
 	}
@@ -125,6 +129,34 @@ func (p *handlerParser) parseCharge(policy *Policy) error {
 	policy.Charge = int64(fallback)
 	if _, err := rule.ParseCharge(policy.ChargeFrom, policy.Charge); err != nil {
 		return p.WrapErr(err)
+	}
+	return nil
+}
+
+// parseBan reads durations, and how many denials are an offence.
+func (p *handlerParser) parseBan(policy *Policy) error {
+	const form = "one duration or more, each for one more offence, such as ban 30s 5m 1h, or ban 30s 5m after 3"
+	args := p.RemainingArgs()
+	policy.Ban = new(Ban)
+	if at := slices.Index(args, "after"); at >= 0 {
+		if len(args) != at+2 {
+			return p.Errf("ban: after takes one number, at the end; use %s", form)
+		}
+		after, err := caddyfileopt.Number(p.Dispenser, "ban: after "+humanize.Shown(args[at+1]), args[at+1], 1, limiter.MaxBanAfter)
+		if err != nil {
+			return err
+		}
+		policy.Ban.After, args = after, args[:at]
+	}
+	if len(args) == 0 || p.NextBlock(p.Nesting()) {
+		return p.Errf("ban takes %s", form)
+	}
+	for _, text := range args {
+		duration, err := caddyfileopt.Duration(p.Dispenser, "ban", text, limiter.MinBan, form+"; durations are from 1s to 365d")
+		if err != nil {
+			return err
+		}
+		policy.Ban.Durations = append(policy.Ban.Durations, duration)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type decision struct {
 	source   limiter.Source
 	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
-	dryRun   []string // the dry-run policies that would have denied
+	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
 	serving  bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
 }
@@ -52,7 +52,7 @@ func (d *decision) String() string { return string(d.outcome) }
 func (d *decision) add(checks []limiter.Check, source limiter.Source, f quotaheader.Formats) {
 	d.outcome, d.source = rule.Allowed, source
 	if !limiter.Allowed(checks) {
-		d.outcome, d.refusal = rule.Denied, rule.ReasonLimit
+		d.outcome, d.refusal = rule.Denied, rule.ReasonOf(checks, source)
 	}
 	d.quotas.Record(checks, f, time.Now())
 }
@@ -170,6 +170,17 @@ func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 	}
 }
 
+// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
+// one: another handler with the policy enforces it.
+func (h *Handler) countBans(checks []limiter.Check, s limiter.Source, dryRun bool) {
+	for i := range checks {
+		if c := &checks[i]; c.Result.BanBegins {
+			h.counters[h.rules.RuleOf(c).Index].CountBan()
+			h.events.banned(c, s, dryRun, h.LogKeys)
+		}
+	}
+}
+
 // dryRun decides the checks of dry-run policies: each by itself, so that none affects another, and
 // together with those that are enforced, so that no request waits longer for them.
 type dryRun struct {
@@ -230,6 +241,7 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 		h.reserve(p, d.checks[i:i+1], d.sources[i])
 		h.deferCharge(p, d.checks[i:i+1], d.sources[i])
 		h.count(d.checks[i:i+1], would, d.sources[i])
+		h.countBans(d.checks[i:i+1], d.sources[i], true)
 	}
 	if joined.outcome == "" {
 		joined.outcome = rule.Allowed
@@ -238,7 +250,7 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 
 // noteDryDenial records a check of a dry-run rule that would have denied.
 func (h *Handler) noteDryDenial(joined *decision, check *limiter.Check) {
-	joined.wouldDeny(check.Policy.Name())
+	joined.wouldDeny(check.Policy.Name(), check.Result.Banned)
 	if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
 		c.Write(h.describe(check)...)
 	}
@@ -247,15 +259,18 @@ func (h *Handler) noteDryDenial(joined *decision, check *limiter.Check) {
 // countDryRefusal counts a refusal by a dry-run rule. No store but this process is involved.
 func (h *Handler) countDryRefusal(joined *decision, refusal *rule.DryRefusal) {
 	policy := refusal.Rule.Policy.Name()
-	joined.wouldDeny(policy)
+	joined.wouldDeny(policy, false)
 	h.counters[refusal.Rule.Index].Count(rule.DryDenied, limiter.SourceMemory)
 	if c := h.logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
 		c.Write(zap.String("policy", policy), zap.Error(refusal.Err))
 	}
 }
 
-// wouldDeny records a dry-run policy that would have denied.
-func (d *decision) wouldDeny(policy string) {
+// wouldDeny records a dry-run policy that would have denied, and whether by a ban.
+func (d *decision) wouldDeny(policy string, banned bool) {
+	if banned {
+		policy += ":banned"
+	}
 	if !slices.Contains(d.dryRun, policy) {
 		d.dryRun = append(d.dryRun, policy)
 	}

@@ -16,6 +16,10 @@ import (
 // and source, and with log_keys the key, because Caddy logs the data of events.
 const eventDenied = appName + ".denied"
 
+// eventBanned is emitted when a ban begins ([Policy.Ban]), on the node whose request began it. Its data
+// are policy, duration (seconds), source and dry_run, and with log_keys the key.
+const eventBanned = appName + ".banned"
+
 // maxEmitting is how many events may be on their way at a time. Listeners that are slower than
 // denials come miss some; no request waits for listeners.
 const maxEmitting = 32
@@ -49,6 +53,20 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(),
 		"retry_after": quotaheader.Seconds(c.Result.RetryAfter), "source": string(source),
 	}
+	e.emit(eventDenied, c, data, withKey)
+}
+
+// banned emits the event of a ban that begins.
+func (e *eventEmitter) banned(c *limiter.Check, source limiter.Source, dryRun, withKey bool) {
+	if e.events.ShouldEmit(eventBanned) {
+		e.emit(eventBanned, c, map[string]any{
+			"policy": c.Policy.Name(), "duration": quotaheader.Seconds(c.Result.BanLeft), "source": string(source), "dry_run": dryRun,
+		}, withKey)
+	}
+}
+
+// emit emits an event in the background, unless too many are on their way.
+func (e *eventEmitter) emit(event string, c *limiter.Check, data map[string]any, withKey bool) {
 	if withKey {
 		data["key"] = c.Key.String()
 	}
@@ -59,6 +77,6 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 	}
 	go func() {
 		defer func() { <-e.emitting }()
-		e.events.Emit(e.ctx, eventDenied, data)
+		e.events.Emit(e.ctx, event, data)
 	}()
 }

@@ -36,6 +36,8 @@ func optionOf(field string) string {
 		return "address"
 	case "DB":
 		return "db"
+	case "BanAfter":
+		return "ban: after"
 	}
 	var option strings.Builder
 	for i, r := range field {

@@ -56,6 +56,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	d.add(checks, source, h.formats)
 	h.count(checks, d.outcome, source)
+	h.countBans(checks, source, false)
 	d.log(r)
 	if d.outcome == rule.Denied {
 		return h.deny(w, p, checks)

@@ -83,7 +83,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, memoryOverflows}
+	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, policystats.Bans, memoryOverflows}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges, deprecatedMetrics) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

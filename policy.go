@@ -56,6 +56,9 @@ type Policy struct {
 	// 0 spaces them strictly. Default: none is held.
 	MaxDelay *caddy.Duration `json:"max_delay,omitempty"`
 
+	// Refuses a client for a while that is denied too often. Default: none is banned.
+	Ban *Ban `json:"ban,omitempty"`
+
 	// The policy counts only requests that one of these matcher sets matches. It belongs to this
 	// handler and not to the policy. Default: all requests.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -79,6 +82,18 @@ type Policy struct {
 	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
 	// denies nor shows in headers. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// Ban says which clients a policy refuses for a while, whatever their count: those that are denied so
+// many times within one window.
+type Ban struct {
+	// How long the first ban of a client lasts, the second, and so on; the last one goes on. From 1s to
+	// 365d, in ascending order, at most 16. A client's bans are forgotten the longest duration after
+	// its last one has ended. Required.
+	Durations []caddy.Duration `json:"durations,omitempty"`
+
+	// How many denials within a window are an offence that bans, from 1 to 1000. Default: 1.
+	After int `json:"after,omitempty"`
 }
 
 const (
@@ -111,6 +126,8 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 		err = errors.New("window: missing or zero; use a duration from 1ms such as 1m")
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
+	case p.Ban != nil && len(p.Ban.Durations) == 0:
+		err = errors.New("ban: no duration; write one or more, such as ban 30s 5m 1h")
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	default:
@@ -168,12 +185,19 @@ func isCountedStatus(status int) bool {
 }
 
 func (p *Policy) settings() limiter.Settings {
-	return limiter.Settings{
+	s := limiter.Settings{
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
 		MaxDelay: (*time.Duration)(p.MaxDelay),
 		Dynamic:  p.LimitFrom != "" || p.BurstFrom != "",
 	}
+	if p.Ban != nil {
+		s.BanAfter = p.Ban.After
+		for _, d := range p.Ban.Durations {
+			s.Ban = append(s.Ban, time.Duration(d))
+		}
+	}
+	return s
 }
 
 // numbers reads the weight and the placeholders of a policy.

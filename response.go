@@ -61,8 +61,9 @@ func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) err
 	return err
 }
 
-// finish charges what the response costs.
+// finish charges what the response costs, and keeps what a panic has left reserved.
 func (p *responseWriter) finish() {
+	p.keepReserved()
 	if p.outermost {
 		p.decision.serving = false
 	}
@@ -149,14 +150,16 @@ func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limi
 // settle refunds the reservations that the response does not count. All stay where the client has gone:
 // it must not get them back by leaving.
 func (p *responseWriter) settle(status int, header http.Header) {
-	reserved := p.reserved
-	p.reserved = nil
-	if len(reserved) == 0 || p.request.Context().Err() != nil {
+	if p.request.Context().Err() != nil {
+		p.keepReserved()
 		return
 	}
+	reserved := p.reserved
+	p.reserved = nil
 	for i := range reserved {
 		r := &reserved[i]
 		if r.rule.CountIf.Match(status, header) {
+			r.store.Confirm([]limiter.Check{r.check}, r.source)
 			continue
 		}
 		r.store.Refund([]limiter.Check{r.check}, r.source)
@@ -164,6 +167,15 @@ func (p *responseWriter) settle(status int, header http.Header) {
 			p.decision.quotas.Refund(&r.check)
 		}
 	}
+}
+
+// keepReserved keeps all reservations.
+func (p *responseWriter) keepReserved() {
+	for i := range p.reserved {
+		r := &p.reserved[i]
+		r.store.Confirm([]limiter.Check{r.check}, r.source)
+	}
+	p.reserved = nil
 }
 
 // settleUnanswered settles the reservations where the handlers end without a response. They stay if the
@@ -181,7 +193,7 @@ func (p *responseWriter) settleUnanswered(err error, header http.Header) {
 		}
 	}
 	if status >= statusClientGone && !rule.IsRefusal(err) {
-		p.reserved = nil
+		p.keepReserved()
 	}
 	p.settle(status, header)
 }

@@ -84,7 +84,7 @@ func TestRegistry_scripts(t *testing.T) {
 	var found []string
 	for _, file := range files {
 		name, isLua := strings.CutSuffix(file.Name(), ".lua")
-		if isLua && !slices.Contains([]string{"clock", "prelude", "batch"}, name) {
+		if isLua && !slices.Contains([]string{"clock", "prelude", "ban", "batch"}, name) {
 			found = append(found, name)
 		}
 	}

@@ -23,6 +23,11 @@ var (
 		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback, override).",
 	}, []string{"policy", "decision", "source"})
 
+	Bans = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy_redis_ratelimit", Name: "bans_total",
+		Help: "Bans that began by a request on this node.",
+	}, []string{"policy"})
+
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
 		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
@@ -188,11 +193,21 @@ func (p *Policy) CountInvalid(option string) {
 	}
 }
 
+// CountBan counts a ban that began.
+func (p *Policy) CountBan() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dropped {
+		Bans.WithLabelValues(p.name).Inc()
+	}
+}
+
 // drop deletes the series. Requests under way make no new ones.
 func (p *Policy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropped = true
+	Bans.DeleteLabelValues(p.name)
 	for _, o := range outcomes {
 		for _, s := range sources {
 			Decisions.DeleteLabelValues(p.name, string(o), string(s))

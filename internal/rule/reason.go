@@ -1,5 +1,7 @@
 package rule
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
 // Reason is why a request is denied: the value of {http.redis_ratelimit.reason}.
 type Reason string
 
@@ -7,4 +9,16 @@ type Reason string
 const (
 	ReasonLimit Reason = "limit" // the client's quota does not suffice
 	ReasonBan   Reason = "ban"   // the client is banned
+	ReasonBlock Reason = "block" // an override refuses the client
 )
+
+// ReasonOf returns why checks are denied by a source: the reason of the one that binds.
+func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
+	switch {
+	case source == SourceOverride:
+		return ReasonBlock
+	case checks[limiter.Binding(checks)].Result.Banned:
+		return ReasonBan
+	}
+	return ReasonLimit
+}
