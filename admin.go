@@ -42,6 +42,7 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "top", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveTop))},
 		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
 		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
+		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},
 		{Pattern: base + "explain", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveExplain))},
 	}
 }
@@ -114,7 +115,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
-			IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		all, clients := a.overrides.OfPolicy(s.Name)
 		p.Override, p.ClientOverrides = explain.Override(all), clients
@@ -261,6 +262,7 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
 	})
 	report.Keys = report.Keys[:min(n, len(report.Keys))]
+	a.addBans(r, report.Keys)
 	return report, false, nil
 }
 

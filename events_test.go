@@ -32,8 +32,10 @@ func listening(t *testing.T, handler string) (*Handler, listener) {
 		t.Fatal(err)
 	}
 	heard := make(listener, 100)
-	if err := module.(*caddyevents.App).On(eventDenied, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
-		t.Fatal(err)
+	for _, event := range []string{eventDenied, eventBanned} {
+		if err := module.(*caddyevents.App).On(event, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
+			t.Fatal(err)
+		}
 	}
 	return loadHandler(t, ctx, handler), heard
 }
@@ -126,4 +128,28 @@ func BenchmarkEvent(b *testing.B) {
 			h.events.denied(&check, limiter.SourceMemory, false)
 		}
 	})
+}
+
+// TestEvent_ban expects the event of a ban when it begins, beside that of the denial.
+func TestEvent_ban(t *testing.T) {
+	h, heard := listening(t, `{"policies":[{"name":"ban-events","key":"same","limit":1,"window":"24h","ban":{"durations":["1h"],"after":2}}]}`)
+	server := serve(t, hello, h)
+	for range 5 {
+		fetch(t, server.URL)
+	}
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case e := <-heard:
+			if e.Name() != eventBanned {
+				continue
+			}
+			if e.Data["policy"] != "ban-events" || e.Data["duration"] != "3600" || e.Data["source"] != "memory" || e.Data["dry_run"] != false || e.Data["key"] != nil {
+				t.Errorf("got %v", e.Data)
+			}
+			return
+		case <-timeout:
+			t.Fatal("no event of the ban")
+		}
+	}
 }

@@ -74,13 +74,14 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 	return found
 }
 
-// Reset drops the state of a key in a policy, with its ban, and returns how many there were.
+// Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
 	names := []any{r.RedisKey(p, key)}
 	if p.ban != nil {
 		names = append(names, r.banKey(p, key))
 	}
-	return r.unlink(ctx, names...)
+	found, err := r.unlink(ctx, names...)
+	return min(found, 1), err // one quota
 }
 
 // unlink deletes keys of one slot.

@@ -50,16 +50,17 @@ type StoreReport struct {
 
 // PolicyReport is a policy of the running configuration.
 type PolicyReport struct {
-	Name       string   `json:"name"`
-	Algorithm  string   `json:"algorithm"`
-	Limit      int64    `json:"limit"`
-	LimitFrom  string   `json:"limit_from,omitempty"`
-	Window     float64  `json:"window"`
-	Burst      int64    `json:"burst,omitempty"`
-	BurstFrom  string   `json:"burst_from,omitempty"`
-	MaxDelay   *float64 `json:"max_delay,omitempty"`
-	IPv4Prefix int      `json:"ipv4_prefix"`
-	IPv6Prefix int      `json:"ipv6_prefix"`
+	Name       string     `json:"name"`
+	Algorithm  string     `json:"algorithm"`
+	Limit      int64      `json:"limit"`
+	LimitFrom  string     `json:"limit_from,omitempty"`
+	Window     float64    `json:"window"`
+	Burst      int64      `json:"burst,omitempty"`
+	BurstFrom  string     `json:"burst_from,omitempty"`
+	MaxDelay   *float64   `json:"max_delay,omitempty"`
+	Ban        *BanReport `json:"ban,omitempty"`
+	IPv4Prefix int        `json:"ipv4_prefix"`
+	IPv6Prefix int        `json:"ipv6_prefix"`
 
 	// Handlers are the places of the handlers that use the policy: server, addresses, and what requests
 	// must be to come there, with the policy's own match. Those that stand in no route of Caddy's own are
@@ -69,6 +70,31 @@ type PolicyReport struct {
 	// Override is that of all clients without one of their own. ClientOverrides counts those of one client.
 	Override        *OverrideEntry `json:"override,omitempty"`
 	ClientOverrides int            `json:"client_overrides,omitempty"`
+}
+
+// BanReport is whom a policy bans: clients with so many denials within a window, for these seconds, each
+// for one more offence.
+type BanReport struct {
+	Durations []float64 `json:"durations"`
+	After     int       `json:"after"`
+}
+
+// BansReport answers GET /redis_ratelimit/bans. With the status 503 it has what was found until Redis did
+// not answer.
+type BansReport struct {
+	Error string `json:"error,omitempty"`
+
+	// Complete is false if there are more bans, or the search took too long.
+	Complete bool       `json:"complete"`
+	Bans     []BanEntry `json:"bans"`
+}
+
+// BanEntry is a client that is banned for so many seconds more, by its so many-th offence.
+type BanEntry struct {
+	Policy   string  `json:"policy"`
+	Key      string  `json:"key"`
+	Banned   float64 `json:"banned"`
+	Offences int64   `json:"offences"`
 }
 
 // QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the
@@ -116,6 +142,9 @@ type QuotaReport struct {
 	Remaining  int64   `json:"remaining"`
 	RetryAfter float64 `json:"retry_after"`
 	ResetAfter float64 `json:"reset_after"`
+
+	// Banned is how long the client is still banned; missing if it is not.
+	Banned float64 `json:"banned,omitempty"`
 }
 
 // RedisKeyReport is a key in Redis. TTL is in seconds; -1 if the key does not expire.
@@ -153,6 +182,9 @@ type TopEntry struct {
 	Key    string `json:"key"`
 	Denied int64  `json:"denied"`
 	Error  int64  `json:"error"`
+
+	// Banned is how long the client is still banned; missing if it is not.
+	Banned float64 `json:"banned,omitempty"`
 }
 
 // ExplainRequest is the body of POST /redis_ratelimit/explain.

@@ -62,7 +62,7 @@ func New(host Host) caddycmd.Command {
 // subcommands returns the subcommands, each from a file of its own.
 func (h Host) subcommands() []*cobra.Command {
 	return []*cobra.Command{
-		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), explainCommand(), h.check(), h.replay(),
+		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(), explainCommand(), h.check(), h.replay(),
 	}
 }
 
@@ -76,6 +76,7 @@ endpoint:
   override   gives a client another limit, blocks or exempts it, on every node
   overrides  the limits, blocks and exemptions that were set so
   top        the keys that are denied most, on this node
+  bans       the clients that are banned, on all nodes
   explain    the policies that a request would meet, and their decisions
 
 'check' and 'replay' need no running Caddy. 'check' connects to the Redis of a

@@ -74,7 +74,7 @@ func storeLine(s adminapi.StoreReport) string {
 func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
-		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"}, {Title: "OVERRIDES"},
+		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"},
 	}}
 	for _, p := range policies {
 		delay, prefixes := "", ""
@@ -84,7 +84,7 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p))
+		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p), banText(p.Ban))
 	}
 	return t
 }

@@ -43,6 +43,9 @@ func runState(i *invocation) error {
 		quota.Add("remaining", strconv.FormatInt(report.Remaining, 10))
 		quota.Add("retry after", inTime(report.RetryAfter))
 		quota.Add("reset after", inTime(report.ResetAfter))
+		if report.Banned > 0 {
+			quota.Add("banned", "for "+humanize.Seconds(report.Banned))
+		}
 		quota.Add("source", report.Source)
 	}
 	quota.Add("override", overrideLine(report.Override))

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,7 +30,8 @@ func topCommand() *cobra.Command {
 		Short: "Shows the keys that are denied most, on this node",
 		Long: `
 Shows the keys that were denied most often in the last minutes on this node. A
-count is never too small, and too large by at most the number after ±.
+count is never too small, and too large by at most the number after ±. Clients
+that are banned are marked; 'bans' lists those of all nodes.
 
 With --watch the table is refreshed in place until an interrupt. In a pipe one
 table follows another.`,
@@ -82,8 +84,20 @@ func (i *invocation) showTop() error {
 
 func topTable(keys []adminapi.TopEntry) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "DENIED", Right: true}, {Title: "±ERROR", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
+	bans := slices.ContainsFunc(keys, func(k adminapi.TopEntry) bool { return k.Banned > 0 })
+	if bans {
+		t.Columns = slices.Insert(t.Columns, 2, terminal.Column{Title: "BANNED FOR", Right: true})
+	}
 	for _, k := range keys {
-		t.Add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), k.Policy, k.Key)
+		cells := []string{strconv.FormatInt(k.Denied, 10), "±" + strconv.FormatInt(k.Error, 10), k.Policy, k.Key}
+		if bans {
+			left := ""
+			if k.Banned > 0 {
+				left = humanize.Seconds(k.Banned)
+			}
+			cells = slices.Insert(cells, 2, left)
+		}
+		t.Add(cells...)
 	}
 	return t
 }

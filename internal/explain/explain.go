@@ -142,7 +142,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 func Quota(p *limiter.Policy, found limiter.Result) adminapi.QuotaReport {
 	report := adminapi.QuotaReport{
 		Limit: p.Capacity(), Remaining: found.Remaining,
-		RetryAfter: Seconds(found.RetryAfter), ResetAfter: Seconds(found.ResetAfter),
+		RetryAfter: Seconds(found.RetryAfter), ResetAfter: Seconds(found.ResetAfter), Banned: Seconds(found.BanLeft),
 	}
 	if found.RetryAfter == limiter.Never {
 		report.RetryAfter = -1

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+)
+
+func bansCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bans [--policy <name>]",
+		Short: "Shows the clients that are banned, on all nodes",
+		Long: `
+Shows the clients that a policy's option ban refuses now, for how long, and how
+many bans each has had, the longest first. They are searched in Redis, which
+takes about a second for a million keys, and half a minute at most. Without
+Redis they are those of this process. With hash_keys a key is its HMAC.`,
+		Example: `  caddy redis-ratelimit bans
+  caddy redis-ratelimit bans --policy login`,
+		Args: cobra.NoArgs,
+		RunE: runs(runBans),
+	}
+	policyFlag(cmd, "Only the policy of that `name` (default: all)")
+	return cmd
+}
+
+func runBans(i *invocation) error {
+	path := "bans"
+	if i.cmd.Flags().Changed("policy") {
+		path += "?" + url.Values{"policy": {i.flag("policy")}}.Encode()
+	}
+	var report adminapi.BansReport
+	err := i.ask(http.MethodGet, path, nil, &report)
+	if !i.hasReport(err) {
+		return err
+	}
+	switch {
+	case len(report.Bans) > 0:
+		banTable(report.Bans).Write(i.terminal)
+	case err == nil:
+		i.terminal.Print("no client is banned\n")
+	}
+	if err == nil && !report.Complete {
+		i.hint("there are more bans than these; name a policy with --policy")
+	}
+	return err
+}
+
+func banTable(bans []adminapi.BanEntry) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENCES", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
+	for _, b := range bans {
+		t.Add(humanize.Seconds(b.Banned), strconv.FormatInt(b.Offences, 10), b.Policy, b.Key)
+	}
+	return t
+}
+
+// banText describes whom a policy bans; empty for none.
+func banText(b *adminapi.BanReport) string {
+	if b == nil {
+		return ""
+	}
+	text := ""
+	for _, d := range b.Durations {
+		text += humanize.Seconds(d) + " "
+	}
+	return text + "after " + strconv.Itoa(b.After)
+}
