@@ -26,7 +26,7 @@ func (a *App) serveBans(r *http.Request) (any, bool, error) {
 		report.Error = adminapi.UnavailableText(err)
 	}
 	for _, b := range list {
-		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: escape.Key(b.Key.String()), Banned: explain.Seconds(b.Left), Offences: b.Offences})
+		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: escape.Key(b.Key.String()), Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
 	}
 	return report, err != nil, nil
 }

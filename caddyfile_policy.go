@@ -133,9 +133,9 @@ func (p *handlerParser) parseCharge(policy *Policy) error {
 	return nil
 }
 
-// parseBan reads durations, and how many denials are an offence.
+// parseBan reads durations, and how many denials are an offense.
 func (p *handlerParser) parseBan(policy *Policy) error {
-	const form = "one duration or more, each for one more offence, such as ban 30s 5m 1h, or ban 30s 5m after 3"
+	const form = "one duration or more, each for one more offense, such as ban 30s 5m 1h, or ban 30s 5m after 3"
 	args := p.RemainingArgs()
 	policy.Ban = new(Ban)
 	if at := slices.Index(args, "after"); at >= 0 {

@@ -92,7 +92,7 @@ type Ban struct {
 	// its last one has ended. Required.
 	Durations []caddy.Duration `json:"durations,omitempty"`
 
-	// How many denials within a window are an offence that bans, from 1 to 1000. Default: 1.
+	// How many denials within a window are an offense that bans, from 1 to 1000. Default: 1.
 	After int `json:"after,omitempty"`
 }
 

@@ -44,6 +44,20 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 	}
 }
 
+// TestReplay_bans has a client with two requests in each window of two seconds, one of which is denied.
+func TestReplay_bans(t *testing.T) {
+	const failed = `"X-Login":["failed"]`
+	for options, denied := range map[string]int64{
+		"": 10, "ban 1h": 19, "ban 3s after 2": 10, "ban 1h\ncount_if header X-Login failed": 19, "ban 1h\ncount_if header X-Login passed": 0,
+	} {
+		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)}, replay.Options{})
+		if result.Denied != denied {
+			t.Errorf("%q: %d denied, want %d", options, result.Denied, denied)
+		}
+	}
+}
+
 func TestReplay_warns_where_the_log_lacks_the_headers_of_responses(t *testing.T) {
 	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 2 10m {\n\t\tcount_if header X-Login failed\n\t}\n}\n")
 	for range 3 {

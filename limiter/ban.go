@@ -6,7 +6,7 @@ import (
 )
 
 // ban is a policy's rule of who is refused for a while: a client whose requests are denied `after`
-// times within a window. Its offences take the durations in turn, the last one again and again, and
+// times within a window. Its offenses take the durations in turn, the last one again and again, and
 // are forgotten the longest duration after a ban has ended. All times are microseconds, whatever the
 // policy's tick. Lua twin: scripts/ban.lua.
 type ban struct {
@@ -33,8 +33,10 @@ func newBan(s Settings) *ban {
 const banCode = "b"
 
 const (
-	// MinBan and MaxBan bound the durations of [Settings.Ban].
+	// MinBan is the shortest duration of [Settings.Ban].
 	MinBan = time.Second
+
+	// MaxBan is the longest one.
 	MaxBan = 365 * 24 * time.Hour
 
 	// MaxBans is how many durations there may be.
@@ -59,7 +61,7 @@ func (s *Settings) checkBan() error {
 		case d < MinBan || d > MaxBan || d%time.Microsecond != 0:
 			return &FieldError{"Ban", d.String(), "use durations from 1s to 365d, in whole microseconds"}
 		case i > 0 && d < s.Ban[i-1]:
-			return &FieldError{"Ban", d.String(), "shorter than the duration before it; each is for the next offence, so write them in ascending order"}
+			return &FieldError{"Ban", d.String(), "shorter than the duration before it; each is for the next offense, so write them in ascending order"}
 		}
 	}
 	return nil
@@ -74,8 +76,8 @@ func (s *Settings) sameBans(other *Settings) bool {
 // Instants are microseconds since the Unix epoch.
 type banState struct {
 	denials, since     int64 // counted since then
-	offences           int64
-	until, forgotten   int64 // the end of the ban, and the instant from which the offences are none
+	offenses           int64
+	until, forgotten   int64 // the end of the ban, and the instant from which the offenses are none
 	confirmed, counted int64 // units that were reserved and stay (the second), since the first
 }
 
@@ -112,11 +114,11 @@ func (b *ban) denied(s banState, now int64) (next banState, begins int64) {
 		return s, 0
 	}
 	if now < s.forgotten {
-		s.offences++
+		s.offenses++
 	} else {
-		s.offences = 1
+		s.offenses = 1
 	}
-	begins = b.durations[min(s.offences, int64(len(b.durations)))-1]
+	begins = b.durations[min(s.offenses, int64(len(b.durations)))-1]
 	s.denials, s.since = 0, 0
 	s.until = now + begins
 	s.forgotten = s.until + b.longest

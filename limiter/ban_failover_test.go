@@ -114,7 +114,7 @@ func TestFailover_ban_burst(t *testing.T) {
 	}
 	for _, f := range nodes {
 		list, complete, err := f.Banned(context.Background(), "")
-		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offences != 1 || list[0].Left < 59*time.Minute {
+		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offenses != 1 || list[0].Left < 59*time.Minute {
 			t.Errorf("%+v, %v, %v", list, complete, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestCluster_bans(t *testing.T) {
 	oneOf(t, f, perAddress, "3") // full
 	checks := []Check{{Policy: perUser, Key: EncodeKey("u")}, {Policy: perAddress, Key: EncodeKey("3")}}
 	if _, err := r.Decide(context.Background(), checks); err != nil || !checks[0].Result.Banned || checks[1].Result.Passes() || checks[1].Result.Banned {
-		t.Errorf("%+v, %v; want no offence of the address while the user is banned", checks, err)
+		t.Errorf("%+v, %v; want no offense of the address while the user is banned", checks, err)
 	}
 	if result, _ := oneOf(t, f, perAddress, "3"); !result.BanBegins {
 		t.Errorf("%+v", result)
@@ -243,7 +243,7 @@ func TestCluster_bans(t *testing.T) {
 	if found, err := f.Unban(context.Background(), perUser, EncodeKey("u")); err != nil || !found {
 		t.Errorf("%v, %v", found, err)
 	}
-	if stored, err := r.Inspect(context.Background(), perAddress, EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offences"] != int64(1) || stored[1].TTL < time.Hour {
+	if stored, err := r.Inspect(context.Background(), perAddress, EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offenses"] != int64(1) || stored[1].TTL < time.Hour {
 		t.Errorf("%+v, %v", stored, err)
 	}
 }

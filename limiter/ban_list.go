@@ -23,8 +23,8 @@ type Banned struct {
 	// Left is how long it is still banned.
 	Left time.Duration
 
-	// Offences is how many bans the client has had so far, with this one.
-	Offences int64
+	// Offenses is how many bans the client has had so far, with this one.
+	Offenses int64
 }
 
 const (
@@ -65,7 +65,7 @@ func (m *Memory) banned(policy string) (list []Banned) {
 			s.mu.Lock()
 			for key, b := range s.bans {
 				if left := b.until - now; left > 0 && len(list) <= MaxBanned {
-					list = append(list, Banned{name, EncodedKey{key}, duration(left), b.offences})
+					list = append(list, Banned{name, EncodedKey{key}, duration(left), b.offenses})
 				}
 			}
 			s.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, head strin
 		policy, key, ok := splitBanKey(names[i], head)
 		state, valid := decodeBan(text)
 		if left := state.until - r.nowOn(key); ok && valid && left > 0 {
-			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.offences})
+			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.offenses})
 		}
 	}
 	return list, nil
@@ -168,7 +168,7 @@ func splitBanKey(name, head string) (policy, key string, ok bool) {
 // it is known.
 func (r *Redis) nowOn(key string) int64 {
 	ahead, _ := r.offset(r.keyFormat.newWriter().slotOf(key))
-	return time.Now().Add(ahead).UnixMicro()
+	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // decodeBan reads a stored state of bans.
@@ -206,11 +206,11 @@ func (r *Redis) readStoredBan(ctx context.Context, name, kind string) (map[strin
 
 // describe returns the state in words for operators.
 func (s banState) describe() map[string]any {
-	words := map[string]any{"denials": s.denials, "offences": s.offences}
-	instants := map[string]int64{"denials_since": s.since, "banned_until": s.until, "offences_forgotten": s.forgotten, "counted_since": s.confirmed}
+	words := map[string]any{"denials": s.denials, "offenses": s.offenses}
+	instants := map[string]int64{"denials_since": s.since, "banned_until": s.until, "offenses_forgotten": s.forgotten, "counted_since": s.confirmed}
 	for name, micros := range instants {
 		if micros > 0 {
-			words[name] = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano)
+			words[name] = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano) //nolint:forbidigo // for people
 		}
 	}
 	if s.counted > 0 {

@@ -43,7 +43,7 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 	return string(r.keyFormat.newWriter().append(nil, p.ban.id, key.text))
 }
 
-// Unban lifts the ban of a key in a policy and forgets its offences, and reports whether there were
+// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether there were
 // any. Its count stays.
 func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
 	if p.ban == nil {
@@ -53,7 +53,7 @@ func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 	return found > 0, err
 }
 
-// Unban lifts the ban of a key in a policy and forgets its offences, and reports whether there were
+// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether there were
 // any.
 func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
 	s := m.lock(p, key.text)
@@ -61,7 +61,7 @@ func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
 	return s.unban(key.text)
 }
 
-// Unban lifts the ban of a key in a policy and forgets its offences, here and in the shared store, and
+// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and
 // reports whether there were any. Its count stays, so that a client over its limit is denied as any
 // other. Other nodes may go on denying for the age of their deny caches. After an error the ban was
 // lifted in this process alone.

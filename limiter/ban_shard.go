@@ -72,7 +72,7 @@ func (s *shard) rememberBan(c *Check, now int64) {
 	switch {
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
-		b := banState{offences: max(1, kept.offences), until: until, forgotten: until + c.Policy.ban.longest}
+		b := banState{offenses: max(1, kept.offenses), until: until, forgotten: until + c.Policy.ban.longest}
 		s.keepBan(c.Key.text, keptBan{banState: b, seen: true}, now)
 	case known && kept.seen:
 		s.unban(c.Key.text) // it has ended, or was lifted

@@ -10,11 +10,11 @@ import (
 // banStep is a request in a test of bans: at a second, of a weight, and the seconds that it waits.
 type banStep struct{ at, weight, wait int64 }
 
-func banned(seconds ...time.Duration) []time.Duration {
-	for i := range seconds {
-		seconds[i] *= time.Second
+func banned(seconds ...int) (durations []time.Duration) {
+	for _, n := range seconds {
+		durations = append(durations, time.Duration(n)*time.Second)
 	}
-	return seconds
+	return durations
 }
 
 // banVectors are hand-made sequences in a fixed window.
@@ -30,7 +30,7 @@ var banVectors = []struct {
 	{"denials of another window", 2, 10, banned(30), 3, []banStep{{1000, 2, 0}, {1005, 1, 5}, {1008, 1, 2}, {1012, 2, 0}, {1016, 1, 4}, {1017, 1, 3}, {1018, 1, 30}}},
 	{"longer wait than ban", 1, 60, banned(5), 1, []banStep{{960, 1, 0}, {961, 1, 59}, {966, 1, 54}}},
 	{"forgotten", 1, 10, banned(20, 40), 1, []banStep{{1000, 1, 0}, {1001, 1, 20}, {1081, 1, 0}, {1082, 1, 20}}},
-	{"second offence", 1, 10, banned(20, 40), 1, []banStep{{1001, 1, 0}, {1001, 1, 20}, {1025, 1, 0}, {1026, 1, 40}}},
+	{"second offense", 1, 10, banned(20, 40), 1, []banStep{{1001, 1, 0}, {1001, 1, 20}, {1025, 1, 0}, {1026, 1, 40}}},
 	{"above the capacity", 2, 10, banned(30), 1, []banStep{{1000, 3, -1}, {1000, 2, 0}}},
 }
 
@@ -114,7 +114,7 @@ func TestStores_ban_denied_with_others(t *testing.T) {
 		}
 		s.decide(t, []Check{{Policy: wide, Key: EncodeKey("k")}}) // uses it up
 		if a, b := both(1001); !a.Banned || a.BanBegins || b.Banned || b.Passes() {
-			t.Errorf("%s: %+v and %+v; want no offence while the client is banned", s.name, a, b)
+			t.Errorf("%s: %+v and %+v; want no offense while the client is banned", s.name, a, b)
 		}
 		if _, b := both(1030); b.Banned || !b.Passes() {
 			t.Errorf("%s: %+v", s.name, b)
@@ -123,7 +123,7 @@ func TestStores_ban_denied_with_others(t *testing.T) {
 }
 
 // TestStores_ban_counted has a policy that refunds: denials behind units that were refunded are no
-// offences.
+// offenses.
 func TestStores_ban_counted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

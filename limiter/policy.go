@@ -32,12 +32,12 @@ type Settings struct {
 	MaxDelay *time.Duration
 
 	// Ban refuses a client whose requests are denied BanAfter times within a window, whatever its
-	// count: at its first offence for the first duration, then for the next ones, the last again and
-	// again. Offences are forgotten the longest duration after a ban has ended. Each from [MinBan] to
+	// count: at its first offense for the first duration, then for the next ones, the last again and
+	// again. Offenses are forgotten the longest duration after a ban has ended. Each from [MinBan] to
 	// [MaxBan], in whole microseconds and ascending, at most [MaxBans]; none: no client is banned.
 	Ban []time.Duration
 
-	// BanAfter is how many denials are an offence, up to [MaxBanAfter]; 0 is 1.
+	// BanAfter is how many denials are an offense, up to [MaxBanAfter]; 0 is 1.
 	BanAfter int
 
 	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].

@@ -1,12 +1,12 @@
--- ban.lua: refuses a client that is denied too often, for a while that grows with each offence.
+-- ban.lua: refuses a client that is denied too often, for a while that grows with each offense.
 -- Part of the scripts of batches with a policy that bans; batch.lua calls it.
 -- Go twin: limiter/ban.go
 -- KEYS: after the states, one per check of a policy that bans, from the last key backwards: a
---       string of five doubles: denials d counted since s, offences o, banned until u, offences
+--       string of five doubles: denials d counted since s, offenses o, banned until u, offenses
 --       forgotten at f. Two more where there are confirmed units: cu of them since cs. Instants are
 --       microseconds since the Unix epoch, whatever the policy's tick.
 -- ARGV: behind the policies of batch.lua, per policy: number of durations (0: it does not ban), and
---       where there are any: the number of denials that are an offence, 1 where only confirmed
+--       where there are any: the number of denials that are an offense, 1 where only confirmed
 --       units count (else 0), the durations in microseconds.
 -- Answers: a banned check denies for as long as it is banned, with nothing remaining; its delay is
 --       minus twice that time, less one where this request began the ban.
@@ -58,7 +58,7 @@ local function store_ban(policy, key, d, s, o, u, f, cs, cu)
   return redis.pcall('SET', key, state, 'PX', max(1, ceil_div(ends - now_us, 1000)) + grace)
 end
 
--- Counts a denial, and bans where it is an offence. A full Redis stores neither; the denial stays.
+-- Counts a denial, and bans where it is an offense. A full Redis stores neither; the denial stays.
 local function count_denial(i, policy, key)
   local ban = policy.ban
   local d, s, o, u, f, cs, cu = stored_ban(policy, key)

@@ -64,7 +64,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 			t.Errorf("got %v; want even the right password refused", a)
 		}
 		n.CheckMetric(t, `bans_total{policy="login"}`, 1)
-		redistest.WaitFor(t, "the second offence", func() error {
+		redistest.WaitFor(t, "the second offense", func() error {
 			n.Get(t, "/401?k=guesser")
 			if left := bannedFor(t, n, "login", "guesser"); left < 3000 {
 				return fmt.Errorf("banned for %v s", left)
@@ -118,10 +118,10 @@ func TestBan_twoNodes(t *testing.T) {
 		t.Errorf("another client: %v", a)
 	}
 	one.Ratelimit(t, "top").Want(t, 0, "BANNED FOR", "bad")
-	two.Ratelimit(t, "bans").Want(t, 0, "OFFENCES", "api", "bad")
+	two.Ratelimit(t, "bans").Want(t, 0, "OFFENSES", "api", "bad")
 	two.Ratelimit(t, "bans", "--policy", "nope").Want(t, 2)
 	one.Ratelimit(t, "policies").Want(t, 0, "after 3")
-	one.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "banned", "offences=1", ":b1d")
+	one.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "banned", "offenses=1", ":b1d")
 	if e := one.Explain(t, "/?k=bad", ""); e.Decision != "denied" {
 		t.Errorf("explained as %+v", e)
 	}
@@ -156,7 +156,7 @@ func TestBan_twoNodes(t *testing.T) {
 	}
 }
 
-// TestBan_burst sends a burst to two nodes: it is one offence.
+// TestBan_burst sends a burst to two nodes: it is one offense.
 func TestBan_burst(t *testing.T) {
 	t.Parallel()
 	option := caddytest.PatientRedis(redistest.Start(t))

@@ -73,7 +73,7 @@ type PolicyReport struct {
 }
 
 // BanReport is whom a policy bans: clients with so many denials within a window, for these seconds, each
-// for one more offence.
+// for one more offense.
 type BanReport struct {
 	Durations []float64 `json:"durations"`
 	After     int       `json:"after"`
@@ -89,12 +89,12 @@ type BansReport struct {
 	Bans     []BanEntry `json:"bans"`
 }
 
-// BanEntry is a client that is banned for so many seconds more, by its so many-th offence.
+// BanEntry is a client that is banned for so many seconds more, by its so many-th offense.
 type BanEntry struct {
 	Policy   string  `json:"policy"`
 	Key      string  `json:"key"`
 	Banned   float64 `json:"banned"`
-	Offences int64   `json:"offences"`
+	Offenses int64   `json:"offenses"`
 }
 
 // QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,9 +54,9 @@ func runBans(i *invocation) error {
 }
 
 func banTable(bans []adminapi.BanEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENCES", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
 	for _, b := range bans {
-		t.Add(humanize.Seconds(b.Banned), strconv.FormatInt(b.Offences, 10), b.Policy, b.Key)
+		t.Add(humanize.Seconds(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
 	}
 	return t
 }
@@ -65,9 +66,9 @@ func banText(b *adminapi.BanReport) string {
 	if b == nil {
 		return ""
 	}
-	text := ""
+	var words []string
 	for _, d := range b.Durations {
-		text += humanize.Seconds(d) + " "
+		words = append(words, humanize.Seconds(d))
 	}
-	return text + "after " + strconv.Itoa(b.After)
+	return strings.Join(append(words, "after", strconv.Itoa(b.After)), " ")
 }

@@ -18,6 +18,9 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if p.LimitFrom != "" {
 		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(p.LimitFrom, shownPlaceholder)))
 	}
+	if len(s.own.Ban) > 0 {
+		sentences = append(sentences, "each limit is tried without the policy's bans")
+	}
 	var own []string
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
 		own = append(own, "burst "+p.BurstText())

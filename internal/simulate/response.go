@@ -49,6 +49,8 @@ func (s *Simulation) settle() {
 		}
 		if refunded {
 			s.store.Refund([]limiter.Check{t.check}, limiter.SourceMemory)
+		} else if t.check.Reserve {
+			s.store.Confirm([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 		if s.refused == 0 && t.rule.Charge.From != "" {
 			s.charge(t)
