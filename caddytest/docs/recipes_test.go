@@ -19,6 +19,7 @@ type recipe struct {
 // recipeTests are the tests of the recipes, by heading.
 var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Log-in protection":                    recipeLogIn,
+	"Banning password guessers":            recipeBan,
 	"API tiers by key":                     recipeTiers,
 	"One route and the whole site":         recipeRouteAndSite,
 	"Burst and sustained rate":             recipeBurst,
