@@ -150,7 +150,18 @@ func overrideError(err error) error {
 	return err
 }
 
-// unban lifts the bans of a key, or with nil of all keys of a policy, and returns how many.
-func (*App) unban(_ context.Context, registered registeredPolicy, _ *limiter.EncodedKey) (int64, error) {
-	return 0, adminapi.BadInput("unban: policy %q bans no client", registered.policy.Name())
+// unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
+func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (int64, error) {
+	p := registered.policy
+	switch {
+	case !p.Bans():
+		return 0, adminapi.BadInput("unban: policy %q bans no client", p.Name())
+	case key == nil:
+		return a.store.UnbanAll(ctx, p.Name())
+	}
+	banned, err := a.store.Unban(ctx, p, *key)
+	if banned {
+		return 1, err
+	}
+	return 0, err
 }

@@ -76,75 +76,59 @@ func (m *Memory) banned(policy string) (list []Banned) {
 
 // banned lists the clients that are banned on any master, at most one more than a list holds.
 func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err error) {
-	ctx, cancel := context.WithTimeout(ctx, banListBudget)
-	defer cancel()
 	var mu sync.Mutex
-	add := func(found []Banned) (full bool) {
+	err = r.scanKeys(ctx, banListBudget, r.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+		found, err := r.readBanned(ctx, master, names)
 		mu.Lock()
 		defer mu.Unlock()
 		list = append(list, found[:min(len(found), MaxBanned+1-len(list))]...)
-		return len(list) > MaxBanned
-	}
-	search := func(ctx context.Context, master *redis.Client) error { return r.bannedOn(ctx, master, policy, add) }
-	switch client := r.client.(type) {
-	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, search)
-	case *redis.Client:
-		err = search(ctx, client)
-	default:
-		err = errors.New("this kind of Redis cannot be searched")
-	}
-	return list, undecided(err)
+		return len(list) <= MaxBanned, err
+	})
+	return list, err
 }
 
-// bannedOn passes on the clients that are banned on one master, until there are enough.
-func (r *Redis) bannedOn(ctx context.Context, master *redis.Client, policy string, add func([]Banned) (full bool)) error {
-	head := r.keyFormat.newWriter().head
-	pattern := head + "*}:" + cmp.Or(policy, "*") + ":" + banCode + "*"
-	for cursor := uint64(0); ; {
-		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
-		if err != nil {
-			return err
-		}
-		found, err := r.readBanned(ctx, master, head, names)
-		if err != nil || add(found) {
-			return err
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
+// banPattern matches the keys of the bans of a policy, of all policies where it is empty, and a few
+// others.
+func (r *Redis) banPattern(policy string) string {
+	return r.keyFormat.newWriter().head + "*}:" + cmp.Or(policy, "*") + ":" + banCode + "*"
 }
 
 // readBanned reads the bans among the names of keys of one master.
-func (r *Redis) readBanned(ctx context.Context, master *redis.Client, head string, names []string) (list []Banned, err error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
+func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []string) (list []Banned, err error) {
+	head := r.keyFormat.newWriter().head
 	pipeline := master.Pipeline()
-	var answers []*redis.StringCmd
-	for _, name := range names {
-		answers = append(answers, pipeline.Get(ctx, name))
+	answers := make([]*redis.StringCmd, len(names))
+	for i, name := range names {
+		answers[i] = pipeline.Get(ctx, name)
 	}
 	if _, err := pipeline.Exec(ctx); err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	for i, answer := range answers {
-		text, err := answer.Result()
-		var reply redis.Error
-		switch {
-		case errors.As(err, &reply):
-			continue // gone meanwhile, or a foreign value
-		case err != nil:
+		policy, key, ok := splitBanKey(names[i], head)
+		state, left, err := r.readBan(answer, key)
+		if err != nil {
 			return list, err
 		}
-		policy, key, ok := splitBanKey(names[i], head)
-		state, valid := decodeBan(text)
-		if left := state.until - r.nowOn(key); ok && valid && left > 0 {
+		if ok && left > 0 {
 			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.offenses})
 		}
 	}
 	return list, nil
+}
+
+// readBan reads a ban and how long it is left from the value of a client's key; all zero where there is
+// none, or a foreign value.
+func (r *Redis) readBan(answer *redis.StringCmd, key string) (state banState, left int64, err error) {
+	text, err := answer.Result()
+	if err != nil {
+		if errors.As(err, new(redis.Error)) {
+			err = nil
+		}
+		return state, 0, err
+	}
+	state, _ = decodeBan(text)
+	return state, max(0, state.until-r.nowOn(key)), nil
 }
 
 // splitBanKey returns the policy and the client of the key of a ban.
@@ -167,7 +151,7 @@ func splitBanKey(name, head string) (policy, key string, ok bool) {
 // nowOn returns the time in microseconds by the clock of the Redis that decides for a key, as far as
 // it is known.
 func (r *Redis) nowOn(key string) int64 {
-	ahead, _ := r.offset(r.keyFormat.newWriter().slotOf(key))
+	ahead, _ := r.offset(r.slotOf(EncodedKey{key}))
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 

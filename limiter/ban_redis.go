@@ -43,37 +43,6 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 	return string(r.keyFormat.newWriter().append(nil, p.ban.id, key.text))
 }
 
-// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether there were
-// any. Its count stays.
-func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
-	if p.ban == nil {
-		return false, nil
-	}
-	found, err := r.unlink(ctx, r.banKey(p, key))
-	return found > 0, err
-}
-
-// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether there were
-// any.
-func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
-	s := m.lock(p, key.text)
-	defer s.mu.Unlock()
-	return s.unban(key.text)
-}
-
-// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and
-// reports whether there were any. Its count stays, so that a client over its limit is denied as any
-// other. Other nodes may go on denying for the age of their deny caches. After an error the ban was
-// lifted in this process alone.
-func (f *Failover) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
-	here := f.local.Unban(p, key)
-	if f.shared == nil {
-		return here, nil
-	}
-	defer f.denied.forget(p.id, key.text)
-	return f.shared.Unban(ctx, p, key)
-}
-
 // Confirm counts units of checks with Reserve that stay, after a decision of that source in which all
 // passed: a policy that bans and refunds counts only denials behind such units. Other checks are left
 // out. It does not wait, and must be called at most once.

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,61 +99,28 @@ func (r *Redis) RedisKey(p *Policy, key EncodedKey) string {
 	return string(r.keyFormat.newWriter().append(nil, p.id, key.text))
 }
 
-const (
-	// scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
-	scanCount = 1000
-
-	// resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
-	resetBudget = 5 * time.Minute
-)
-
-// ResetAll drops all states of the policy of that name, on every master, and returns how many.
-func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, resetBudget)
-	defer cancel()
-	var found atomic.Int64
-	reset := func(ctx context.Context, master *redis.Client) error {
-		n, err := r.resetOn(ctx, master, policy)
-		found.Add(n)
-		return err
-	}
-	var err error
-	switch client := r.client.(type) {
-	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, reset)
-	case *redis.Client:
-		err = reset(ctx, client)
-	default:
-		err = errors.New("this kind of Redis cannot be searched")
-	}
-	return found.Load(), undecided(err)
-}
+// resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
+const resetBudget = 5 * time.Minute
 
 // codePattern matches the last part of a key of this module.
 var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
 
-// resetOn drops the states of a policy that one master has.
-func (r *Redis) resetOn(ctx context.Context, master *redis.Client, policy string) (found int64, err error) {
+// ResetAll drops all states of the policy of that name, with its bans, on every master, and returns how
+// many states and bans there were.
+func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
+	var found atomic.Int64
 	ends := "}:" + policy + ":"
 	pattern := r.keyFormat.newWriter().head + "*" + ends + "*"
-	for cursor := uint64(0); ; {
-		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
-		if err != nil {
-			return found, err
-		}
+	err := r.scanKeys(ctx, resetBudget, pattern, func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
 		n, err := unlinkEach(ctx, master, names)
-		found += n
-		if err != nil {
-			return found, err
-		}
-		if cursor = next; cursor == 0 {
-			return found, nil
-		}
-	}
+		found.Add(n)
+		return true, err
+	})
+	return found.Load(), err
 }
 
 // unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one

@@ -10,11 +10,12 @@
 --       3 reserve, 4 refund, 5 charge, 6 settle, 7 offend, 8 confirm), number of requests, checks
 --       per request, per check: policy (from 1), weight; for a refund, per request and check: the
 --       two numbers of its receipt; to settle: instant and amount of a debt, see
---       limiter/algorithm.go. A peek charges nothing; a reserve is a take with a receipt; a charge is
---       a take that needs no room; settle adds what was admitted while this Redis did not decide,
---       up to the capacity. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a peek
---       that counts denials, a confirm counts units that were reserved and stay. Refunds, charges,
---       settlements and confirms are answered with zeros, but for the units settled as remaining.
+--       limiter/algorithm.go. A peek charges nothing; a reserve is a take with a receipt; a charge
+--       is a take that needs no room; settle adds what was admitted while this Redis did not
+--       decide, up to the capacity. Where a policy bans, ban.lua has more KEYS and ARGV: an offend
+--       is a peek that counts denials, a confirm counts units that were reserved and stay. Refunds,
+--       charges, settlements and confirms are answered with zeros, but for the units settled as
+--       remaining.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining, reset after, delay (times in

@@ -43,11 +43,14 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 // startClusterServer starts a server that belongs to no Cluster yet.
 func startClusterServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{Addr: freeBusAddr(t), Dir: t.TempDir()}
-	s.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}, args...)
-	s.Run(t)
-	t.Cleanup(s.Kill)
-	return s
+	for {
+		s := &Server{Addr: freeBusAddr(t), Dir: t.TempDir()}
+		s.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}, args...)
+		t.Cleanup(s.Kill) // also if it is never ready
+		if s.run(t) {
+			return s
+		} // a port was taken meanwhile
+	}
 }
 
 // follow adds a server to a master's Cluster as its replica, and waits until it receives all writes.
