@@ -73,7 +73,7 @@ func repeated(checks []Check) (first, second int) {
 	}
 	for i := range checks {
 		for j := range checks[:i] {
-			if checks[i].sameQuota(&checks[j]) {
+			if checks[i].SameQuota(&checks[j]) {
 				return j, i
 			}
 		}
@@ -81,7 +81,7 @@ func repeated(checks []Check) (first, second int) {
 	return 0, 0
 }
 
-// sameQuota reports whether two checks take from one quota.
-func (c *Check) sameQuota(other *Check) bool {
+// SameQuota reports whether two checks take from one quota.
+func (c *Check) SameQuota(other *Check) bool {
 	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.id == other.Policy.id)
 }

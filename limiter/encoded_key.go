@@ -18,27 +18,18 @@ const (
 
 	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
 	hashedMark = "%~"
+)
 
-	hexDigits = "0123456789ABCDEF"
+var (
+	percentEncoder = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+	braceEncoder   = strings.NewReplacer("{", "%7B", "}", "%7D")
 )
 
 // EncodeKey returns the key of a text of any bytes. Two texts have different keys. '%' and braces are
 // percent-encoded, and a result of more than 128 bytes is replaced by its SHA-256. A Caddy whose key
 // is one placeholder encodes its value the same way.
 func EncodeKey(text string) EncodedKey {
-	if len(text) <= maxKeyLength && strings.IndexByte(text, '%') < 0 && !hasBraces(text) {
-		return EncodedKey{text}
-	}
-	encoded := make([]byte, 0, len(text)+len(text)/2)
-	for i := range len(text) {
-		switch b := text[i]; b {
-		case '%', '{', '}':
-			encoded = append(encoded, '%', hexDigits[b>>4], hexDigits[b&15])
-		default:
-			encoded = append(encoded, b)
-		}
-	}
-	return AsEncoded(string(encoded))
+	return AsEncoded(percentEncoder.Replace(text))
 }
 
 // AsEncoded returns the key of a text that its caller has encoded already, or that String returned.
@@ -46,8 +37,8 @@ func EncodeKey(text string) EncodedKey {
 // A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator; "%~" and
 // "%!" are marks of this package.
 func AsEncoded(text string) EncodedKey {
-	if hasBraces(text) {
-		text = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(text)
+	if hasBraces(text) { // scans for single bytes are several times as fast as a replacer's
+		text = braceEncoder.Replace(text)
 	}
 	if len(text) > maxKeyLength {
 		sum := sha256.Sum256([]byte(text))

@@ -127,7 +127,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != v.Rule.DryRun || !rule.SameQuota(&p.check, &limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
+		if p.dryRun != v.Rule.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
 			continue
 		}
 		explained.Decision, explained.Weight = string(p.decision()), p.check.Weight

@@ -68,7 +68,7 @@ func splitBlocked(e *rule.Evaluation) (blocked, decided []limiter.Check) {
 func (p *peek) run(ctx context.Context, store *limiter.Failover, charged []limiter.Check) {
 	check, taken := p.check, int64(0)
 	for i := range charged {
-		if rule.SameQuota(&charged[i], &check) {
+		if charged[i].SameQuota(&check) {
 			taken = rule.AddWeights(taken, charged[i].Weight)
 		}
 	}

@@ -208,7 +208,7 @@ func (r *Rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Chec
 		if !r.repeats {
 			break
 		}
-		if SameQuota(&checks[i], &check) {
+		if checks[i].SameQuota(&check) {
 			checks[i].Weight = AddWeights(checks[i].Weight, check.Weight)
 			return checks
 		}
@@ -252,9 +252,6 @@ func (r *Rule) selects(request *http.Request) (bool, error) {
 	}
 	return matches, nil
 }
-
-// SameQuota reports whether two checks take from one quota.
-func SameQuota(a, b *limiter.Check) bool { return a.Key == b.Key && a.Policy.ID() == b.Policy.ID() }
 
 // AddWeights returns the sum of two weights, or the largest int64: clients may name any number.
 func AddWeights(a, b int64) int64 {
