@@ -55,22 +55,13 @@ func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, co
 // banned lists the clients that this process refuses, at most one more than a list holds.
 func (m *Memory) banned(policy string) (list []Banned) {
 	now := m.clock()
-	for _, t := range *m.order.Load() {
-		name := t.slowest.Load().Name()
-		if policy != "" && policy != name {
-			continue
-		}
-		for i := range t.shards {
-			s := &t.shards[i]
-			s.mu.Lock()
-			for key, b := range s.bans {
-				if left := b.until - now; left > 0 && len(list) <= MaxBanned {
-					list = append(list, Banned{name, EncodedKey{key}, duration(left), b.offenses})
-				}
+	m.eachShardOf(policy, func(s *shard) {
+		for key, b := range s.bans {
+			if left := b.until - now; left > 0 && len(list) <= MaxBanned {
+				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.offenses})
 			}
-			s.mu.Unlock()
 		}
-	}
+	})
 	return list
 }
 

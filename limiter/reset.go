@@ -59,17 +59,7 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 
 // ResetAll drops all states of the policy of that name and returns how many there were.
 func (m *Memory) ResetAll(policy string) (found int64) {
-	for _, t := range *m.order.Load() {
-		if t.slowest.Load().Name() != policy {
-			continue
-		}
-		for i := range t.shards {
-			s := &t.shards[i]
-			s.mu.Lock()
-			found += s.dropAll()
-			s.mu.Unlock()
-		}
-	}
+	m.eachShardOf(policy, func(s *shard) { found += s.dropAll() })
 	return found
 }
 

@@ -43,22 +43,14 @@ func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
 // UnbanAll lifts the bans of all keys in the policy of that name, and returns how many were banned.
 func (m *Memory) UnbanAll(policy string) (banned int64) {
 	now := m.clock()
-	for _, t := range *m.order.Load() {
-		if t.slowest.Load().Name() != policy {
-			continue
-		}
-		for i := range t.shards {
-			s := &t.shards[i]
-			s.mu.Lock()
-			for key, b := range s.bans {
-				if b.until > now {
-					banned++
-				}
-				s.unban(key)
+	m.eachShardOf(policy, func(s *shard) {
+		for key, b := range s.bans {
+			if b.until > now {
+				banned++
 			}
-			s.mu.Unlock()
+			s.unban(key)
 		}
-	}
+	})
 	return banned
 }
 
