@@ -264,6 +264,11 @@ func TestFailover_UnbanAll(t *testing.T) {
 			oneOf(t, f, lifted, "counted")
 			oneOf(t, f, kept, "a")
 		}
+		for _, pattern := range []string{"", "*", "l*", "lifte?"} {
+			if n, err := f.UnbanAll(context.Background(), pattern); n != 0 || err != nil {
+				t.Errorf("%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
+			}
+		}
 		n, err := f.UnbanAll(context.Background(), "lifted")
 		if n != 2 || err != nil {
 			t.Errorf("%s: %d bans lifted, %v; want 2", name, n, err)

@@ -40,6 +40,7 @@ const (
 // not complete where there are more than [MaxBanned], or the search took too long. With an error it
 // has what was found until then.
 func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, complete bool, err error) {
+	policy = cmp.Or(policy, anyPolicy)
 	if f.shared == nil {
 		list = f.local.banned(policy)
 	} else {
@@ -78,10 +79,9 @@ func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err e
 	return list, err
 }
 
-// banPattern matches the keys of the bans of a policy, of all policies where it is empty, and a few
-// others.
+// banPattern matches the keys of the bans of a policy, or of [anyPolicy], and a few others.
 func (r *Redis) banPattern(policy string) string {
-	return r.keyFormat.newWriter().head + "*}:" + cmp.Or(policy, "*") + ":" + banCode + "*"
+	return r.keyFormat.newWriter().head + "*}:" + policy + ":" + banCode + "*"
 }
 
 // readBanned reads the bans among the names of keys of one master.

@@ -37,6 +37,9 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 // ResetAll drops all states of the policy of that name, whatever its settings are or were. After an
 // error the shared store may still have some.
 func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCount, err error) {
+	if !validName(policy) {
+		return found, nil // no policy is called so
+	}
 	found.Here = f.local.ResetAll(policy)
 	if f.shared == nil {
 		return found, nil

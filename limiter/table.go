@@ -134,11 +134,14 @@ func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unl
 	return shards, lockAll(shards)
 }
 
+// anyPolicy is the name of no policy.
+const anyPolicy = "*"
+
 // eachShardOf runs a function on the shards of the policy of that name, of all policies where it is
-// empty, with their locks held.
+// anyPolicy, with their locks held.
 func (m *Memory) eachShardOf(policy string, do func(*shard)) {
 	for _, t := range *m.order.Load() {
-		if policy != "" && policy != t.slowest.Load().Name() {
+		if policy != anyPolicy && policy != t.slowest.Load().Name() {
 			continue
 		}
 		for i := range t.shards {

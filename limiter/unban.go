@@ -23,6 +23,9 @@ func (f *Failover) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, 
 // UnbanAll lifts the bans of all keys in the policy of that name, whatever its settings are or were, and
 // returns how many were banned. After an error the shared store may still have some.
 func (f *Failover) UnbanAll(ctx context.Context, policy string) (int64, error) {
+	if !validName(policy) {
+		return 0, nil // no policy is called so, and Redis must not match a pattern
+	}
 	here := f.local.UnbanAll(policy)
 	if f.shared == nil {
 		return here, nil
