@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
 
-// StartCluster starts a Cluster of three masters and returns them. Its bus needs ports 10,000 above those of the
-// servers, which are therefore below 50,000.
+// StartCluster starts a Cluster of three masters and returns them. Its bus has the ports 10,000 above those of the
+// servers.
 func StartCluster(t testing.TB) []*Server {
 	t.Helper()
 	masters := make([]*Server, 3)
@@ -44,7 +42,7 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 func startClusterServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	for {
-		s := &Server{Addr: freeBusAddr(t), Dir: t.TempDir()}
+		s := &Server{Addr: FreeAddr(t), Dir: t.TempDir()}
 		s.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}, args...)
 		t.Cleanup(s.Kill) // also if it is never ready
 		if s.run(t) {
@@ -108,27 +106,4 @@ func formCluster(t testing.TB, masters []*Server) {
 			return nil
 		})
 	}
-}
-
-// freeBusAddr returns a free address whose port leaves room for the bus port.
-func freeBusAddr(t testing.TB) string {
-	t.Helper()
-	start := 20000 + os.Getpid()%10000
-	for port := start; port < start+20000; port++ {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		bus := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))
-		if isFree(address) && isFree(bus) {
-			return address
-		}
-	}
-	t.Fatal("no free ports for a cluster")
-	return ""
-}
-
-func isFree(address string) bool {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return false
-	}
-	return listener.Close() == nil
 }

@@ -155,17 +155,6 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return client
 }
 
-// FreeAddr returns a loopback address that nothing listens on.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // nothing was sent
-	return listener.Addr().String()
-}
-
 // WaitFor tries a condition until it holds, for at most 20 seconds.
 func WaitFor(t testing.TB, what string, condition func() error) {
 	t.Helper()
