@@ -243,6 +243,9 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 	registered, err := a.registered.register(s, id)
 	if err == nil && registered.counters == nil {
 		registered.counters = a.memory.names.Use(s.Name)
+		if len(s.Ban) > 0 {
+			registered.counters.CountBans()
+		}
 		a.registered[s.Name] = registered
 	}
 	return registered, err

@@ -107,6 +107,16 @@ var alertCases = []struct {
 		`decisions_total{policy="api",decision="dry_run_denied",source="redis",instance="a"} 0x360 0+900x60`,
 	}, 200 * time.Minute, nil},
 
+	{"a policy bans one client a second instead of one in five minutes", []string{
+		`bans_total{policy="login",instance="a"} 0+0.1x360 36+15x60`,
+		`bans_total{policy="login",instance="b"} 0+0.1x360 36+15x60`,
+		`bans_total{policy="api",instance="a"} 0+2x420`,
+	}, 200 * time.Minute, []string{"PolicyBansMore login"}},
+	{"a policy never banned before", []string{`bans_total{policy="login",instance="a"} 0x360 0+15x60`}, 200 * time.Minute, []string{"PolicyBansMore login"}},
+	{"a policy always bans one client a second", []string{`bans_total{policy="login",instance="a"} 0+30x420`}, 200 * time.Minute, nil},
+	{"a policy bans one client a minute instead of none", []string{`bans_total{policy="login",instance="a"} 0x360 0+0.5x60`}, 200 * time.Minute, nil},
+	{"a policy banned many clients for a moment", []string{`bans_total{policy="login",instance="a"} 0x360 0 60 90x58`}, 190 * time.Minute, nil},
+
 	{"the in-process store is full", []string{`memory_overflows_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
 	{"the in-process store was full for a moment", []string{`memory_overflows_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
 	{"a limit cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},

@@ -68,7 +68,7 @@ func record(t *testing.T) *recording {
 // traffic sends requests to every policy, within its limit and beyond.
 func (r *recording) traffic(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"/api", "/login", "/payments", "/assets", "/reports", "/trial"} {
+	for _, path := range []string{"/api", "/login", "/payments", "/assets", "/reports", "/trial", "/guess"} {
 		for range 60 {
 			r.get(t, path, "flood")
 		}

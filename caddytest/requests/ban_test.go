@@ -189,6 +189,9 @@ func TestBan_dryRun(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := "policy api {\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n"
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit /enforced {\n"+policy+"}\n}\nredis_ratelimit /try {\n"+policy+"dry_run\n}\n}"+showDryRun))
+		if text := n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body; !strings.Contains(text, `bans_total{policy="api"} 0`) {
+			t.Error("the bans are not counted from 0: a rate would not show the first one")
+		}
 		for i, want := range []string{"", "", "api", "api:banned", "api:banned"} {
 			if a := n.Get(t, "/try?k=x"); a.Status != http.StatusOK || a.Body != "ok allowed "+want {
 				t.Errorf("request %d: %v, want %q", i, a, want)

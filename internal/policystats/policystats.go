@@ -25,7 +25,7 @@ var (
 
 	Bans = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "bans_total",
-		Help: "Bans that began by a request on this node.",
+		Help: "Bans that began by a request on this node, also of dry runs.",
 	}, []string{"policy"})
 
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -144,8 +144,8 @@ func (n *Names) End() {
 	clear(n.known)
 }
 
-// Policy is what is kept for a name. Series are made when they are first needed, so that there are none
-// of what cannot happen, and looked up once.
+// Policy is what is kept for a name. Series are made when they are first needed, and those of bans by
+// [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
 type Policy struct {
 	// Top are the keys that were denied most.
 	Top *heavyhitters.Sketch
@@ -193,12 +193,17 @@ func (p *Policy) CountInvalid(option string) {
 	}
 }
 
+// CountBans begins to count bans, at 0: a rate does not show the first of a series that begins at 1.
+func (p *Policy) CountBans() { p.addBans(0) }
+
 // CountBan counts a ban that began.
-func (p *Policy) CountBan() {
+func (p *Policy) CountBan() { p.addBans(1) }
+
+func (p *Policy) addBans(bans float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dropped {
-		Bans.WithLabelValues(p.name).Inc()
+		Bans.WithLabelValues(p.name).Add(bans)
 	}
 }
 
