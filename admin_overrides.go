@@ -155,7 +155,7 @@ func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limit
 	p := registered.policy
 	switch {
 	case !p.Bans():
-		return 0, adminapi.BadInput("unban: policy %q bans no client", p.Name())
+		return 0, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	case key == nil:
 		return a.store.UnbanAll(ctx, p.Name())
 	}

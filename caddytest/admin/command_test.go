@@ -174,7 +174,7 @@ func TestCommands_completion(t *testing.T) {
 	if got := asks("top", "--address", redistest.FreeAddr(t), "--policy", ""); !strings.HasPrefix(got, ":4\n") {
 		t.Errorf("got %q; want nothing where no Caddy answers", got)
 	}
-	for _, name := range []string{"check", "explain", "policies", "reset", "state", "top"} {
+	for _, name := range []string{"bans", "check", "explain", "override", "overrides", "policies", "reset", "state", "top"} {
 		if got := asks(""); !strings.Contains("\n"+got, "\n"+name+"\n") {
 			t.Errorf("got %q; want %s among them", got, name)
 		}
@@ -186,7 +186,7 @@ func TestCommands_completion(t *testing.T) {
 
 func TestCommands_helpWidth(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}} {
+	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}, {"override"}, {"overrides"}, {"bans"}, {"replay"}} {
 		e := caddytest.RunRatelimit(t, nil, append(args, "--help")...)
 		e.Want(t, 0, "Examples:")
 		for line := range strings.Lines(e.Stdout) {

@@ -191,7 +191,7 @@ func TestOverride_refused(t *testing.T) {
 		{`{"policy":"api","key":"a","limit":5,"for":"4000d"}`, 400, "3650d"},
 		{`{"policy":"api","key":"a","remove":true,"for":"1h"}`, 400, "for: remove"},
 		{`{"policy":"api","key":"a","remove":true,"note":"x"}`, 400, "note: remove"},
-		{`{"policy":"api","key":"a","unban":true}`, 400, "bans no client"},
+		{`{"policy":"api","key":"a","unban":true}`, 400, "has no option ban"},
 		{`{"policy":"api","key":"a","block":true,"note":"` + strings.Repeat("n", 257) + `"}`, 400, "257 bytes"},
 		{`{"policy":"api","key":"a\\q","block":true}`, 400, "backslash"},
 		{`{"policy":"api","key":"a","blok":true}`, 400, "unknown field"},

@@ -70,5 +70,5 @@ func banText(b *adminapi.BanReport) string {
 	for _, d := range b.Durations {
 		words = append(words, humanize.Seconds(d))
 	}
-	return strings.Join(append(words, "after", strconv.Itoa(b.After)), " ")
+	return strings.Join(words, ", ") + " after " + strconv.Itoa(b.After)
 }

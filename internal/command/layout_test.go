@@ -3,6 +3,7 @@ package command
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
@@ -22,7 +23,7 @@ func TestStoreLine_width(t *testing.T) {
 // TestTables_width writes the tables of the documentation's examples at their widest, and expects whole
 // keys.
 func TestTables_width(t *testing.T) {
-	delay := 2.5
+	delay, key, until := 2.5, "2001:db8:1:2::/64", time.Date(2026, time.November, 22, 6, 43, 34, 0, time.UTC)
 	quota := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
 	for name, tt := range map[string]struct {
 		table *terminal.Table
@@ -31,8 +32,13 @@ func TestTables_width(t *testing.T) {
 		"policies": {policyTable([]adminapi.PolicyReport{
 			{Name: "api", Algorithm: "sliding_window_counter", Limit: 60, LimitFrom: "{http.vars.plan_limit}", Window: 60, IPv4Prefix: 24, IPv6Prefix: 56},
 			{Name: "reports", Algorithm: "leaky_bucket", Limit: 10, Window: 1, Burst: 21, MaxDelay: &delay, IPv4Prefix: 32, IPv6Prefix: 64},
+			{Name: "login", Algorithm: "sliding_window_counter", Limit: 5, Window: 900, Ban: &adminapi.BanReport{Durations: []float64{600, 3600, 86400}, After: 20}},
 			{Name: strings.Repeat("n", 64), Algorithm: "sliding_window_log", Limit: 1, Window: 900, IPv4Prefix: 32, IPv6Prefix: 64},
-		}), []string{"{http.vars.plan_limit} or 60", strings.Repeat("n", 64)}},
+		}), []string{"{http.vars.plan_limit} or 60", "10 min, 1 h, 24 h after 20", strings.Repeat("n", 64)}},
+		"bans": {banTable([]adminapi.BanEntry{{Policy: "login", Key: key, Banned: 86399, Offenses: 12}}), []string{key, "24 h"}},
+		"overrides": {overrideTable([]adminapi.OverrideEntry{
+			{Policy: "api", Key: &key, Limit: 100_000, Burst: 5000, Until: &until}, {Policy: "login", All: true, Exempt: true, Until: &until, Note: "a note is read in lines of some words"},
+		}), []string{key, "limit 100000, burst 5000", "2026-11-22T06:43:34Z", "a note is read in lines"}},
 		"explain": {explainedTable([]adminapi.ExplainedPolicy{
 			{Policy: "login", Key: "2001:db8:1:2::/64", Decision: "denied", DryRun: true, Weight: 1, QuotaReport: quota, Source: "deny_cache"},
 			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: quota, Source: "redis"},

@@ -15,7 +15,8 @@ import (
 func overrideCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `override --policy <name> (--key <key> | --all)
-      (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)`,
+      (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)
+      [--for <duration>] [--note <text>]`,
 		Short: "Changes the limit of one client, or of all, on every node at once",
 		Long: `
 Gives one client of a policy another limit, blocks it or exempts it, for a time
@@ -25,10 +26,15 @@ Counts go on: a client that has used 90 of 100 has 10 left, with --limit 500 it
 has 410.
 
 Overrides are kept in Redis, or in the process without one, up to 10,000. A
-second override of the same client replaces the first.`,
+second override of the same client replaces the first.
+
+With --unban no override is set: the ban of the client, or with --all every ban
+of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
+count stays; 'reset' gives a client its full quota, too.`,
 		Example: `  caddy redis-ratelimit override --policy api --key acme --limit 5000 --for 2h
   caddy redis-ratelimit override --policy api --key 203.0.113.7 --block \
       --note 'scrapes, ticket 12'
+  caddy redis-ratelimit override --policy login --key 203.0.113.7 --unban
   caddy redis-ratelimit override --policy api --key acme --remove`,
 		Args: cobra.NoArgs,
 		RunE: runs(runOverride),
@@ -39,11 +45,11 @@ second override of the same client replaces the first.`,
 	flags.Bool("all", false, "All clients without an override of their own")
 	flags.Int64("limit", 0, "The limit, `n` units per window of the policy")
 	flags.Int64("burst", 0, "The burst, `n` units; default: that of the policy")
-	flags.Bool("block", false, "Refuse its requests")
-	flags.Bool("exempt", false, "Leave the policy out for its requests")
-	flags.Bool("unban", false, "Lift its ban")
-	flags.Bool("remove", false, "Remove its override")
-	flags.String("for", "", "How long, a `duration` such as 2h or 7d; default: until removed")
+	flags.Bool("block", false, "Refuse the client's requests")
+	flags.Bool("exempt", false, "Leave the policy out for the client's requests")
+	flags.Bool("unban", false, "Lift the ban; with --all, all bans of the policy")
+	flags.Bool("remove", false, "Remove the override")
+	flags.String("for", "", "How long, a `duration` such as 2h; default: until removed")
 	flags.String("note", "", "A remark, `text` that the list shows")
 	require(cmd, "policy")
 	cmd.MarkFlagsMutuallyExclusive("key", "all")
@@ -108,7 +114,7 @@ func showOverride(i *invocation, o *adminapi.OverrideEntry) {
 	}
 	values.Add("override", overrideText(o))
 	values.Add("until", untilText(o))
-	values.Add("note", o.Note)
+	values.AddWords("note", o.Note)
 	values.Write(i.terminal)
 }
 
@@ -136,20 +142,24 @@ func runOverrides(i *invocation) error {
 		i.terminal.Print("no overrides\n")
 		return err
 	}
-	// A column of its own says whom a row concerns: any text in that of the keys may be a client's.
+	overrideTable(report.Overrides).Write(i.terminal)
+	return err
+}
+
+// overrideTable has a column that says whom a row concerns: any text in that of the keys may be a client's.
+func overrideTable(overrides []adminapi.OverrideEntry) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "POLICY"}, {Title: "CLIENTS"}, {Title: "KEY"}, {Title: "OVERRIDE"}, {Title: "UNTIL"}, {Title: "NOTE", Words: true},
 	}}
-	for n := range report.Overrides {
-		o := &report.Overrides[n]
+	for n := range overrides {
+		o := &overrides[n]
 		key := ""
 		if o.Key != nil {
 			key = *o.Key
 		}
 		t.Add(o.Policy, clientsText(o), key, overrideText(o), untilText(o), o.Note)
 	}
-	t.Write(i.terminal)
-	return err
+	return t
 }
 
 // clientsText says whom an override concerns.

@@ -45,7 +45,7 @@ of limits, to find the smallest limit that leaves most clients untouched.`,
 	}
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
-	flags.String("host", "", "The host of requests whose log has none, such as `example.com`")
+	flags.String("host", "", "The `host` of requests whose log has none")
 	flags.Int("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.String("decisions", "", "Write every request's decision to this CSV `file`")

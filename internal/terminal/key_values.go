@@ -20,6 +20,11 @@ func (k *KeyValues) Add(name, value string) {
 	*k = append(*k, keyValue{name: name, value: escape.Text(value)})
 }
 
+// AddWords adds a text as [KeyValues.Add] does. On a terminal it continues below where it is long.
+func (k *KeyValues) AddWords(name, text string) {
+	*k = append(*k, keyValue{name: name, value: escape.Text(text), words: true})
+}
+
 // Write writes the values, aligned. On a terminal words that do not fit continue below. Any other value,
 // such as a long key, runs over the edge.
 func (k KeyValues) Write(w Writer) { k.write(w, "") }

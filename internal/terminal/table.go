@@ -36,6 +36,10 @@ func (t *Table) Add(cells ...string) {
 // gap stands between two columns.
 const gap = "  "
 
+// leastWords is how many characters a column of words takes at least, where it has longer texts: in a
+// narrower one they are hard to read.
+const leastWords = 20
+
 // Write writes the table.
 func (t *Table) Write(w Writer) {
 	t.dropEmpty()
@@ -92,8 +96,8 @@ func (t *Table) dropEmpty() {
 }
 
 // widths returns the width of each column, and whether all fit into most characters; with 0
-// everything fits. The last column may take less than its texts: one of words the longest word, an open one
-// half of the terminal.
+// everything fits. The last column may take less than its texts: one of words [leastWords] or the longest
+// word, an open one half of the terminal.
 func (t *Table) widths(most int) (widths []int, fits bool) {
 	widths, total := make([]int, len(t.Columns)), len(gap)*(len(t.Columns)-1)
 	last, word := len(t.Columns)-1, 0
@@ -113,7 +117,7 @@ func (t *Table) widths(most int) (widths []int, fits bool) {
 	left := most - (total - widths[last])
 	switch {
 	case t.Columns[last].Words:
-		fits = left >= word
+		fits = left >= max(word, min(leastWords, widths[last]))
 	case t.Columns[last].Open:
 		fits = left >= most/2
 	}
