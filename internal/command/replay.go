@@ -50,7 +50,7 @@ of limits, to find the smallest limit that leaves most clients untouched.`,
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
-	flags.String("key", "", "With --suggest: for another `key`, such as {client_ip}")
+	flags.String("key", "", "With --suggest: for another `key`")
 	flags.String("window", "", "With --suggest: for another window, a `duration`")
 	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
 	return cmd
