@@ -182,18 +182,3 @@ func retryAfter(t *testing.T, a caddytest.Response) int {
 	}
 	return seconds
 }
-
-func recipeBan(t *testing.T, e recipeEnv) {
-	logIn := func(password string) caddytest.Response {
-		return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
-	}
-	for range 5 {
-		if a := logIn("guess"); a.Status != http.StatusUnauthorized {
-			t.Errorf("got %v; want a wrong password refused by the backend", a)
-		}
-	}
-	caddytest.CheckRefusal(t, logIn("right"), http.StatusTooManyRequests)
-	if a := e.Ask(t, http.MethodGet, "bans?policy=guessers", ""); !strings.Contains(a.Body, `"key":"127.0.0.1"`) {
-		t.Errorf("got %v; want the client banned", a)
-	}
-}

@@ -20,6 +20,8 @@ type recipe struct {
 var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Log-in protection":                    recipeLogIn,
 	"Banning password guessers":            recipeBan,
+	"Lift one customer's limit tonight":    recipeLift,
+	"Block a client now":                   recipeBlock,
 	"API tiers by key":                     recipeTiers,
 	"One route and the whole site":         recipeRouteAndSite,
 	"Burst and sustained rate":             recipeBurst,
