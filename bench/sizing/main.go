@@ -41,9 +41,10 @@ type load struct {
 	algorithm string
 	address   func(client int) string
 	clients   int
-	requests  int // of each client; all clients send one before the next
-	policies  int // of each request
-	together  int // requests in flight
+	requests  int  // of each client; all clients send one before the next
+	policies  int  // of each request
+	together  int  // requests in flight
+	bans      bool // the last request of each client is denied, and bans it
 }
 
 // checks returns the checks of a request.
@@ -55,12 +56,23 @@ func (l load) checks(policies []*limiter.Policy, client int) []limiter.Check {
 	return checks
 }
 
-// policy returns policy i of a request. Its limit equals the requests of a client, so that no bucket
-// drains before the measurement ends.
+// policy returns policy i of a request. Its limit equals the requests of a client that pass, so that no
+// bucket drains before the measurement ends.
 func (l load) policy(i int) (*limiter.Policy, error) {
-	return limiter.NewPolicy(limiter.Settings{
-		Name: fmt.Sprint("api", i), Algorithm: l.algorithm, Limit: int64(l.requests), Window: time.Hour,
-	})
+	settings := limiter.Settings{Name: fmt.Sprint("api", i), Algorithm: l.algorithm, Limit: int64(l.requests), Window: time.Hour}
+	if l.bans {
+		settings.Limit--
+		settings.Ban = []time.Duration{time.Hour}
+	}
+	return limiter.NewPolicy(settings)
+}
+
+// name describes a load's policies.
+func (l load) name() string {
+	if l.bans {
+		return "`" + l.algorithm + "`, all banned"
+	}
+	return "`" + l.algorithm + "`"
 }
 
 func ipv4(client int) string {
@@ -75,21 +87,23 @@ func ipv6(client int) string {
 func memoryOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| algorithm | key of a client | requests of each | MB per million clients and policy |\n|---|---|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, million, 1, 1, 512},
-		{"sliding_window_counter", ipv6, million, 1, 1, 512},
-		{"fixed_window", ipv4, million, 1, 1, 512},
-		{"fixed_window", ipv6, million, 1, 1, 512},
-		{"token_bucket", ipv4, million, 1, 1, 512},
-		{"token_bucket", ipv6, million, 1, 1, 512},
-		{"sliding_window_log", ipv4, million / 4, 1, 1, 512},
-		{"sliding_window_log", ipv4, million / 4, 10, 1, 512},
-		{"sliding_window_log", ipv4, million / 32, 100, 1, 512},
+		{"sliding_window_counter", ipv4, million, 1, 1, 512, false},
+		{"sliding_window_counter", ipv6, million, 1, 1, 512, false},
+		{"fixed_window", ipv4, million, 1, 1, 512, false},
+		{"fixed_window", ipv6, million, 1, 1, 512, false},
+		{"token_bucket", ipv4, million, 1, 1, 512, false},
+		{"token_bucket", ipv6, million, 1, 1, 512, false},
+		{"sliding_window_log", ipv4, million / 4, 1, 1, 512, false},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 512, false},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 512, false},
+		{"sliding_window_counter", ipv4, million, 2, 1, 512, true},
+		{"sliding_window_counter", ipv6, million, 2, 1, 512, true},
 	} {
 		spent, err := r.measure(ctx, l)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("| `%s` | `%s` | %d | %.0f |\n", l.algorithm, l.address(0), l.requests, spent.memory/float64(l.clients))
+		fmt.Printf("| %s | `%s` | %d | %.0f |\n", l.name(), l.address(0), l.requests, spent.memory/float64(l.clients))
 	}
 	fmt.Println()
 	return nil
@@ -99,14 +113,14 @@ func memoryOfRedis(ctx context.Context, r *redisServer) error {
 func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| under way | a script run | policies of each | algorithm | CPU s per million requests | bytes a request to Redis | back |\n|--:|--:|--:|---|--:|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, 100_000, 1, 1, 1},
-		{"sliding_window_counter", ipv4, 100_000, 3, 1, 16},
-		{"sliding_window_counter", ipv4, 100_000, 5, 1, 64},
-		{"sliding_window_counter", ipv4, 100_000, 10, 1, 512},
-		{"sliding_window_counter", ipv4, 100_000, 5, 3, 64},
-		{"fixed_window", ipv4, 100_000, 5, 1, 64},
-		{"token_bucket", ipv4, 100_000, 5, 1, 64},
-		{"sliding_window_log", ipv4, 100_000, 5, 1, 64},
+		{"sliding_window_counter", ipv4, 100_000, 1, 1, 1, false},
+		{"sliding_window_counter", ipv4, 100_000, 3, 1, 16, false},
+		{"sliding_window_counter", ipv4, 100_000, 5, 1, 64, false},
+		{"sliding_window_counter", ipv4, 100_000, 10, 1, 512, false},
+		{"sliding_window_counter", ipv4, 100_000, 5, 3, 64, false},
+		{"fixed_window", ipv4, 100_000, 5, 1, 64, false},
+		{"token_bucket", ipv4, 100_000, 5, 1, 64, false},
+		{"sliding_window_log", ipv4, 100_000, 5, 1, 64, false},
 	} {
 		s, err := r.measure(ctx, l)
 		if err != nil {
@@ -124,11 +138,12 @@ func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 	fmt.Println("| algorithm | requests of each | MB per million clients and policy |\n|---|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, million, 1, 1, 1},
-		{"token_bucket", ipv4, million, 1, 1, 1},
-		{"sliding_window_log", ipv4, million, 1, 1, 1},
-		{"sliding_window_log", ipv4, million / 4, 10, 1, 1},
-		{"sliding_window_log", ipv4, million / 32, 100, 1, 1},
+		{"sliding_window_counter", ipv4, million, 1, 1, 1, false},
+		{"token_bucket", ipv4, million, 1, 1, 1, false},
+		{"sliding_window_log", ipv4, million, 1, 1, 1, false},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 1, false},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 1, false},
+		{"sliding_window_counter", ipv4, million, 2, 1, 1, true},
 	} {
 		p, err := l.policy(0)
 		if err != nil {
@@ -136,12 +151,13 @@ func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 		}
 		before := heap()
 		store := limiter.NewMemory()
+		store.Limit(4*million, nil) // for states and bans
 		for i := range l.clients * l.requests {
 			if _, err := store.Decide(ctx, l.checks([]*limiter.Policy{p}, i%l.clients)); err != nil {
 				return err
 			}
 		}
-		fmt.Printf("| `%s` | %d | %.0f |\n", l.algorithm, l.requests, float64(heap()-before)/float64(l.clients))
+		fmt.Printf("| %s | %d | %.0f |\n", l.name(), l.requests, float64(heap()-before)/float64(l.clients))
 		runtime.KeepAlive(store)
 	}
 	return nil

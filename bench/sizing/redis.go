@@ -55,7 +55,9 @@ func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
 	if err := r.client.FlushAll(ctx).Err(); err != nil {
 		return spent{}, err
 	}
-	if err := r.decide(ctx, load{l.algorithm, l.address, l.together, 1, l.policies, l.together}, nil); err != nil {
+	warm := l
+	warm.clients = l.together
+	if err := r.decide(ctx, warm, nil); err != nil {
 		return spent{}, err // the script is loaded now
 	}
 	if err := r.client.FlushAll(ctx).Err(); err != nil {
@@ -104,7 +106,7 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 				checks := l.checks(policies, int(i)%l.clients)
 				if _, err := store.Decide(ctx, checks); err != nil {
 					failure.Store(&err)
-				} else if !limiter.Allowed(checks) {
+				} else if !limiter.Allowed(checks) && !l.bans {
 					err := fmt.Errorf("%s was denied", checks[0].Key)
 					failure.Store(&err)
 				}
