@@ -125,6 +125,7 @@ func TestBan_twoNodes(t *testing.T) {
 	if e := one.Explain(t, "/?k=bad", ""); e.Decision != "denied" {
 		t.Errorf("explained as %+v", e)
 	}
+	one.Ratelimit(t, "explain", "--url", one.URL+"/?k=bad").Want(t, 4, "srv0: denied", "banned")
 	two.Ratelimit(t, "reset", "--policy", "api", "--key", "bad").Want(t, 0, "1 quota reset")
 	two.Ratelimit(t, "bans").Want(t, 0, "no client is banned")
 	redistest.WaitFor(t, "the other node lets the client in", func() error {

@@ -56,9 +56,17 @@ func runBans(i *invocation) error {
 func banTable(bans []adminapi.BanEntry) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
 	for _, b := range bans {
-		t.Add(humanize.Seconds(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
+		t.Add(banLeft(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
 	}
 	return t
+}
+
+// banLeft is how long a client is still banned; empty if it is not.
+func banLeft(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return humanize.Seconds(seconds)
 }
 
 // banText describes whom a policy bans; empty for none.

@@ -98,6 +98,9 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	}}
 	for _, p := range policies {
 		decision := decisionText(p.Decision)
+		if decision == "denied" && p.Banned > 0 {
+			decision = "banned"
+		}
 		if p.DryRun {
 			decision += " (dry run)"
 		}

@@ -25,6 +25,7 @@ func TestStoreLine_width(t *testing.T) {
 func TestTables_width(t *testing.T) {
 	delay, key, until := 2.5, "2001:db8:1:2::/64", time.Date(2026, time.November, 22, 6, 43, 34, 0, time.UTC)
 	quota := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
+	bannedQuota := adminapi.QuotaReport{Limit: 5, RetryAfter: 736.2, ResetAfter: 1636.2, Banned: 736.2}
 	for name, tt := range map[string]struct {
 		table *terminal.Table
 		whole []string
@@ -43,6 +44,9 @@ func TestTables_width(t *testing.T) {
 			{Policy: "login", Key: "2001:db8:1:2::/64", Decision: "denied", DryRun: true, Weight: 1, QuotaReport: quota, Source: "deny_cache"},
 			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: quota, Source: "redis"},
 		}), []string{"2001:db8:1:2::/64", "日本語の鍵はとても幅が広いので", "99999/100000"}},
+		"explain a ban": {explainedTable([]adminapi.ExplainedPolicy{
+			{Policy: "login", Key: "203.0.113.7", Decision: "denied", Weight: 1, QuotaReport: bannedQuota, Source: "redis"},
+		}), []string{"KEY ", " banned ", "203.0.113.7"}},
 		"state": {keyTable([]adminapi.RedisKeyReport{{
 			Name: "rl:{2001:db8:1:2::/64}:login:l15m", Type: "list", TTL: 1636.2,
 			Value: map[string]any{"entries": 5.0, "first_entry": "2026-11-21T18:32:15.975548Z", "last_entry": "2026-11-21T18:32:16.145716Z"},

@@ -44,7 +44,7 @@ func runState(i *invocation) error {
 		quota.Add("retry after", inTime(report.RetryAfter))
 		quota.Add("reset after", inTime(report.ResetAfter))
 		if report.Banned > 0 {
-			quota.Add("banned", "for "+humanize.Seconds(report.Banned))
+			quota.Add("banned", "for "+banLeft(report.Banned))
 		}
 		quota.Add("source", report.Source)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,21 +82,11 @@ func (i *invocation) showTop() error {
 }
 
 func topTable(keys []adminapi.TopEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "DENIED", Right: true}, {Title: "±ERROR", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
-	bans := slices.ContainsFunc(keys, func(k adminapi.TopEntry) bool { return k.Banned > 0 })
-	if bans {
-		t.Columns = slices.Insert(t.Columns, 2, terminal.Column{Title: "BANNED FOR", Right: true})
-	}
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "DENIED", Right: true}, {Title: "±ERROR", Right: true}, {Title: "BANNED FOR", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true},
+	}}
 	for _, k := range keys {
-		cells := []string{strconv.FormatInt(k.Denied, 10), "±" + strconv.FormatInt(k.Error, 10), k.Policy, k.Key}
-		if bans {
-			left := ""
-			if k.Banned > 0 {
-				left = humanize.Seconds(k.Banned)
-			}
-			cells = slices.Insert(cells, 2, left)
-		}
-		t.Add(cells...)
+		t.Add(strconv.FormatInt(k.Denied, 10), "±"+strconv.FormatInt(k.Error, 10), banLeft(k.Banned), k.Policy, k.Key)
 	}
 	return t
 }

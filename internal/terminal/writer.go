@@ -98,7 +98,7 @@ const (
 
 // wordColors are the words that have a color at the beginning of a text.
 var wordColors = map[string]string{
-	"ok": green, "allowed": green, "exempt": green, "warning": yellow, "failed": red, "denied": red, "rejected": red, "block": red,
+	"ok": green, "allowed": green, "exempt": green, "warning": yellow, "failed": red, "denied": red, "rejected": red, "block": red, "banned": red,
 }
 
 func (w Writer) paint(text, color string) string {
