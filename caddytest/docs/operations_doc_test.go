@@ -91,11 +91,11 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 	return n
 }
 
-// flood uses up the quotas of the document's clients.
+// flood uses up the quotas of the document's clients. The first one goes on until it is banned.
 func flood(t *testing.T, n *caddytest.Node) {
 	t.Helper()
-	for _, client := range []string{"203.0.113.7", "2001:db8:1:2::42"} {
-		for range 6 {
+	for i, client := range []string{"198.51.100.66", "203.0.113.7", "2001:db8:1:2::42"} {
+		for range []int{25, 6, 6}[i] {
 			n.Get(t, "/login", "X-Forwarded-For: "+client)
 		}
 	}
