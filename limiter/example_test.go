@@ -36,6 +36,32 @@ func ExampleAllow() {
 	// false 0 <nil>
 }
 
+// A policy that bans: who is denied is refused for a minute, at the next offense for an hour.
+func ExampleSettings_ban() {
+	now := int64(1_790_000_000_000_000) // microseconds
+	store := limiter.NewMemoryOnClock(func() int64 { return now })
+	logins, err := limiter.NewPolicy(limiter.Settings{
+		Name: "logins", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Minute, Ban: []time.Duration{time.Minute, time.Hour},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 5 {
+		result, err := limiter.Allow(context.Background(), store, logins, "alice")
+		fmt.Println(result.Passes(), result.Banned, result.BanBegins, result.BanLeft, err)
+		if now += 5_000_000; result.BanBegins {
+			now += result.BanLeft.Microseconds()
+		}
+	}
+	// Output:
+	// true false false 0s <nil>
+	// false true true 1m0s <nil>
+	// true false false 0s <nil>
+	// false true true 1h0m0s <nil>
+	// true false false 0s <nil>
+}
+
 // Several policies on one request: it is charged to all of them or to none.
 func ExampleStore() {
 	second, err := limiter.NewPolicy(limiter.Settings{Name: "second", Algorithm: limiter.TokenBucket, Limit: 5, Window: time.Second})

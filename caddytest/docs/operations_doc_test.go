@@ -209,11 +209,16 @@ func TestOperations_rights(t *testing.T) {
 	}
 	server := redistest.Start(t)
 	caddytest.RestrictUser(t, []*redistest.Server{server}, append(strings.Fields(caddytest.ACLCommands), needed...))
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h"))
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h {\nban 1h\n}"))
 	caddytest.CheckExactRights(t, []*redistest.Server{server}, append(strings.Fields(caddytest.ACLCommands), needed...), needed, nil, func(t *testing.T) error {
 		n.Get(t, "/")
-		for _, args := range [][]string{{"state", "--key", "127.0.0.1"}, {"reset", "--key", "127.0.0.1"}, {"reset", "--all"}} {
-			n.Get(t, "/")
+		for _, args := range [][]string{
+			{"state", "--key", "127.0.0.1"}, {"bans"}, {"override", "--key", "127.0.0.1", "--unban"}, {"override", "--all", "--unban"},
+			{"reset", "--key", "127.0.0.1"}, {"reset", "--all"},
+		} {
+			for range 6 {
+				n.Get(t, "/")
+			}
 			if output, code := n.Operate(t, append(args, "--policy", "default")...); code != 0 {
 				return fmt.Errorf("%s: exit code %d\n%s", args[0], code, output)
 			}
