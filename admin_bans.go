@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -71,4 +72,20 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 		})
 	}
 	peeking.Wait()
+}
+
+// unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
+func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (int64, error) {
+	p := registered.policy
+	switch {
+	case !p.Bans():
+		return 0, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
+	case key == nil:
+		return a.store.UnbanAll(ctx, p.Name())
+	}
+	banned, err := a.store.Unban(ctx, p, *key)
+	if banned {
+		return 1, err
+	}
+	return 0, err
 }

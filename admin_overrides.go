@@ -149,19 +149,3 @@ func overrideError(err error) error {
 	}
 	return err
 }
-
-// unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
-func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (int64, error) {
-	p := registered.policy
-	switch {
-	case !p.Bans():
-		return 0, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
-	case key == nil:
-		return a.store.UnbanAll(ctx, p.Name())
-	}
-	banned, err := a.store.Unban(ctx, p, *key)
-	if banned {
-		return 1, err
-	}
-	return 0, err
-}

@@ -171,38 +171,6 @@ func TestFailover_ban_full_redis(t *testing.T) {
 	}
 }
 
-// TestFailover_ban_reset resets a key and a whole policy: both forget bans.
-func TestFailover_ban_reset(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	p := hourBan(t, "reset", 1)
-	for _, f := range []*Failover{NewFailover(nil, NewMemory(), FailoverOptions{}), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})} {
-		for _, reset := range []func() (ResetCount, error){
-			func() (ResetCount, error) { return f.Reset(context.Background(), p, EncodeKey("k")) },
-			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
-		} {
-			for range 3 {
-				oneOf(t, f, p, "k")
-			}
-			if r, _ := oneOf(t, f, p, "k"); !r.Banned {
-				t.Fatalf("%+v", r)
-			}
-			if _, err := reset(); err != nil {
-				t.Fatal(err)
-			}
-			if r, _ := oneOf(t, f, p, "k"); !r.Passes() || r.Remaining != 1 {
-				t.Errorf("after a reset: %+v", r)
-			}
-			if list, _, err := f.Banned(context.Background(), "reset"); err != nil || len(list) > 0 {
-				t.Errorf("%+v, %v", list, err)
-			}
-			if _, err := reset(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
 // TestCluster_bans has requests whose policies lie in two slots: their denials come from peeks, and
 // count all the same, once a request, and not while a client of the request is banned.
 func TestCluster_bans(t *testing.T) {
@@ -245,53 +213,5 @@ func TestCluster_bans(t *testing.T) {
 	}
 	if stored, err := r.Inspect(context.Background(), perAddress, EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offenses"] != int64(1) || stored[1].TTL < time.Hour {
 		t.Errorf("%+v, %v", stored, err)
-	}
-}
-
-// TestFailover_UnbanAll lifts all bans of one policy, also where the denials of a client are counted that is
-// not banned, and tells only the bans.
-func TestFailover_UnbanAll(t *testing.T) {
-	t.Parallel()
-	for name, shared := range map[string]*Redis{"redis": openRedis(t, redistest.Start(t), 10*time.Second), "memory": nil} {
-		f := NewFailover(shared, NewMemory(), FailoverOptions{DenyAge: time.Minute})
-		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
-		for range 4 {
-			for _, key := range []string{"a", "b"} {
-				oneOf(t, f, lifted, key)
-			}
-		}
-		for range 3 {
-			oneOf(t, f, lifted, "counted")
-			oneOf(t, f, kept, "a")
-		}
-		for _, pattern := range []string{"", "*", "l*", "lifte?"} {
-			if n, err := f.UnbanAll(context.Background(), pattern); n != 0 || err != nil {
-				t.Errorf("%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
-			}
-		}
-		n, err := f.UnbanAll(context.Background(), "lifted")
-		if n != 2 || err != nil {
-			t.Errorf("%s: %d bans lifted, %v; want 2", name, n, err)
-		}
-		for _, key := range []string{"a", "counted"} {
-			if r, _ := oneOf(t, f, lifted, key); r.Passes() || r.Banned {
-				t.Errorf("%s: %s gets %+v; want a denial without a ban, the first of two", name, key, r)
-			}
-		}
-		if r, _ := oneOf(t, f, kept, "a"); !r.Banned {
-			t.Errorf("%s: the other policy's client gets %+v; want a ban", name, r)
-		}
-	}
-}
-
-// TestUnban_foreign_value deletes a foreign value in place of a ban, and calls it none.
-func TestUnban_foreign_value(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r, p := openRedis(t, server, 10*time.Second), hourBan(t, "foreign", 1)
-	server.Client(t).LPush(context.Background(), r.banKey(p, EncodeKey("k")), "x")
-	banned, err := r.Unban(context.Background(), p, EncodeKey("k"))
-	if banned || err != nil {
-		t.Errorf("%v, %v; want no ban", banned, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // This file tests the recipes of bans and overrides, with the commands of the page.
 
 // recipeCommand finds the commands of docs/recipes.md.
-var recipeCommand = regexp.MustCompile("(?m)^\\$ caddy redis-ratelimit (.+)$")
+var recipeCommand = regexp.MustCompile(`(?m)^\$ caddy redis-ratelimit (.+)$`)
 
 // operate runs a command of a recipe on the client of the test, in place of the page's.
 func (e recipeEnv) operate(t *testing.T, heading, name string) (output string) {

@@ -50,9 +50,6 @@ type Hooks struct {
 	OnUnreadable func(err error)
 }
 
-// clockSample is a reading of Redis's clock.
-type clockSample struct{ redis, at time.Time }
-
 // NewLocal returns overrides that live in this process.
 func NewLocal(hooks Hooks) *Live { return newLive(hooks) }
 
@@ -87,41 +84,8 @@ func (l *Live) take(ctx context.Context) error {
 
 func (l *Live) give() { <-l.turn }
 
-// Now returns the time by Redis's clock, without Redis that of this machine. Until Redis's clock was read
-// it is that of this machine too.
-func (l *Live) Now() time.Time {
-	sample := l.clock.Load()
-	if sample == nil {
-		return time.Now()
-	}
-	return sample.redis.Add(time.Since(sample.at))
-}
-
-// learnTime takes a reading of Redis's clock.
-func (l *Live) learnTime(redis time.Time) {
-	l.clock.Store(&clockSample{redis: redis, at: time.Now()})
-	l.lookedAt = time.Now()
-}
-
 // Len counts the overrides that have not ended.
-func (l *Live) Len() int {
-	s := l.applied.Load()
-	if s == nil {
-		return 0
-	}
-	count := 0
-	for _, p := range *s {
-		if p.all != nil && !l.hasEnded(p.all) {
-			count++
-		}
-		for _, e := range p.byClient {
-			if !l.hasEnded(e) {
-				count++
-			}
-		}
-	}
-	return count
-}
+func (l *Live) Len() int { return len(l.list()) }
 
 // OfPolicy returns the override of all clients of a policy, nil where there is none, and the number of
 // those of one client.
@@ -158,65 +122,4 @@ func (l *Live) list() (entries []*Entry) {
 		}
 	}
 	return entries
-}
-
-// apply replaces the overrides by others, and reports the changes. Entries that are the same keep what was
-// derived of them. The caller has the turn.
-func (l *Live) apply(h holding) {
-	before := l.held.Load()
-	h.entries = make(map[string]*Entry, len(h.stored))
-	changed := map[string][]string{} // clients by policy
-	for field, value := range h.stored {
-		if e := before.entries[field]; e != nil && before.stored[field] == value {
-			h.entries[field] = e
-			continue
-		}
-		e, err := parseEntry(field, value)
-		switch {
-		case err == nil:
-			h.entries[field] = e
-			noteChange(changed, field)
-		case before.stored[field] != value && l.hooks.OnUnreadable != nil:
-			l.hooks.OnUnreadable(err)
-		}
-	}
-	for field := range before.entries {
-		if h.entries[field] == nil {
-			noteChange(changed, field)
-		}
-	}
-	l.held.Store(&h)
-	if s := newSnapshot(h.entries); s == nil {
-		l.applied.Store(nil)
-	} else {
-		l.applied.Store(&s)
-	}
-	l.reportChanges(changed)
-}
-
-func noteChange(changed map[string][]string, field string) {
-	if t, ok := parseField(field); ok {
-		changed[t.Policy] = append(changed[t.Policy], t.Client)
-	}
-}
-
-// fewChanges is how many clients of a policy are reported one by one.
-const fewChanges = 64
-
-// reportChanges calls the hook. Clients are not known by their keys where these are hashed.
-func (l *Live) reportChanges(changed map[string][]string) {
-	if l.hooks.OnChange == nil {
-		return
-	}
-	for policy, clients := range changed {
-		var keys []limiter.EncodedKey
-		for _, client := range clients {
-			if l.hashed || client == "" || len(clients) > fewChanges {
-				keys = nil
-				break
-			}
-			keys = append(keys, Target{policy, client}.Key())
-		}
-		l.hooks.OnChange(policy, keys...)
-	}
 }

@@ -201,76 +201,6 @@ func TestLive_Find_ended(t *testing.T) {
 	})
 }
 
-// TestLive_restart has Redis lose everything. A node that has missed a change is the first to restore.
-func TestLive_restart(t *testing.T) {
-	server := redistest.Start(t)
-	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
-	stale, a, b := node(), node(), node()
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
-	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
-	refresh(t, stale)
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
-	if err := a.Remove(t.Context(), Target{"api", "removed"}); err != nil {
-		t.Fatal(err)
-	}
-	refresh(t, b)
-	server.Kill()
-	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
-		t.Errorf("without Redis: %v", err)
-	}
-	if _, err := b.Put(t.Context(), Target{Policy: "api"}, Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
-		t.Errorf("without Redis: %v", err)
-	}
-	wantLimit(t, b, "api", "acme", 6)
-	server.Run(t)
-	for _, l := range []*Live{stale, b, stale, a} {
-		redistest.WaitFor(t, "Redis is asked", func() error { return l.Refresh(t.Context()) })
-	}
-	newcomer := node()
-	refresh(t, newcomer)
-	for _, l := range []*Live{stale, a, b, newcomer} {
-		wantLimit(t, l, "api", "acme", 6)
-		if l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero() {
-			t.Errorf("it has %d overrides", l.Len())
-		}
-	}
-}
-
-// TestLive_lost_entries loses the entries alone, and a value to another hand.
-func TestLive_lost_entries(t *testing.T) {
-	server := redistest.Start(t)
-	var unreadable []error
-	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
-	client := server.Client(t)
-	if err := client.Del(t.Context(), a.keys.entries).Err(); err != nil {
-		t.Fatal(err)
-	}
-	refresh(t, b) // finds that entries are missing, and so restores nothing
-	b.lookedAt, a.lookedAt = time.Time{}, time.Time{}
-	refresh(t, b)
-	refresh(t, a)
-	refresh(t, b)
-	wantLimit(t, b, "api", "acme", 5)
-
-	b.hooks.OnUnreadable = func(err error) { unreadable = append(unreadable, err) }
-	foreign := map[string]string{"api:x": "nonsense", ":y": `0 {"do":"block"}`, "api:z": `0 {"do":"dance"}`, "api:": `0 {"do":"block"}`, "api:w": "-5 {}", "api:v": `0 {"do":"limit"}`}
-	for field, value := range foreign {
-		client.HSet(t.Context(), a.keys.entries, field, value)
-	}
-	client.Set(t.Context(), a.keys.version, "9000000000000000 7", 0)
-	refresh(t, b)
-	if len(unreadable) != len(foreign) || b.Len() != 1 {
-		t.Errorf("%d of %d entries are left out; %d apply", len(unreadable), len(foreign), b.Len())
-	}
-	if err := b.Remove(t.Context(), Target{"api", "acme"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != int64(len(foreign)) {
-		t.Errorf("%d of another version are left", got)
-	}
-}
-
 // TestLive_OnChange names what has changed.
 func TestLive_OnChange(t *testing.T) {
 	var changes []string
@@ -284,26 +214,6 @@ func TestLive_OnChange(t *testing.T) {
 	_ = l.Remove(t.Context(), l.Target("api", key("acme")))
 	if want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}; !slices.Equal(changes, want) {
 		t.Errorf("the changes are %q, want %q", changes, want)
-	}
-}
-
-// TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
-func TestEntry_Policy(t *testing.T) {
-	policy := func(limit int64, window time.Duration) *limiter.Policy {
-		p, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}
-	base := policy(10, time.Minute)
-	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
-		t.Errorf("the variant is %v", v)
-	}
-	e = &Entry{Rule: Rule{Action: Limit, Limit: 1 << 40}}
-	if v := e.Policy(base); v != base {
-		t.Errorf("an impossible limit makes %v of the policy", v)
 	}
 }
 

@@ -72,20 +72,3 @@ func (l *Live) Blocks(policy string) bool {
 	p := l.current(policy)
 	return p != nil && p.blocks
 }
-
-// hasEnded reports whether an override has ended now. Those without an end ask no clock.
-func (l *Live) hasEnded(e *Entry) bool { return !e.Until.IsZero() && e.ended(l.Now()) }
-
-// emptyClient is the text of the empty key, as in the names of Redis keys.
-const emptyClient = "%"
-
-// clientOf returns the text that stands for a client's key.
-func (l *Live) clientOf(key limiter.EncodedKey) string {
-	if l.hashed {
-		return string(l.store.AppendClient(nil, key))
-	}
-	if text := key.String(); text != "" {
-		return text
-	}
-	return emptyClient
-}

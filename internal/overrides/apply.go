@@ -1,0 +1,66 @@
+package overrides
+
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// apply replaces the overrides by others, and reports the changes. Entries that are the same keep what was
+// derived of them. The caller has the turn.
+func (l *Live) apply(h holding) {
+	before := l.held.Load()
+	h.entries = make(map[string]*Entry, len(h.stored))
+	changed := map[string][]string{} // clients by policy
+	for field, value := range h.stored {
+		if e := before.entries[field]; e != nil && before.stored[field] == value {
+			h.entries[field] = e
+			continue
+		}
+		e, err := parseEntry(field, value)
+		switch {
+		case err == nil:
+			h.entries[field] = e
+			noteChange(changed, field)
+		case before.stored[field] != value && l.hooks.OnUnreadable != nil:
+			l.hooks.OnUnreadable(err)
+		}
+	}
+	for field := range before.entries {
+		if h.entries[field] == nil {
+			noteChange(changed, field)
+		}
+	}
+	l.held.Store(&h)
+	if s := newSnapshot(h.entries); s == nil {
+		l.applied.Store(nil)
+	} else {
+		l.applied.Store(&s)
+	}
+	l.reportChanges(changed)
+}
+
+func noteChange(changed map[string][]string, field string) {
+	if t, ok := parseField(field); ok {
+		changed[t.Policy] = append(changed[t.Policy], t.Client)
+	}
+}
+
+// fewChanges is how many clients of a policy are reported one by one.
+const fewChanges = 64
+
+// reportChanges calls the hook. Clients are not known by their keys where these are hashed.
+func (l *Live) reportChanges(changed map[string][]string) {
+	if l.hooks.OnChange == nil {
+		return
+	}
+	for policy, clients := range changed {
+		var keys []limiter.EncodedKey
+		for _, client := range clients {
+			if l.hashed || client == "" || len(clients) > fewChanges {
+				keys = nil
+				break
+			}
+			keys = append(keys, Target{policy, client}.Key())
+		}
+		l.hooks.OnChange(policy, keys...)
+	}
+}

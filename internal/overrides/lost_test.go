@@ -1,0 +1,80 @@
+package overrides
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestLive_restart has Redis lose everything. A node that has missed a change is the first to restore.
+func TestLive_restart(t *testing.T) {
+	server := redistest.Start(t)
+	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
+	stale, a, b := node(), node(), node()
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
+	refresh(t, stale)
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
+	if err := a.Remove(t.Context(), Target{"api", "removed"}); err != nil {
+		t.Fatal(err)
+	}
+	refresh(t, b)
+	server.Kill()
+	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("without Redis: %v", err)
+	}
+	if _, err := b.Put(t.Context(), Target{Policy: "api"}, Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("without Redis: %v", err)
+	}
+	wantLimit(t, b, "api", "acme", 6)
+	server.Run(t)
+	for _, l := range []*Live{stale, b, stale, a} {
+		redistest.WaitFor(t, "Redis is asked", func() error { return l.Refresh(t.Context()) })
+	}
+	newcomer := node()
+	refresh(t, newcomer)
+	for _, l := range []*Live{stale, a, b, newcomer} {
+		wantLimit(t, l, "api", "acme", 6)
+		if l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero() {
+			t.Errorf("it has %d overrides", l.Len())
+		}
+	}
+}
+
+// TestLive_lost_entries loses the entries alone, and a value to another hand.
+func TestLive_lost_entries(t *testing.T) {
+	server := redistest.Start(t)
+	var unreadable []error
+	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	client := server.Client(t)
+	if err := client.Del(t.Context(), a.keys.entries).Err(); err != nil {
+		t.Fatal(err)
+	}
+	refresh(t, b) // finds that entries are missing, and so restores nothing
+	b.lookedAt, a.lookedAt = time.Time{}, time.Time{}
+	refresh(t, b)
+	refresh(t, a)
+	refresh(t, b)
+	wantLimit(t, b, "api", "acme", 5)
+
+	b.hooks.OnUnreadable = func(err error) { unreadable = append(unreadable, err) }
+	foreign := map[string]string{"api:x": "nonsense", ":y": `0 {"do":"block"}`, "api:z": `0 {"do":"dance"}`, "api:": `0 {"do":"block"}`, "api:w": "-5 {}", "api:v": `0 {"do":"limit"}`}
+	for field, value := range foreign {
+		client.HSet(t.Context(), a.keys.entries, field, value)
+	}
+	client.Set(t.Context(), a.keys.version, "9000000000000000 7", 0)
+	refresh(t, b)
+	if len(unreadable) != len(foreign) || b.Len() != 1 {
+		t.Errorf("%d of %d entries are left out; %d apply", len(unreadable), len(foreign), b.Len())
+	}
+	if err := b.Remove(t.Context(), Target{"api", "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != int64(len(foreign)) {
+		t.Errorf("%d of another version are left", got)
+	}
+}

@@ -1,0 +1,87 @@
+package overrides
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+const (
+	// lookInterval is the time between two looks at Redis's clock and at the number of entries.
+	lookInterval = 30 * time.Second
+
+	// scanTries is how often the entries are read where they change meanwhile, before the next poll tries.
+	scanTries = 3
+)
+
+// sync brings this process and Redis to the same version. The caller has the turn.
+func (l *Live) sync(ctx context.Context) error {
+	v, err := l.get(ctx)
+	known := l.held.Load().number
+	switch {
+	case err != nil:
+		return err
+	case v.number > known:
+		return l.load(ctx)
+	case v.number < known:
+		return l.restore(ctx, known)
+	case v.number > 0 && time.Since(l.lookedAt) >= lookInterval:
+		return l.verify(ctx)
+	}
+	return nil
+}
+
+// verify finds out whether entries have got lost in Redis, by an eviction or by hand, and restores them.
+func (l *Live) verify(ctx context.Context) error {
+	v, entries, err := l.look(ctx)
+	h := l.held.Load()
+	if err != nil || v.number != h.number || entries == len(h.stored) || h.partial {
+		return err
+	}
+	return l.restore(ctx, h.number+1)
+}
+
+// load reads all entries. A version that is the same before and after proves that none has changed
+// meanwhile.
+func (l *Live) load(ctx context.Context) error {
+	for range scanTries {
+		before, _, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		stored, err := l.scan(ctx)
+		if err != nil {
+			return err
+		}
+		after, err := l.get(ctx)
+		if err != nil {
+			return err
+		}
+		if before == after {
+			l.apply(holding{version: after, partial: len(stored) != after.count, stored: stored})
+			return nil
+		}
+	}
+	return nil // they change all the time; the next poll reads them
+}
+
+// restore writes the entries that this process knows to a Redis that has lost them. It gives them a
+// version, which is another one where nodes with fewer entries have to read them again.
+func (l *Live) restore(ctx context.Context, number int64) error {
+	args := []any{"eval", restoreScript, 2, l.keys.version, l.keys.entries, strconv.FormatInt(number, 10)}
+	h := *l.held.Load()
+	for field, value := range h.stored {
+		args = append(args, field, value)
+	}
+	reply, err := l.store.Command(ctx, 3, args...)
+	if err != nil {
+		return err
+	}
+	text, _ := reply.(string)
+	if v := parseVersion(text); v.number == number && v.count == len(h.stored) {
+		h.version = v
+		l.held.Store(&h)
+		return nil
+	}
+	return l.load(ctx) // another node was faster
+}
