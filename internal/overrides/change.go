@@ -37,10 +37,11 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 		return nil, err
 	}
 	defer l.give()
-	if err := l.change(ctx, t.field(), lasts.Microseconds(), body); err != nil {
+	value, err := l.change(ctx, t.field(), lasts.Microseconds(), body)
+	if err != nil {
 		return nil, err
 	}
-	return l.held.Load().entries[t.field()], nil
+	return parseEntry(t.field(), value) // another node may have changed what is held by now
 }
 
 // Remove ends an override. Where there is none it is [ErrAbsent].
@@ -49,7 +50,8 @@ func (l *Live) Remove(ctx context.Context, t Target) error {
 		return err
 	}
 	defer l.give()
-	return l.change(ctx, t.field(), -1, "")
+	_, err := l.change(ctx, t.field(), -1, "")
+	return err
 }
 
 // List returns the overrides by policy, that of all first. With an error they are those that this process
@@ -73,25 +75,26 @@ func (l *Live) Refresh(ctx context.Context) error {
 	return l.sync(ctx)
 }
 
-// change sets or, with -1 microseconds, removes an entry. The caller has the turn.
-func (l *Live) change(ctx context.Context, field string, micros int64, body string) error {
+// change sets or, with -1 microseconds, removes an entry, and returns its value as it is stored. The caller
+// has the turn.
+func (l *Live) change(ctx context.Context, field string, micros int64, body string) (value string, err error) {
 	if l.store == nil {
 		return l.changeHere(field, micros, body)
 	}
 	for range scanTries {
 		if err := l.sync(ctx); err != nil {
-			return err
+			return "", err
 		}
-		changed, err := l.changeInRedis(ctx, field, micros, body)
-		if changed || err != nil {
-			return err
+		value, err := l.changeInRedis(ctx, field, micros, body)
+		if !errors.Is(err, errBehind) {
+			return value, err
 		}
 	}
-	return &limiter.UndecidedError{Kind: "other", Err: errors.New("redis loses the overrides again and again")}
+	return "", &limiter.UndecidedError{Kind: "other", Err: errors.New("redis loses the overrides again and again")}
 }
 
 // changeHere changes an entry in this process.
-func (l *Live) changeHere(field string, micros int64, body string) error {
+func (l *Live) changeHere(field string, micros int64, body string) (value string, err error) {
 	now, h := l.Now(), l.held.Load()
 	stored := cloned(h.stored)
 	for other, e := range h.entries {
@@ -102,18 +105,18 @@ func (l *Live) changeHere(field string, micros int64, body string) error {
 	_, found := stored[field]
 	switch {
 	case micros < 0 && !found:
-		return ErrAbsent
+		return "", ErrAbsent
 	case micros < 0:
 		delete(stored, field)
 	case !found && len(stored) >= MaxEntries:
-		return ErrFull
+		return "", ErrFull
 	case micros == 0:
 		stored[field] = format(time.Time{}, body)
 	default:
 		stored[field] = format(now.Add(time.Duration(micros)*time.Microsecond), body)
 	}
 	l.apply(holding{stored: stored})
-	return nil
+	return stored[field], nil
 }
 
 // cloned returns a copy that can be written to.
@@ -124,8 +127,11 @@ func cloned(stored map[string]string) map[string]string {
 	return maps.Clone(stored)
 }
 
-// changeInRedis changes an entry in Redis and here. It is false where Redis has lost its entries meanwhile.
-func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (changed bool, err error) {
+// errBehind is the error of a change where Redis has lost its entries meanwhile.
+var errBehind = errors.New("redis has an older version")
+
+// changeInRedis changes an entry in Redis and here, and returns its value.
+func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (value string, err error) {
 	h, now := l.held.Load(), l.Now()
 	args := []any{h.text(), field, micros, body, MaxEntries}
 	stored := cloned(h.stored)
@@ -137,31 +143,33 @@ func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, bo
 	}
 	values, err := l.run(ctx, changeScript, args...)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if len(values) != 6 {
-		return false, errReply
+		return "", errReply
 	}
 	if err := l.readTime(values[4:]); err != nil {
-		return false, err
+		return "", err
 	}
 	before, after := parseVersion(fmt.Sprint(values[1])), parseVersion(fmt.Sprint(values[2]))
 	switch values[0] {
 	case "behind":
-		return false, nil
+		return "", errBehind
 	case "absent":
-		return true, ErrAbsent
+		return "", ErrAbsent
 	case "full":
-		return true, ErrFull
+		return "", ErrFull
 	}
+	value = fmt.Sprint(values[3])
 	if micros < 0 {
 		delete(stored, field)
 	} else {
-		stored[field] = fmt.Sprint(values[3])
+		stored[field] = value
 	}
 	if before.number == h.number && len(stored) == after.count {
 		l.apply(holding{version: after, stored: stored})
-		return true, nil
+	} else {
+		_ = l.load(ctx) // another node has changed some too; if this fails, the next poll reads them
 	}
-	return true, l.load(ctx) // another node has changed some too
+	return value, nil
 }
