@@ -75,17 +75,19 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 }
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
-func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (int64, error) {
-	p := registered.policy
+func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (*int64, error) {
+	p, lifted := registered.policy, int64(0)
 	switch {
 	case !p.Bans():
-		return 0, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
+		return nil, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	case key == nil:
-		return a.store.UnbanAll(ctx, p.Name())
+		var err error
+		lifted, err = a.store.UnbanAll(ctx, p.Name()) // has a budget of its own
+		return &lifted, err
 	}
 	banned, err := a.store.Unban(ctx, p, *key)
 	if banned {
-		return 1, err
+		lifted = 1
 	}
-	return 0, err
+	return &lifted, err
 }

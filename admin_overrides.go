@@ -55,7 +55,7 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	}
 	switch {
 	case question.Unban:
-		report.Unbanned, err = a.unban(ctx, registered, key)
+		report.Unbanned, err = a.unban(r.Context(), registered, key)
 	case question.Remove:
 		report.Removed, err = true, a.overrides.Remove(ctx, target)
 	default:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,6 +86,7 @@ func (r *Redis) banPattern(policy string) string {
 // readBanned reads the bans among the names of keys of one master.
 func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []string) (list []Banned, err error) {
 	head := r.keyFormat.newWriter().head
+	r.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
 	answers := make([]*redis.StringCmd, len(names))
 	for i, name := range names {
@@ -95,7 +97,7 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 	}
 	for i, answer := range answers {
 		policy, key, ok := splitBanKey(names[i], head)
-		state, left, err := r.readBan(answer, key)
+		state, left, err := r.readBan(answer, names[i])
 		if err != nil {
 			return list, err
 		}
@@ -106,9 +108,29 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 	return list, nil
 }
 
-// nowOn returns the time in microseconds by the clock of the Redis that decides for a key, as far as
-// it is known.
-func (r *Redis) nowOn(key string) int64 {
-	ahead, _ := r.offset(r.slotOf(EncodedKey{key}))
+// nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
+// is known.
+func (r *Redis) nowOn(name string) int64 {
+	ahead, _ := r.offset(slotOfName(name))
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
+}
+
+// learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
+// Without an answer it counts as that of this machine.
+func (r *Redis) learnClock(ctx context.Context, master *redis.Client, name string) {
+	slot := slotOfName(name)
+	if _, known := r.offset(slot); known {
+		return
+	}
+	sent := time.Now()
+	if redisTime, err := master.Time(ctx).Result(); err == nil {
+		r.topology.lastNode(slot).clock.learn(sent, time.Now(), redisTime.UnixMicro()) //nolint:forbidigo // it is Redis's
+	}
+}
+
+// slotOfName returns the slot of a key of that name: that of the part between its braces.
+func slotOfName(name string) uint16 {
+	_, tag, _ := strings.Cut(name, "{")
+	tag, _, _ = strings.Cut(tag, "}")
+	return slotOfTag([]byte(tag))
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// readBan reads a ban and how long it is left from the value of a client's key; all zero where there is
+// readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
 // none, or a foreign value.
-func (r *Redis) readBan(answer *redis.StringCmd, key string) (state banState, left int64, err error) {
+func (r *Redis) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
 	text, err := answer.Result()
+	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return state, 0, nil
+	}
 	if err != nil {
-		if errors.As(err, new(redis.Error)) {
-			err = nil
-		}
 		return state, 0, err
 	}
 	state, _ = decodeBan(text)
-	return state, max(0, state.until-r.nowOn(key)), nil
+	return state, max(0, state.until-r.nowOn(name)), nil
 }
 
 // splitBanKey returns the policy and the client of the key of a ban.

@@ -11,6 +11,8 @@ import (
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
 const scanCount = 1000
 
+var errKindOfClient = errors.New("this kind of Redis client has no masters that are known")
+
 // visitKeys takes a page of the names that one master has, and reports whether it wants more.
 type visitKeys func(ctx context.Context, master *redis.Client, names []string) (more bool, err error)
 
@@ -26,7 +28,7 @@ func (r *Redis) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 	case *redis.Client:
 		return undecided(scan(ctx, client))
 	}
-	return undecided(errors.New("this kind of Redis cannot be searched"))
+	return undecided(errKindOfClient)
 }
 
 func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit visitKeys) error {
@@ -44,4 +46,15 @@ func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit
 			return nil
 		}
 	}
+}
+
+// masterOf returns the client of the master that has a key of that name.
+func (r *Redis) masterOf(ctx context.Context, name string) (*redis.Client, error) {
+	switch client := r.client.(type) {
+	case *redis.ClusterClient:
+		return client.MasterForKey(ctx, name)
+	case *redis.Client:
+		return client, nil
+	}
+	return nil, errKindOfClient
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -85,5 +87,50 @@ func TestUnban_foreign_value(t *testing.T) {
 	banned, err := r.Unban(context.Background(), p, EncodeKey("k"))
 	if banned || err != nil {
 		t.Errorf("%v, %v; want no ban", banned, err)
+	}
+}
+
+// TestUnban_clock lists and lifts bans of a Redis whose clock is behind, on nodes that have decided nothing.
+func TestUnban_clock(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartAt(t, -2*time.Hour)
+	p := hourBan(t, "clock", 1)
+	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	for _, key := range []string{"a", "b", "c"} {
+		for range 3 {
+			oneOf(t, f, p, key)
+		}
+	}
+	newNode := func() *Failover {
+		return NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	}
+	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
+		t.Errorf("listed are %+v, %v", list, err)
+	}
+	if banned, err := newNode().Unban(context.Background(), p, EncodeKey("a")); err != nil || !banned {
+		t.Errorf("%v, %v; want one ban lifted", banned, err)
+	}
+	if n, err := newNode().UnbanAll(context.Background(), "clock"); err != nil || n != 2 {
+		t.Errorf("%v, %v; want two bans lifted", n, err)
+	}
+}
+
+// TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
+func TestUnban_rights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := hourBan(t, "rights", 1)
+	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	for range 3 {
+		oneOf(t, f, p, "a")
+	}
+	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
+	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	if list, complete, err := NewFailover(r, NewMemory(), FailoverOptions{}).Banned(t.Context(), ""); err == nil || complete {
+		t.Errorf("listed are %v, complete: %v; want an error", list, complete)
 	}
 }

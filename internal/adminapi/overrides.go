@@ -98,7 +98,7 @@ type OverrideReport struct {
 	*OverrideEntry
 
 	Removed  bool   `json:"removed,omitempty"`
-	Unbanned int64  `json:"unbanned,omitempty"`
+	Unbanned *int64 `json:"unbanned,omitempty"` // also where there were none; nil unless bans were to be lifted
 	Hint     string `json:"hint,omitempty"`
 }
 

@@ -95,8 +95,8 @@ func runOverride(i *invocation) error {
 	switch {
 	case report.Removed:
 		i.terminal.Print("override removed\n")
-	case question.Unban:
-		i.terminal.Print(humanize.Counted(report.Unbanned, "ban") + " lifted\n")
+	case report.Unbanned != nil:
+		i.terminal.Print(humanize.Counted(*report.Unbanned, "ban") + " lifted\n")
 	case report.OverrideEntry != nil:
 		showOverride(i, report.OverrideEntry)
 	}

@@ -1,0 +1,179 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// banningSite bans for an hour who is denied, and has policies whose names begin alike.
+const banningSite = `redis_ratelimit /api {
+		policy api {
+			key {query.k}
+			limit 2
+			window 24h
+			ban 1h
+		}
+	}
+	redis_ratelimit /api2 {
+		policy api2 {
+			key {query.k}
+			limit 2
+			window 24h
+			ban 1h
+		}
+	}
+	redis_ratelimit /plain {
+		policy plain {
+			key {query.k}
+			limit 2
+			window 24h
+		}
+	}
+	respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
+	handle_errors {
+		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
+	}`
+
+// ban has a client banned.
+func ban(t *testing.T, n *caddytest.Node, path, key string) {
+	t.Helper()
+	for range 4 {
+		n.Get(t, path+"?k="+key)
+	}
+	if a := n.Get(t, path+"?k="+key); a.Body != "denied ban" {
+		t.Fatalf("%s of %s: got %v, want a ban", path, key, a)
+	}
+}
+
+// wantReason checks the decision and the reason of the next request.
+func wantReason(t *testing.T, n *caddytest.Node, path, key, body string) {
+	t.Helper()
+	if a := n.Get(t, path+"?k="+key); a.Body != body {
+		t.Errorf("%s of %s: got %v, want %q", path, key, a, body)
+	}
+}
+
+// everyStore are the global options of all stores.
+func everyStore(t *testing.T) map[string]string {
+	t.Helper()
+	server := redistest.Start(t)
+	return map[string]string{
+		"memory":     "",
+		"standalone": caddytest.PatientRedis(server),
+		"hashed":     "redis_ratelimit {\ntimeout 10s\nredis redis://" + server.Addr + "/0\nkey_prefix hashed\nhash_keys secret\n}",
+		"sentinel":   "redis_ratelimit {\ntimeout 10s\nredis {\nmode sentinel\nmaster main\naddress " + redistest.StartSentinel(t, redistest.Start(t), "main").Addr + "\n}\n}",
+		"cluster":    "redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\n}",
+	}
+}
+
+// TestUnban lifts the bans of one client and of all. Their counts stay, so that they are denied once more,
+// which bans them again.
+func TestUnban(t *testing.T) {
+	t.Parallel()
+	for name, option := range everyStore(t) {
+		t.Run(name, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config(option, banningSite))
+			for _, key := range []string{"a", "b", "all", "*"} {
+				ban(t, n, "/api", key)
+			}
+			ban(t, n, "/api2", "a")
+			override(t, n, `{"policy":"api","key":"all","limit":50}`, 200) // room, once the ban is lifted
+			wantReason(t, n, "/api", "all", "denied ban")
+			n.Ratelimit(t, "override", "--policy", "api", "--key", "all", "--unban").Want(t, 0, "1 ban lifted")
+			n.Ratelimit(t, "override", "--policy", "api", "--key", "all", "--unban").Want(t, 0, "0 bans lifted")
+			n.Ratelimit(t, "override", "--policy", "api", "--key", "*", "--unban").Want(t, 0, "1 ban lifted")
+			wantReason(t, n, "/api", "all", "allowed ")
+			wantReason(t, n, "/api", "a", "denied ban")
+			if a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":0}` {
+				t.Errorf("got %v; want the number of bans", a)
+			}
+			override(t, n, `{"policy":"api","all":true,"limit":50}`, 200)
+			if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":2}` {
+				t.Errorf("got %v; want the bans of a and b", a)
+			}
+			for _, key := range []string{"a", "b", "all", "*"} {
+				wantReason(t, n, "/api", key, "allowed ")
+			}
+			wantReason(t, n, "/api2", "a", "denied ban")
+			n.Ratelimit(t, "bans").Want(t, 0, "api2")
+			for body, status := range map[string]int{
+				`{"policy":"nope","key":"a","unban":true}`: 404, `{"policy":"nope","all":true,"unban":true}`: 404,
+				`{"policy":"plain","key":"a","unban":true}`: 400, `{"policy":"plain","all":true,"unban":true}`: 400,
+				`{"policy":"api","key":"a","unban":true,"for":"1h"}`: 400, `{"policy":"api","unban":true}`: 400,
+			} {
+				override(t, n, body, status)
+			}
+		})
+	}
+}
+
+// TestUnban_listed lifts a ban by the key that the list of the banned shows.
+func TestUnban_listed(t *testing.T) {
+	t.Parallel()
+	for name, option := range everyStore(t) {
+		t.Run(name, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config(option, banningSite))
+			override(t, n, `{"policy":"api","all":true,"limit":3}`, 200)
+			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {
+				ban(t, n, "/api", key)
+				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
+				if len(list.Bans) != 1 {
+					t.Fatalf("%s: listed are %+v", key, list)
+				}
+				n.Ratelimit(t, "override", "--policy", "api", "--key", list.Bans[0].Key, "--unban").Want(t, 0, "1 ban lifted")
+				if a := n.Get(t, "/api?k="+key); a.Body != "denied ban" || a.Header.Get("X-RateLimit-Remaining") != "0" {
+					t.Errorf("%s: got %v; want a new ban, because the count stays", key, a)
+				}
+				override(t, n, `{"policy":"api","all":true,"unban":true}`, 200)
+				list = caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
+				if len(list.Bans) != 0 {
+					t.Errorf("%s: listed are %+v", key, list)
+				}
+			}
+		})
+	}
+}
+
+// TestUnban_outage asks while Redis is away: 503, and no ban is lifted.
+func TestUnban_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	site := strings.ReplaceAll(banningSite, "ban 1h", "ban 1h after 2")
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", site))
+	ban(t, n, "/api", "a")
+	server.Kill()
+	redistest.WaitFor(t, "the node decides by itself", func() error {
+		if a := n.Get(t, "/plain?k=x"); n.Metric(t, `decisions_total{decision="allowed",policy="plain",source="fallback"}`) == 0 {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	wantReason(t, n, "/api", "a", "denied ban")
+	for _, whom := range [][]string{{"--key", "a"}, {"--all"}} {
+		n.Ratelimit(t, append([]string{"override", "--policy", "api", "--unban"}, whom...)...).Want(t, 3)
+		wantReason(t, n, "/api", "a", "denied ban")
+	}
+}
+
+// TestUnban_all_slowly lifts all bans of a Redis that takes longer to search than other questions may take.
+func TestUnban_all_slowly(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://"+proxy.Addr+"\n}", banningSite))
+	ban(t, n, "/api", "a")
+	client := server.Client(t)
+	for i := range 3000 {
+		if err := client.Set(t.Context(), fmt.Sprint("other", i), "", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy.Delay(1500 * time.Millisecond)
+	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")
+}
