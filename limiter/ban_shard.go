@@ -76,6 +76,9 @@ func (s *shard) rememberBan(c *Check, now int64) {
 		s.keepBan(c.Key.text, keptBan{banState: b, seen: true}, now)
 	case known && kept.seen:
 		s.unban(c.Key.text) // it has ended, or was lifted
+	case known && kept.until > now:
+		kept.until = now // Redis does not know a ban that began here in an outage; the offense stays
+		s.bans[c.Key.text] = kept
 	}
 }
 

@@ -196,6 +196,7 @@ func (c *denyCache) prune(now time.Time) {
 type denyRefresher struct {
 	shared *Redis
 	denied *denyCache
+	local  *Memory
 	span   time.Duration // how long checks are collected
 
 	mu  sync.Mutex
@@ -220,6 +221,11 @@ func (d *denyRefresher) refresh() {
 	d.mu.Unlock()
 	sent := time.Now()
 	for i := range due {
-		d.shared.peekAsync(&due[i], func(answered *Check) { d.denied.relearn(answered, sent) })
+		d.shared.peekAsync(&due[i], func(answered *Check) {
+			d.denied.relearn(answered, sent)
+			if answered.Policy.ban != nil {
+				d.local.remember(answered) // an outage does not bring back a ban that was lifted
+			}
+		})
 	}
 }

@@ -68,7 +68,7 @@ func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failove
 		f.ledger = newLedger(shared, local, options.OnSettled)
 	}
 	if f.denied != nil && shared != nil {
-		r := &denyRefresher{shared: shared, denied: f.denied, span: f.denied.maxAge / 20}
+		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.maxAge / 20}
 		f.denied.refresh = r.add
 	}
 	return f
