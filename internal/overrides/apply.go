@@ -11,7 +11,9 @@ func (l *Live) apply(h holding) {
 	h.entries = make(map[string]*Entry, len(h.stored))
 	changed := map[string][]string{} // clients by policy
 	for field, value := range h.stored {
-		if e := before.entries[field]; e != nil && before.stored[field] == value {
+		earlier, known := before.stored[field]
+		same := known && earlier == value
+		if e := before.entries[field]; e != nil && same {
 			h.entries[field] = e
 			continue
 		}
@@ -20,7 +22,7 @@ func (l *Live) apply(h holding) {
 		case err == nil:
 			h.entries[field] = e
 			noteChange(changed, field)
-		case before.stored[field] != value && l.hooks.OnUnreadable != nil:
+		case !same && l.hooks.OnUnreadable != nil:
 			l.hooks.OnUnreadable(err)
 		}
 	}

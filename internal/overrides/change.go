@@ -1,6 +1,7 @@
 package overrides
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,8 +128,8 @@ func cloned(stored map[string]string) map[string]string {
 	return maps.Clone(stored)
 }
 
-// errBehind is the error of a change where Redis has lost its entries meanwhile.
-var errBehind = errors.New("redis has an older version")
+// errBehind is the error of a change where Redis has lost entries. It is tried again.
+var errBehind = errors.New("redis has lost overrides")
 
 // changeInRedis changes an entry in Redis and here, and returns its value.
 func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (value string, err error) {
@@ -155,6 +156,13 @@ func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, bo
 	switch values[0] {
 	case "behind":
 		return "", errBehind
+	case "lost":
+		if before.number == h.number {
+			err = l.restore(ctx, h.number+1)
+		} else {
+			err = l.load(ctx)
+		}
+		return "", cmp.Or(err, errBehind)
 	case "absent":
 		return "", ErrAbsent
 	case "full":

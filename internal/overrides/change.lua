@@ -10,9 +10,14 @@
 -- ARGV[6]  and on: fields and values of entries that have ended, removed while they are the same
 --
 -- Returns { outcome, version before, version after, value, seconds, microseconds }. The outcome is
--- done, full, absent, or behind where the version in Redis is older than that of the node.
+-- done, full, absent, behind where the version in Redis is older than that of the node, or lost
+-- where there are other entries than those of the version.
 
-local function number(text) return tonumber(string.match(text or '', '^%d+')) or 0 end
+-- A number that cannot grow any more is foreign, and none.
+local function number(text)
+  local n = tonumber(string.match(text or '', '^%d+')) or 0
+  return n < 9.005e15 and n or 0
+end
 
 local before = redis.call('GET', KEYS[1]) or ''
 local time = redis.call('TIME')
@@ -25,6 +30,9 @@ end
 
 if number(before) < tonumber(ARGV[1]) then
   return answer('behind')
+end
+if number(before) > 0 and tonumber(string.match(before, ' (%d+)$')) ~= redis.call('HLEN', KEYS[2]) then
+  return answer('lost')
 end
 
 local ended = {}

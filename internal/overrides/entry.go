@@ -9,6 +9,7 @@ package overrides
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,6 +35,9 @@ const (
 
 	// MaxNote is the longest note, in bytes.
 	MaxNote = 256
+
+	// latest is the last end, in microseconds since the Unix epoch: the year 9999, which JSON can name.
+	latest = 253_402_300_799_000_000
 )
 
 // ErrFull is the error of one more override than [MaxEntries], ErrAbsent that of removing one that is
@@ -113,7 +117,7 @@ func parseEntry(field, value string) (*Entry, error) {
 	target, ok := parseField(field)
 	end, body, found := strings.Cut(value, " ")
 	micros, err := strconv.ParseInt(end, 10, 64)
-	if !ok || !found || err != nil || micros < 0 {
+	if !ok || !found || err != nil || micros < 0 || micros > latest {
 		return nil, errors.New("an override in Redis has another form")
 	}
 	e := &Entry{Target: target}
@@ -122,6 +126,9 @@ func parseEntry(field, value string) (*Entry, error) {
 	}
 	if err := json.Unmarshal([]byte(body), &e.Rule); err != nil {
 		return nil, errors.New("an override in Redis is not the JSON that is expected")
+	}
+	if len(e.Note) > MaxNote {
+		e.Note = strings.ToValidUTF8(e.Note[:MaxNote], "") // of a version with longer ones
 	}
 	switch {
 	case e.Action == Limit && e.Limit > 0 && e.Burst >= 0, e.Action == Block, e.Action == Exempt:

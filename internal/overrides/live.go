@@ -31,7 +31,6 @@ type Live struct {
 type holding struct {
 	version
 
-	partial bool              // Redis has lost entries of this version
 	stored  map[string]string // fields and values as they are in Redis
 	entries map[string]*Entry // of those that can be read, by field
 }

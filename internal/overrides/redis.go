@@ -27,6 +27,9 @@ var lookScript string
 //go:embed restore.lua
 var restoreScript string
 
+//go:embed lost.lua
+var lostScript string
+
 // scanCount is how many entries one command reads: a fraction of a millisecond of Redis's time.
 const scanCount = 500
 

@@ -8,7 +8,8 @@
 -- Returns the version that Redis has then.
 
 local version = redis.call('GET', KEYS[1]) or ''
-if (tonumber(string.match(version, '^%d+')) or 0) >= tonumber(ARGV[1]) then
+local number = tonumber(string.match(version, '^%d+')) or 0
+if number >= tonumber(ARGV[1]) and number < 9.005e15 then -- a larger one is foreign
   return version
 end
 redis.call('UNLINK', KEYS[2])

@@ -2,8 +2,11 @@ package overrides
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 const (
@@ -35,19 +38,27 @@ func (l *Live) sync(ctx context.Context) error {
 func (l *Live) verify(ctx context.Context) error {
 	v, entries, err := l.look(ctx)
 	h := l.held.Load()
-	if err != nil || v.number != h.number || entries == len(h.stored) || h.partial {
+	if err != nil || v.number != h.number || entries == len(h.stored) {
 		return err
 	}
 	return l.restore(ctx, h.number+1)
 }
 
 // load reads all entries. A version that is the same before and after proves that none has changed
-// meanwhile.
+// meanwhile. Where some are lost, the nodes that know them get to restore them.
 func (l *Live) load(ctx context.Context) error {
 	for range scanTries {
-		before, _, err := l.look(ctx)
-		if err != nil {
+		before, entries, err := l.look(ctx)
+		if err == nil && entries != before.count {
+			_, err = l.run(ctx, lostScript)
+		}
+		switch {
+		case err != nil:
 			return err
+		case entries > MaxEntries:
+			return l.errForeign(entries)
+		case entries != before.count:
+			continue // it has another version now
 		}
 		stored, err := l.scan(ctx)
 		if err != nil {
@@ -57,12 +68,17 @@ func (l *Live) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if before == after {
-			l.apply(holding{version: after, partial: len(stored) != after.count, stored: stored})
+		if before == after && len(stored) == after.count {
+			l.apply(holding{version: after, stored: stored})
 			return nil
 		}
 	}
 	return nil // they change all the time; the next poll reads them
+}
+
+// errForeign is the error of more entries than this module writes.
+func (l *Live) errForeign(entries int) error {
+	return &limiter.UndecidedError{Kind: "value", Err: fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)}
 }
 
 // restore writes the entries that this process knows to a Redis that has lost them. It gives them a

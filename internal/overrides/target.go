@@ -1,6 +1,7 @@
 package overrides
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -37,9 +38,12 @@ func (t Target) field() string {
 	return t.Policy + ":" + t.Client
 }
 
+// policyName matches the names that policies can have.
+var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 func parseField(field string) (t Target, ok bool) {
 	policy, client, one := strings.Cut(field, ":")
-	return Target{policy, client}, policy != "" && one == (client != "")
+	return Target{policy, client}, policyName.MatchString(policy) && one == (client != "") && limiter.AsEncoded(client).String() == client
 }
 
 // emptyClient is the text of the empty key, as in the names of Redis keys.

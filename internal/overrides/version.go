@@ -13,11 +13,14 @@ type version struct {
 	count  int   // of the entries
 }
 
+// mostVersion is above all versions: scripts count in doubles, and larger ones would not grow any more.
+const mostVersion = 9_005_000_000_000_000
+
 // parseVersion reads the version key. A foreign text is no version.
 func parseVersion(text string) (v version) {
 	number, count, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n >= mostVersion {
 		return version{}
 	}
 	v.number = n

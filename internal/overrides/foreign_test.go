@@ -1,0 +1,174 @@
+package overrides
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+const versionKey, entriesKey = "rl:{%!overrides}:version", "rl:{%!overrides}:entries"
+
+// TestLive_foreign_version has texts in place of the version that no node has written: they are none, and
+// changes reach the other nodes.
+func TestLive_foreign_version(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, text := range []string{"", "x", "-1 1", "1e300", "9007199254740993 0", "9223372036854775807 1", "99999999999999999999999 1", " 5", "5.5", strings.Repeat("9", 1<<20)} {
+		client.FlushAll(t.Context())
+		a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		refresh(t, b)
+		if err := client.Set(t.Context(), versionKey, text, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []*Live{a, b} {
+			refresh(t, l)
+		}
+		for i := range int64(3) {
+			put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 10 + i}, 0)
+			refresh(t, b)
+			wantLimit(t, b, "api", "acme", 10+i)
+			newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+			refresh(t, newcomer)
+			if wantLimit(t, newcomer, "api", "acme", 10+i); t.Failed() {
+				t.Fatalf("with the version %.40q", text)
+			}
+		}
+	}
+}
+
+// TestLive_foreign_types has values of other types under both keys. Nodes go on with what they have, and
+// say so.
+func TestLive_foreign_types(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, name := range []string{versionKey, entriesKey} {
+		client.FlushAll(t.Context())
+		l := newNode(t, plain, limiter.Standalone, server.Addr)
+		put(t, l, l.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		client.Del(t.Context(), name)
+		client.LPush(t.Context(), name, "foreign")
+		_, err := l.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0)
+		if !errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("%s: a new node gets %v", name, err)
+		}
+		wantLimit(t, l, "api", "acme", 5)
+		client.Del(t.Context(), name)
+		put(t, l, l.Target("api", key("third")), Rule{Action: Block}, 0)
+		refresh(t, newcomer)
+		wantLimit(t, newcomer, "api", "acme", 5)
+	}
+}
+
+// TestLive_foreign_entries has entries that this version does not write. They are left out, one line says
+// so, and what is listed can be written as JSON.
+func TestLive_foreign_entries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	a := newNode(t, plain, limiter.Standalone, server.Addr)
+	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	for i, value := range []string{
+		"", "0", "0 ", "x {}", "0 {}", `-5 {"do":"block"}`, `9000000000000000000 {"do":"block"}`, `0 {"do":"limit"}`,
+		`0 {"do":"limit","limit":-1}`, `0 {"do":"limit","limit":1,"burst":-1}`, `0 {"do":"nuke"}`, `0 {"do":"block"`, "0 null",
+		`0 {"do":"block","note":"` + strings.Repeat("n", 1<<20) + `"}`,
+	} {
+		client.HSet(t.Context(), entriesKey, fmt.Sprint("api:foreign", i), value)
+	}
+	for _, field := range []string{"", ":", "api:", ":acme", "\x1b]0;owned\x07:acme", "api\n:acme", strings.Repeat("p", 65), "api:" + strings.Repeat("k", 129)} {
+		client.HSet(t.Context(), entriesKey, field, `0 {"do":"block"}`)
+	}
+	unreadable := 0
+	store := newStore(t, plain, limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{server.Addr}})
+	b := NewShared(store, plain, nil, Hooks{OnUnreadable: func(err error) {
+		if unreadable++; len(err.Error()) > 100 || strings.Contains(err.Error(), "owned") {
+			t.Errorf("the error quotes what it is about: %v", err)
+		}
+	}})
+	refresh(t, b)
+	list, err := b.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].Client != "acme" || len(list[1].Note) != MaxNote {
+		for _, e := range list {
+			t.Errorf("listed is %.40q %.40q", e.field(), e.Until)
+		}
+		t.Errorf("%v", err)
+	}
+	if unreadable != 21 {
+		t.Errorf("%d entries are left out, want 21", unreadable)
+	}
+	for _, e := range list {
+		if _, err := json.Marshal(e.Until.UTC()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLive_foreign_many has more entries than there can be: no node reads them all.
+func TestLive_foreign_many(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	refresh(t, b)
+	script := `for i = 1, 200000 do redis.call('HSET', KEYS[1], 'api:' .. i, '0 {"do":"block"}') end`
+	if err := client.Eval(t.Context(), script+" return 1", []string{entriesKey}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+	for range 2 {
+		if err := newcomer.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "200001 overrides") || newcomer.Len() > 0 {
+			t.Errorf("a new node reads %d entries: %v", newcomer.Len(), err)
+		}
+	}
+	if _, err := newcomer.Put(t.Context(), newcomer.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("a new node has put one more: %v", err)
+	}
+	for _, l := range []*Live{a, newcomer, b} {
+		refresh(t, l)
+		if wantLimit(t, l, "api", "acme", 5); l.Len() != 1 {
+			t.Errorf("there are %d overrides", l.Len())
+		}
+	}
+}
+
+// TestLive_lost_before_change loses the entries, as by an eviction, just before a node that knows them, or a
+// new one, changes another override. None of them ends by that.
+func TestLive_lost_before_change(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
+	for _, by := range []string{"a node that knows them", "a new node"} {
+		client.FlushAll(t.Context())
+		knows := node()
+		put(t, knows, knows.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		client.Del(t.Context(), entriesKey)
+		changes := knows
+		if by == "a new node" {
+			changes = node()
+			refresh(t, changes)
+			refresh(t, knows) // its next poll
+		}
+		put(t, changes, changes.Target("api", key("other")), Rule{Action: Limit, Limit: 6}, 0)
+		for _, l := range []*Live{knows, changes, node()} {
+			refresh(t, l)
+			wantLimit(t, l, "api", "acme", 5)
+			wantLimit(t, l, "api", "other", 6)
+			if t.Failed() {
+				t.Fatal(by)
+			}
+		}
+	}
+}
