@@ -31,7 +31,8 @@ end
 if number(before) < tonumber(ARGV[1]) then
   return answer('behind')
 end
-if number(before) > 0 and tonumber(string.match(before, ' (%d+)$')) ~= redis.call('HLEN', KEYS[2]) then
+local entries = redis.call('HLEN', KEYS[2])
+if number(before) > 0 and tonumber(string.match(before, ' (%d+)$')) ~= entries then
   return answer('lost')
 end
 
@@ -43,7 +44,7 @@ for i = 6, #ARGV, 2 do
 end
 
 local old = redis.call('HGET', KEYS[2], field)
-local count = redis.call('HLEN', KEYS[2]) - #ended
+local count = entries - #ended
 local value
 if lasts < 0 then
   local last = number(old or '')
