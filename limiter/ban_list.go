@@ -80,7 +80,7 @@ func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err e
 
 // banPattern matches the keys of the bans of a policy, or of [anyPolicy], and a few others.
 func (r *Redis) banPattern(policy string) string {
-	return r.keyFormat.newWriter().head + "*}:" + policy + ":" + banCode + "*"
+	return r.pattern(policy + ":" + banCode + "*")
 }
 
 // readBanned reads the bans among the names of keys of one master.

@@ -103,8 +103,7 @@ var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
 func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
 	ends := "}:" + policy + ":"
-	pattern := r.keyFormat.newWriter().head + "*" + ends + "*"
-	err := r.scanKeys(ctx, resetBudget, pattern, func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+	err := r.scanKeys(ctx, resetBudget, r.pattern(policy+":*"), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key

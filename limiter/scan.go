@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,6 +13,12 @@ import (
 const scanCount = 1000
 
 var errKindOfClient = errors.New("this kind of Redis client has no masters that are known")
+
+// pattern matches the names of keys of this store that end so, which may have wildcards.
+func (r *Redis) pattern(ends string) string {
+	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.keyFormat.newWriter().head)
+	return head + "*}:" + ends
+}
 
 // visitKeys takes a page of the names that one master has, and reports whether it wants more.
 type visitKeys func(ctx context.Context, master *redis.Client, names []string) (more bool, err error)

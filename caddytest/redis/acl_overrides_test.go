@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestACL_overrides(t *testing.T) {
 	server := redistest.Start(t)
 	text := caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://limiter:secret@"+server.Addr+"\n}", caddytest.LimitedSite)
 	needed := strings.Fields(caddytest.ACLOverrideCommands)
-	all := append(needed, strings.Fields(caddytest.ACLCommands)...)
+	all := slices.Concat(needed, strings.Fields(caddytest.ACLCommands))
 	redis := server.Client(t)
 	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
 		n := caddytest.Start(t, text)

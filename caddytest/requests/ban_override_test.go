@@ -154,7 +154,7 @@ func TestReason_several(t *testing.T) {
 		}
 
 		expect(t, n, http.MethodGet, "/two/inner?k=x&long=1", 200, "")
-		expect(t, n, http.MethodGet, "/two/other?k=x", 429, "ban")        // by the outer one
+		expect(t, n, http.MethodGet, "/two/other?k=x", 429, "ban")          // by the outer one
 		expect(t, n, http.MethodGet, "/two/inner?k=y&long=1", 429, "limit") // by either
 	})
 }

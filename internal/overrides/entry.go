@@ -9,7 +9,6 @@ package overrides
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
