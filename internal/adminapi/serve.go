@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
@@ -60,8 +62,9 @@ func apiError(err error) error {
 	return caddy.APIError{HTTPStatus: status, Err: err}
 }
 
-// ReadQuestion reads the JSON of a body, which must hold nothing else. The JSON library would replace bytes
-// that are no characters.
+// ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace
+// bytes that are no characters, and of a field that stands twice take the last: text of a client that a caller
+// has not escaped could so name another client.
 func ReadQuestion(r *http.Request, question any) error {
 	body, err := io.ReadAll(r.Body)
 	switch {
@@ -72,6 +75,9 @@ func ReadQuestion(r *http.Request, question any) error {
 	case !utf8.Valid(body):
 		return BadInput(`the body is not UTF-8; write such bytes of a key as \xNN`)
 	}
+	if name := repeatedField(body); name != "" {
+		return BadInput("the body has the field %s twice", name)
+	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err = decoder.Decode(question); err == nil {
@@ -81,4 +87,30 @@ func ReadQuestion(r *http.Request, question any) error {
 		err = errors.New("something follows after it")
 	}
 	return BadInput("the body is not the JSON that is expected: %v", err)
+}
+
+// repeatedField returns the name of a field that stands twice in a JSON object, in capital or small letters;
+// empty for none, and for what is no object.
+func repeatedField(body []byte) string {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return ""
+		}
+		if name = strings.ToLower(strings.ToUpper(name)); seen[name] { // as the JSON library folds letters
+			return strconv.Quote(name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return ""
+		}
+	}
+	return ""
 }
