@@ -186,3 +186,26 @@ func TestStores_ban_counted_elsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestMemory_ban_full has room for a count and none for a ban: denials stay denials.
+func TestMemory_ban_full(t *testing.T) {
+	t.Parallel()
+	p, m := hourBan(t, "full", 1), NewMemory()
+	m.Limit(1, nil)
+	decide := func() Result {
+		result, err := Allow(t.Context(), m, p, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	for i, want := range []bool{true, true, false, false} {
+		if r := decide(); r.Passes() != want || r.Banned {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+	m.Limit(2, nil)
+	if r := decide(); !r.BanBegins {
+		t.Errorf("with room: %+v", r)
+	}
+}
