@@ -21,7 +21,8 @@ func bansCommand() *cobra.Command {
 Shows the clients that a policy's option ban refuses now, for how long, and how
 many bans each has had, the longest first. They are searched in Redis, which
 takes about a second for a million keys, and half a minute at most. Without
-Redis they are those of this process. With hash_keys a key is its HMAC.`,
+Redis they are those of this process. With hash_keys a key is its HMAC, which
+'override --unban' takes too.`,
 		Example: `  caddy redis-ratelimit bans
   caddy redis-ratelimit bans --policy login`,
 		Args: cobra.NoArgs,
