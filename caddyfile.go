@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -46,6 +47,7 @@ func init() {
 //		headers      off|[x_ratelimit] [ietf]
 //		retry_jitter <duration>
 //		problem_details
+//		grpc         on|off
 //		dry_run
 //		log_keys
 //		ipv4_prefix  <0-32>
@@ -135,7 +137,7 @@ func (p *handlerParser) own() *Policy {
 
 // handlerOptions are the words of the block that are no policy's.
 var handlerOptions = []string{
-	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "dry_run", "log_keys",
+	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "dry_run", "log_keys",
 	"ipv4_prefix", "ipv6_prefix", "on_empty_key",
 }
 
@@ -195,6 +197,11 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.FailMode = limiter.FailMode(value)
 	case "on_empty_key":
 		h.OnEmptyKey = value
+	case "grpc":
+		h.GRPC = new(value == "on")
+		if value != "on" && value != "off" {
+			err = p.Errf("grpc %s: use on or off", humanize.Shown(value))
+		}
 	case "status":
 		h.Status, err = caddyfileopt.Number(p.Dispenser, option, value, 400, 599)
 	case "ipv4_prefix":

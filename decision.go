@@ -26,6 +26,8 @@ type decision struct {
 	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
 	serving  bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
+
+	callStatus uint16 // the status of HTTP that a refusal in gRPC's form stands for; 0: there is none
 }
 
 // decisionVar is the request variable that holds the decision.

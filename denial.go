@@ -16,8 +16,8 @@ import (
 
 var errDenied = errors.New("rate limit exceeded")
 
-// deny answers a denied request by Caddy's error routes, or, where there are none, with what Caddy would
-// answer without them. For a returned error Caddy first describes the whole request for its error log,
+// deny answers a denied call of gRPC in gRPC's form, and any other denied request by Caddy's error routes,
+// or, where there are none, with what Caddy would answer without them. For a returned error Caddy first describes the whole request for its error log,
 // even if that is off: a quarter of a flood's throughput.
 func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limiter.Check) error {
 	denier := &checks[limiter.Binding(checks)]
@@ -25,9 +25,13 @@ func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limite
 		c.Write(h.describe(denier)...)
 	}
 	h.events.denied(denier, p.decision.source, h.LogKeys)
-	quotaheader.SetRefusal(w.Header(), denier.Result.RetryAfter, time.Duration(h.RetryJitter))
+	wait := quotaheader.SetRefusal(w.Header(), denier.Result.RetryAfter, time.Duration(h.RetryJitter))
 	p.settle(h.Status, w.Header())
 	p.decision.quotas.SetHeaders(w.Header())
+	if contentType := h.grpcType(p.request); contentType != "" {
+		refuseCall(w, p.request, h.Status, contentType, p.decision.deniedCall(denier, wait))
+		return nil
+	}
 	if h.ProblemDetails {
 		return p.decision.problem(h.Status, checks).Write(w)
 	}

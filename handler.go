@@ -29,7 +29,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if exempt {
 		exempt = !h.rules.BlocksExempt(r, repl, &evaluation)
 	} else if err := h.rules.Evaluate(r, repl, &evaluation); err != nil {
-		return fail(w, r, err)
+		return h.refuse(w, r, err)
 	}
 	if !evaluation.Concerns() {
 		return h.pass(w, p, next, repl, exempt, evaluation.Exempted)
@@ -66,7 +66,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err := h.hold(r.Context(), checks); err != nil {
 		p.settleUnanswered(err, w.Header())
 		d.quotas.SetHeaders(w.Header())
-		return fail(w, r, err)
+		return h.refuse(w, r, err)
 	}
 	return p.next(w, next)
 }
@@ -120,7 +120,7 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 		}
 		err = rule.Refuse(status, err)
 		p.settleUnanswered(err, w.Header())
-		return fail(w, r, err)
+		return h.refuse(w, r, err)
 	}
 	if h.FailMode == limiter.FailOpen {
 		d.fail(rule.FailedOpen)
@@ -132,9 +132,13 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 	h.count(checks, d.outcome, d.source)
 	d.log(r)
 	_, probe := h.app.store.Failing()
-	quotaheader.SetRefusal(w.Header(), probe, time.Duration(h.RetryJitter))
+	wait := quotaheader.SetRefusal(w.Header(), probe, time.Duration(h.RetryJitter))
 	p.settle(http.StatusServiceUnavailable, w.Header())
 	d.quotas.SetHeaders(w.Header())
+	if contentType := h.grpcType(r); contentType != "" {
+		refuseCall(w, r, http.StatusServiceUnavailable, contentType, quotaheader.UndecidedCall(wait))
+		return nil
+	}
 	if h.ProblemDetails {
 		return quotaheader.ReducedCapacity(http.StatusServiceUnavailable).Write(w)
 	}

@@ -75,6 +75,11 @@ type Handler struct {
 	// (RFC 9457), instead of through the error routes. Default: false.
 	ProblemDetails bool `json:"problem_details,omitempty"`
 
+	// Whether a refused gRPC or gRPC-Web call, by its Content-Type, is answered in gRPC's own form:
+	// status 200 without a body, with `grpc-status` 8 (RESOURCE_EXHAUSTED), `grpc-message` and
+	// `grpc-retry-pushback-ms`. It goes before `problem_details` and error routes. Default: true.
+	GRPC *bool `json:"grpc,omitempty"`
+
 	// Whether all policies are dry runs, as `dry_run` of a policy says. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
 
@@ -222,6 +227,9 @@ func (h *Handler) setDefaults() {
 	}
 	if h.OnEmptyKey == "" {
 		h.OnEmptyKey = string(rule.EmptyKeyClientIP)
+	}
+	if h.GRPC == nil {
+		h.GRPC = new(true)
 	}
 	if h.IPv4Prefix == nil {
 		h.IPv4Prefix = new(32)

@@ -76,7 +76,7 @@ func (p *responseWriter) finish() {
 func (p *responseWriter) onHeader(status int) {
 	if !p.done {
 		p.done = true
-		p.settle(status, p.Header())
+		p.settle(p.decision.judgedStatus(status, p.Header()), p.Header())
 		if len(p.deferred) == 0 {
 			p.release() // a connection that was handed over may live for hours
 		}

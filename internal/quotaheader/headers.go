@@ -27,9 +27,9 @@ const (
 // exposable are the headers that scripts of other origins may read where they may read the answer.
 var exposable = []string{Limit, Remaining, Reset, Policy, Quota, RetryAfter}
 
-// expose lets scripts of other origins read the headers that are set. To browsers * means all of
+// expose lets scripts of other origins read those of the headers that are set. To browsers * means all of
 // them, but in an answer to a request with credentials it is the name of a header.
-func expose(header http.Header) {
+func expose(header http.Header, exposable []string) {
 	const name = "Access-Control-Expose-Headers"
 	exposed := strings.Join(header[name], ", ")
 	if strings.TrimSpace(exposed) == "*" && header.Get("Access-Control-Allow-Credentials") != "true" {
@@ -53,16 +53,21 @@ func expose(header http.Header) {
 func isListSeparator(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
 
 // SetRefusal sets the headers of a refusal. Retry-After is a positive whole number of seconds, which
-// all clients understand; it is absent for [limiter.Never]. Up to the jitter is added to it at random.
-func SetRefusal(header http.Header, retryAfter, jitter time.Duration) {
+// all clients understand; it is absent for [limiter.Never]. Up to the jitter is added to it at random. The
+// result is the wait that the header rounds up; none counts as a second.
+func SetRefusal(header http.Header, retryAfter, jitter time.Duration) time.Duration {
 	header.Set("Cache-Control", "no-store")
 	if retryAfter == limiter.Never {
-		return
+		return retryAfter
 	}
 	if jitter > 0 {
 		retryAfter += rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
 	}
-	header.Set(RetryAfter, strconv.FormatInt(max(1, CeilSeconds(retryAfter)), 10))
+	if retryAfter <= 0 {
+		retryAfter = time.Second
+	}
+	header.Set(RetryAfter, strconv.FormatInt(CeilSeconds(retryAfter), 10))
+	return retryAfter
 }
 
 // Seconds writes a duration in seconds, with as many decimals as it has; -1 is [limiter.Never].

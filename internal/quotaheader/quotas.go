@@ -148,7 +148,7 @@ func (q *Quotas) SetHeaders(header http.Header) {
 		setIETF(header, items)
 	}
 	if len(header["Access-Control-Allow-Origin"]) > 0 {
-		expose(header)
+		expose(header, exposable)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestExpose(t *testing.T) {
 		header := http.Header{Limit: {"10"}}
 		header.Set("Access-Control-Allow-Credentials", test.credentials)
 		header.Set("Access-Control-Expose-Headers", test.exposed)
-		expose(header)
+		expose(header, exposable)
 		if got := header.Get("Access-Control-Expose-Headers"); got != test.want {
 			t.Errorf("with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
 		}
