@@ -39,7 +39,7 @@ func (s *nested) config(n *caddytest.Node) string {
 }
 
 // used returns how many units of the outer policy three refused requests have used.
-func (s *nested) used(t *testing.T, n *caddytest.Node, status int) int64 {
+func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
 	t.Helper()
 	a := n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json")
 	if a.Status != http.StatusOK {
@@ -47,7 +47,7 @@ func (s *nested) used(t *testing.T, n *caddytest.Node, status int) int64 {
 	}
 	n.Client.CloseIdleConnections()
 	for range 3 {
-		if a := n.Get(t, "/"); a.Status != status {
+		if a := n.Get(t, "/", headers...); a.Status != status {
 			t.Errorf("got %v; want status %d", a, status)
 		}
 	}

@@ -1,0 +1,140 @@
+package requests
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// grpcLimit admits one call of a key a day.
+const grpcLimit = "redis_ratelimit {header.X-Key} 1 24h {\nname calls\n%s\n}\n"
+
+// TestGRPC_kinds has a call of each kind pass and its repetition denied, over each transport, with error
+// routes that are for other requests.
+func TestGRPC_kinds(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		service := startGRPCService(t)
+		n := startGRPCNode(t, option, "encode gzip\n"+fmt.Sprintf(grpcLimit, "headers x_ratelimit ietf")+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
+		for transport := range n.addresses {
+			client := n.dial(t, transport, "")
+			for kind, call := range grpcCalls {
+				t.Run(transport+"/"+kind, func(t *testing.T) {
+					ctx, before := withKey(t, transport+kind), service.calls.Load()
+					if err := call(ctx, client); err != nil {
+						t.Fatalf("the first call: %v", err)
+					}
+					var header, trailer metadata.MD
+					err := call(ctx, client, grpc.Header(&header), grpc.Trailer(&trailer))
+					checkDeniedCall(t, err, trailer)
+					if len(header) > 0 || service.calls.Load() != before+1 {
+						t.Errorf("%d calls have reached the service, want 1; the headers before the trailers are %v", service.calls.Load()-before, header)
+					}
+				})
+			}
+		}
+		n.checkLoggedCall(t)
+	})
+}
+
+// checkDeniedCall checks a denial by a quota of one unit a day.
+func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
+	t.Helper()
+	seconds := strings.Join(trailer["retry-after"], "|")
+	if want := "rate limit exceeded: policy calls, retry in " + seconds + " s"; status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want {
+		t.Errorf("got %v; want %q", err, want)
+	}
+	wants := map[string]string{
+		"content-type": "application/grpc", "grpc-retry-pushback-ms": "-1", "cache-control": "no-store",
+		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "ratelimit-policy": `"calls";q=1;w=86400`, "ratelimit": `"calls";r=0;t=` + seconds,
+	}
+	if wait, convertErr := strconv.Atoi(seconds); convertErr == nil && wait <= 60 { // shortly before midnight
+		delete(wants, "grpc-retry-pushback-ms")
+	}
+	for name, want := range wants {
+		if got := strings.Join(trailer[name], "|"); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// checkLoggedCall checks that the access log and the metrics show denials where the status is 200.
+func (n *grpcNode) checkLoggedCall(t *testing.T) {
+	t.Helper()
+	denied := 0
+	redistest.WaitFor(t, "the access log has the denials", func() error {
+		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_decision":"denied"`) })
+		for _, l := range lines {
+			if !strings.Contains(l.Text, `"status":200`) || !strings.Contains(l.Text, `"ratelimit_reason":"limit"`) || !strings.Contains(l.Text, `"Grpc-Status":["8"]`) {
+				t.Errorf("got %s", l.Text)
+			}
+		}
+		if denied = len(lines); denied < 2*len(grpcCalls) {
+			return fmt.Errorf("%d have come", denied)
+		}
+		return nil
+	})
+	if counted := n.denied(t); counted != float64(denied) {
+		t.Errorf("the metrics count %v denials, the access log has %d", counted, denied)
+	}
+}
+
+// TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
+// for other requests.
+func TestGRPC_refusals(t *testing.T) {
+	t.Parallel()
+	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\nfail_mode closed\n}"
+	for name, test := range map[string]struct {
+		global, options, pushback string
+		code                      codes.Code
+	}{
+		"denied":        {options: "status 503\nproblem_details", code: codes.ResourceExhausted, pushback: "-1"},
+		"undecided":     {global: away, code: codes.Unavailable},
+		"undecided_too": {global: away, options: "problem_details", code: codes.Unavailable},
+		"without_key":   {options: "key {header.X-None}\non_empty_key reject", code: codes.InvalidArgument, pushback: "-1"},
+		"off":           {options: "grpc off", code: codes.Unavailable, pushback: "none"},                  // what clients make of 429
+		"off_too":       {options: "grpc off\nproblem_details", code: codes.Unavailable, pushback: "none"}, // the same
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := "redis_ratelimit {\nname calls\nlimit 1\nwindow 24h\n" + test.options + "\n}\n"
+			service := startGRPCService(t)
+			n := startGRPCNode(t, test.global, limit+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
+			client := n.dial(t, "h2c", "")
+			if test.code == codes.ResourceExhausted || test.pushback == "none" {
+				if err := grpcCalls["unary"](withKey(t, name), client); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var trailer metadata.MD
+			err := grpcCalls["unary"](withKey(t, name), client, grpc.Trailer(&trailer))
+			if status.Code(err) != test.code {
+				t.Errorf("got %v; want %v", err, test.code)
+			}
+			pushback := strings.Join(trailer["grpc-retry-pushback-ms"], "|")
+			switch test.pushback {
+			case "none":
+				if pushback != "" {
+					t.Errorf("the pushback is %s, want none", pushback)
+				}
+			case "":
+				if wait, err := strconv.Atoi(pushback); err != nil || wait < 1 || wait > 60_000 || trailer["retry-after"] == nil {
+					t.Errorf("the pushback is %q, Retry-After %q", pushback, trailer["retry-after"])
+				}
+			default:
+				if pushback != test.pushback {
+					t.Errorf("the pushback is %s, want %s", pushback, test.pushback)
+				}
+			}
+		})
+	}
+}
