@@ -10,20 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
-
-// chromium finds a browser, or skips the test.
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no Chromium in PATH; Debian's package is chromium")
-	return ""
-}
 
 // visit is what a browser made of a page: its document, what its console said, and what the page asked
 // the network for.
@@ -82,7 +71,7 @@ func askedFor(t *testing.T, netLog string) []string {
 }
 
 func TestReport_browser(t *testing.T) {
-	browser := chromium(t)
+	browser := caddytest.Chromium(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			v := open(t, browser, reportFile(t, name+".html", r))
@@ -103,7 +92,7 @@ func TestReport_browser(t *testing.T) {
 // Markup that had slipped through the template would meet the page's own policy. Without that policy the
 // same markup loads and runs, so that the test above would notice it.
 func TestReport_security_policy(t *testing.T) {
-	browser := chromium(t)
+	browser := caddytest.Chromium(t)
 	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -52,7 +53,7 @@ func measured(t *testing.T, browser, page string) []string {
 }
 
 func TestReport_width(t *testing.T) {
-	browser := chromium(t)
+	browser := caddytest.Chromium(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, ""))} {
 		t.Run(name, func(t *testing.T) {
 			got := measured(t, browser, reportOf(t, r))
