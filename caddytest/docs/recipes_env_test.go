@@ -27,7 +27,11 @@ const (
 func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Helper()
 	b := new(backend)
-	server := httptest.NewServer(b)
+	server := httptest.NewUnstartedServer(b)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	t.Cleanup(server.Close)
 	text := "\n" + caddyfile + "\n"
 	if strings.Count(text, recipeAddress) != 1 {
@@ -103,11 +107,14 @@ type backend struct {
 	arrivals []time.Time
 }
 
-// ServeHTTP checks passwords at /login and reports used tokens at /v1/.
+// ServeHTTP checks passwords at /login, reports used tokens at /v1/ and answers gRPC calls.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.arrivals = append(b.arrivals, time.Now())
 	b.mu.Unlock()
+	if serveGRPC(w, r) {
+		return
+	}
 	if tokens, found := tokensOf[r.URL.Path]; found {
 		w.Header().Set("X-Tokens-Used", tokens)
 	}

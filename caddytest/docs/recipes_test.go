@@ -27,6 +27,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Burst and sustained rate":             recipeBurst,
 	"Bots by User-Agent":                   recipeBots,
 	"LLM token budgets":                    recipeTokens,
+	"gRPC service":                         recipeGRPC,
 	"Smoothing in front of a weak backend": recipeSmoothing,
 	"Dry run before enforcing":             recipeDryRun,
 	"Behind a CDN":                         recipeCDN,

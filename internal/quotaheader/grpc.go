@@ -99,7 +99,7 @@ func UndecidedCall(wait time.Duration) RefusedCall {
 func CallRefusedBy(status int) RefusedCall {
 	switch status {
 	case http.StatusBadRequest:
-		return RefusedCall{codeInvalidArgument, "what rate limits need to know is missing", limiter.Never}
+		return RefusedCall{codeInvalidArgument, "a value that rate limits count by is missing", limiter.Never}
 	case http.StatusGatewayTimeout:
 		return RefusedCall{codeDeadlineExceeded, "the deadline has passed", 0}
 	case http.StatusServiceUnavailable:
