@@ -74,6 +74,28 @@ func TestRefusedCall_jitter(t *testing.T) {
 	}
 }
 
+// TestRefusedCall_undecided has calls that the quota would let through: too many are held, the key is empty.
+func TestRefusedCall_undecided(t *testing.T) {
+	held.Add(maxHeld)
+	defer held.Add(-maxHeld)
+	for handler, want := range map[string]string{
+		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:      "14",
+		`{"policies":[{"name":"keyed","key":"{http.request.header.X-Key}","limit":1,"window":"24h"}],"on_empty_key":"reject"}`: "3",
+	} {
+		server := serve(t, hello, newHandler(t, handler))
+		if want == "14" {
+			call(t, server.URL, "application/grpc") // passes at once
+		}
+		response := call(t, server.URL, "application/grpc")
+		if response.StatusCode != http.StatusOK || response.Header.Get("Grpc-Status") != want || response.Header.Get("Grpc-Message") == "" {
+			t.Errorf("got %v; want the code %s", response, want)
+		}
+		if want == "14" {
+			checkShare(t, response.Header, "2", "0")
+		}
+	}
+}
+
 // TestRefusedCall_matcherError has a matcher fail: Caddy's log gets its error, as for any other request.
 func TestRefusedCall_matcherError(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":"p","limit":1,"window":"24h"}]}`)
