@@ -79,7 +79,7 @@ func TestRefusedCall_undecided(t *testing.T) {
 	held.Add(maxHeld)
 	defer held.Add(-maxHeld)
 	for handler, want := range map[string]string{
-		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:      "14",
+		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:                "14",
 		`{"policies":[{"name":"keyed","key":"{http.request.header.X-Key}","limit":1,"window":"24h"}],"on_empty_key":"reject"}`: "3",
 	} {
 		server := serve(t, hello, newHandler(t, handler))
