@@ -94,7 +94,7 @@ func TestMemory_longest_drain(t *testing.T) {
 	}
 	kept := func() bool {
 		_, found := m.tableOf(large).shardOf("k").kept("k")
-		for i := range 3000 {
+		for i := range 10_000 {
 			decide(t, m, Check{Policy: slow, Key: EncodeKey(fmt.Sprint(now, i))})
 		}
 		_, still := m.tableOf(large).shardOf("k").kept("k")
