@@ -170,7 +170,8 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	if override != nil && override.Action == overrides.Limit {
 		check.Policy = override.Policy(registered.policy)
 	}
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override)}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
+		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	source, err := a.store.Peek(r.Context(), &check)
 	if err == nil || a.store.HasLocalState(registered.policy, *key) {
 		if override != nil && override.Action == overrides.Block {

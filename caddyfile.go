@@ -32,6 +32,8 @@ func init() {
 //		count_if  <response matcher>
 //		charge    response_bytes | <placeholder> <n>
 //		ban       <duration>... [after <n>]
+//		enforce   <percentage>
+//		notify    <percentage>...
 //		match     @<name>
 //		match {
 //			<matchers>
@@ -142,7 +144,7 @@ var handlerOptions = []string{
 }
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban"}
+var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban", "enforce", "notify"}
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {

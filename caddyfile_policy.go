@@ -64,6 +64,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseCharge(policy)
 	case "ban":
 		return p.parseBan(policy)
+	case "notify":
+		return p.parseNotify(policy)
 	case "limit", "burst", "weight":
 		return p.parseNumber(policy, option)
 	}
@@ -80,6 +82,9 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.Algorithm = value
 	case "window":
 		policy.Window, err = p.window(value)
+	case "enforce":
+		policy.Enforce = new(float64)
+		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
@@ -157,6 +162,22 @@ func (p *handlerParser) parseBan(policy *Policy) error {
 			return err
 		}
 		policy.Ban.Durations = append(policy.Ban.Durations, duration)
+	}
+	return nil
+}
+
+// parseNotify reads percentages of the capacity.
+func (p *handlerParser) parseNotify(policy *Policy) error {
+	values, err := p.values("percentages of the capacity, such as notify 80% 100%")
+	if err != nil {
+		return err
+	}
+	for _, value := range values {
+		percent, err := caddyfileopt.Percent(p.Dispenser, "notify", value)
+		if err != nil {
+			return err
+		}
+		policy.Notify = append(policy.Notify, percent)
 	}
 	return nil
 }

@@ -202,13 +202,19 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, e *rule.Evaluat
 	}
 	d := &dryRun{refusals: e.DryRefusals, blocks: e.DryBlocks, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
 	timedOut := joined.timedOut // before the enforced checks, which are decided meanwhile
+	decide := func(i int) {
+		source, err := h.decideOrFallback(r, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
+		if err == nil {
+			d.sources[i] = source // stays empty if the client has left
+		}
+	}
+	last := len(checks) - 1
 	for i := range checks {
-		d.running.Go(func() {
-			source, err := h.decideOrFallback(r, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
-			if err == nil {
-				d.sources[i] = source // stays empty if the client has left
-			}
-		})
+		if h.app.remote == nil || i == last && len(e.Enforced) == 0 {
+			decide(i) // there is nothing to wait for beside it
+		} else {
+			d.running.Go(func() { decide(i) })
+		}
 	}
 	return d
 }
@@ -240,8 +246,9 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 			would = rule.DryDenied
 			h.noteDryDenial(joined, check)
 		}
-		h.reserve(p, d.checks[i:i+1], d.sources[i])
-		h.deferCharge(p, d.checks[i:i+1], d.sources[i])
+		h.reserve(p, d.checks[i:i+1], d.sources[i], true)
+		h.deferCharge(p, d.checks[i:i+1], d.sources[i], true)
+		h.notifyTakes(d.checks[i:i+1], d.sources[i], true)
 		h.count(d.checks[i:i+1], would, d.sources[i])
 		h.countBans(d.checks[i:i+1], d.sources[i], true)
 	}

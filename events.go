@@ -20,6 +20,11 @@ const eventDenied = appName + ".denied"
 // are policy, duration (seconds), source and dry_run, and with log_keys the key.
 const eventBanned = appName + ".banned"
 
+// eventThreshold is emitted when a request makes a client's use reach a fraction of the capacity
+// ([Policy.Notify]): at most once per key, fraction and window. Its data are policy, limit, threshold (a
+// percentage), remaining, reset_after (seconds), source and dry_run, and with log_keys the key.
+const eventThreshold = appName + ".threshold"
+
 // maxEmitting is how many events may be on their way at a time. Listeners that are slower than
 // denials come miss some; no request waits for listeners.
 const maxEmitting = 32
@@ -70,13 +75,19 @@ func (e *eventEmitter) emit(event string, c *limiter.Check, data map[string]any,
 	if withKey {
 		data["key"] = c.Key.String()
 	}
+	e.inBackground(func() { e.events.Emit(e.ctx, event, data) })
+}
+
+// inBackground runs a function that emits, and reports whether it does: not if too many are running.
+func (e *eventEmitter) inBackground(emit func()) bool {
 	select {
 	case e.emitting <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	go func() {
 		defer func() { <-e.emitting }()
-		e.events.Emit(e.ctx, event, data)
+		emit()
 	}()
+	return true
 }

@@ -61,8 +61,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if d.outcome == rule.Denied {
 		return h.deny(w, p, checks)
 	}
-	h.reserve(p, checks, source)
-	h.deferCharge(p, checks, source)
+	h.reserve(p, checks, source, false)
+	h.deferCharge(p, checks, source, false)
+	h.notifyTakes(checks, source, false)
 	if err := h.hold(r.Context(), checks); err != nil {
 		p.settleUnanswered(err, w.Header())
 		d.quotas.SetHeaders(w.Header())

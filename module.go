@@ -94,6 +94,7 @@ type Handler struct {
 	formats  quotaheader.Formats
 	charges  bool // one of the rules charges after the response
 	settles  bool // one of the rules refunds or charges after its decision
+	notifies bool // one of the rules has events at fractions of its capacity
 	unnamed  bool // one of the policies has no name
 
 	onlyServerHandlesErrors bool // no handler between this one and the server does
@@ -154,6 +155,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 		rules, h.counters = append(rules, r), append(h.counters, counters)
 		h.charges = h.charges || r.Charge.From != ""
 		h.settles = h.settles || h.charges || r.CountIf != nil
+		h.notifies = h.notifies || len(r.Notify) > 0
 	}
 	var err error
 	h.rules = rule.NewSet(rules)
@@ -185,6 +187,12 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	}
 	r.Numbers.Variants = registered.variants
 	if r.Charge, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
+		return r, nil, err
+	}
+	if r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce); err != nil {
+		return r, nil, err
+	}
+	if r.Notify, err = rule.ParseMarks(p.Notify); err != nil {
 		return r, nil, err
 	}
 	if p.CountIf != nil {
@@ -251,6 +259,9 @@ func (h *Handler) checkPolicies() error {
 		if err := p.check(h.prefixes()); err != nil {
 			return err
 		}
+		if err := p.checkRollout(p.DryRun || h.DryRun); err != nil {
+			return fmt.Errorf("policy %q: %w", p.Name, err)
+		}
 	}
 	if err := h.checkRepeated(); err != nil {
 		return err
@@ -264,8 +275,8 @@ func (h *Handler) checkPolicies() error {
 	return nil
 }
 
-// checkRepeated refuses a policy that stands several times in a handler, where one of them depends on
-// the response: they would be charged as one.
+// checkRepeated refuses a policy that stands several times in a handler, where one of them has an option
+// that cannot hold for a part: they are decided and charged as one.
 func (h *Handler) checkRepeated() error {
 	times, depends := map[string]int{}, map[string]string{}
 	for _, p := range h.Policies {
@@ -275,6 +286,10 @@ func (h *Handler) checkRepeated() error {
 			depends[p.Name] = "count_if"
 		case p.ChargeFrom != "":
 			depends[p.Name] = "charge"
+		case p.Enforce != nil:
+			depends[p.Name] = "enforce"
+		case len(p.Notify) > 0:
+			depends[p.Name] = "notify"
 		}
 		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
 			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; write one block, or give them different names", p.Name, option)

@@ -6,10 +6,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
-// own match stands behind its place.
+// own match, enforce and notify stand behind its place.
 func (a *App) handlersOf() map[string][]string {
 	places := map[string][]string{}
 	for handler, place := range routetrace.Handlers(a.servers()) {
@@ -22,6 +24,12 @@ func (a *App) handlersOf() map[string][]string {
 			if match := routetrace.MatchersText(r.Match); match != "" {
 				text += ", match " + match
 			}
+			if r.Rollout != nil {
+				text += ", enforce " + r.Rollout.Fraction().String()
+			}
+			if len(r.Notify) > 0 {
+				text += ", notify " + rule.JoinFractions(r.Notify)
+			}
 			name := r.Policy.Name()
 			places[name] = append(places[name], text)
 		}
@@ -31,6 +39,29 @@ func (a *App) handlersOf() map[string][]string {
 
 // maxPlaces is how many places the warning about unnamed handlers names.
 const maxPlaces = 10
+
+// enforcesNowhere reports whether all handlers that use a policy only pretend for a key. It is false where no
+// handler is found.
+func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) bool {
+	pretended := false
+	for handler := range routetrace.Handlers(a.servers()) {
+		h, ok := handler.(*Handler)
+		if !ok {
+			continue
+		}
+		for i := range h.rules.Rules {
+			r := &h.rules.Rules[i]
+			if r.Policy.Name() != policy {
+				continue
+			}
+			if r.Enforces(key) {
+				return false
+			}
+			pretended = true
+		}
+	}
+	return pretended
+}
 
 // warnUnnamed logs that several handlers without a name for their policy share one count: most who write
 // two such lines mean two limits.

@@ -82,6 +82,18 @@ type Policy struct {
 	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
 	// denies nor shows in headers. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
+
+	// The percentage of the keys that are limited, from 0 to 100 with at most four decimals. For the others
+	// the policy is a dry run. The keys are chosen by a hash of the policy's name and the key that is the
+	// same on every node; those of a smaller percentage are among those of a larger one. It belongs to this
+	// handler and not to the policy, and excludes `dry_run`. Default: 100.
+	Enforce *float64 `json:"enforce,omitempty"`
+
+	// The percentages of the capacity at which the event `redis_ratelimit.threshold` is emitted, when a
+	// request makes a client's use reach them: above 0, up to 100, at most 10. On each node it comes at most
+	// once for each key, percentage and window. It belongs to this handler and not to the policy. Default:
+	// none.
+	Notify []float64 `json:"notify,omitempty"`
 }
 
 // Ban says which clients a policy refuses for a while, whatever their count: those that are denied so
@@ -162,7 +174,22 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	if _, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
 		return err
 	}
+	if err = p.checkRollout(p.DryRun); err != nil {
+		return err
+	}
+	if _, err = rule.ParseMarks(p.Notify); err != nil {
+		return err
+	}
 	_, err = rule.ParseKey(p.Key, prefixes)
+	return err
+}
+
+// checkRollout refuses a part of the keys that is none, or one of a dry run.
+func (p *Policy) checkRollout(dryRun bool) error {
+	if p.Enforce != nil && dryRun {
+		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
+	}
+	_, err := rule.ParseRollout(p.Name, p.Enforce)
 	return err
 }
 

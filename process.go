@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -35,6 +36,9 @@ var invalidWarnings monotonic.Gate
 
 // lastEvents are the times of the last events of all handlers.
 var lastEvents = eventTimes{seed: maphash.MakeSeed()}
+
+// lastThresholds are the marks of quotas that have had their event.
+var lastThresholds = thresholds.NewMemory()
 
 // running are the apps whose configurations run: commands, metrics and the admin API ask them.
 var running startedApps

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -132,18 +133,33 @@ func (p *responseWriter) FlushError() error {
 // reservation is a take that stays only if the response counts. The unit is taken before the handlers
 // run: a thousand log-in attempts at once would all pass a count that is made afterwards.
 type reservation struct {
-	check  limiter.Check
-	store  *limiter.Failover
-	source limiter.Source
-	rule   *rule.Rule
+	check   limiter.Check
+	handler *Handler
+	source  limiter.Source
+	rule    *rule.Rule
+	dryRun  bool
 }
 
 // reserve keeps the checks of a decision whose units the response may refund.
-func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limiter.Source) {
+func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
 	for i := range checks {
 		if checks[i].Reserve && checks[i].Result.Passes() {
-			p.reserved = append(p.reserved, reservation{check: checks[i], store: h.app.store, source: source, rule: h.rules.RuleOf(&checks[i])})
+			p.reserved = append(p.reserved, reservation{check: checks[i], handler: h, source: source, rule: h.rules.RuleOf(&checks[i]), dryRun: dryRun})
 		}
+	}
+}
+
+// keep has the units of a reservation stay.
+func (r *reservation) keep() {
+	r.handler.app.store.Confirm([]limiter.Check{r.check}, r.source)
+	r.handler.notifyTake(&r.check, r.rule, r.source, r.dryRun)
+}
+
+// refund returns the units of a reservation.
+func (r *reservation) refund(quotas *quotaheader.Quotas) {
+	r.handler.app.store.Refund([]limiter.Check{r.check}, r.source)
+	if !r.dryRun {
+		quotas.Refund(&r.check)
 	}
 }
 
@@ -157,14 +173,10 @@ func (p *responseWriter) settle(status int, header http.Header) {
 	reserved := p.reserved
 	p.reserved = nil
 	for i := range reserved {
-		r := &reserved[i]
-		if r.rule.CountIf.Match(status, header) {
-			r.store.Confirm([]limiter.Check{r.check}, r.source)
-			continue
-		}
-		r.store.Refund([]limiter.Check{r.check}, r.source)
-		if !r.rule.DryRun {
-			p.decision.quotas.Refund(&r.check)
+		if r := &reserved[i]; r.rule.CountIf.Match(status, header) {
+			r.keep()
+		} else {
+			r.refund(&p.decision.quotas)
 		}
 	}
 }
@@ -172,8 +184,7 @@ func (p *responseWriter) settle(status int, header http.Header) {
 // keepReserved keeps all reservations.
 func (p *responseWriter) keepReserved() {
 	for i := range p.reserved {
-		r := &p.reserved[i]
-		r.store.Confirm([]limiter.Check{r.check}, r.source)
+		p.reserved[i].keep()
 	}
 	p.reserved = nil
 }
@@ -205,17 +216,18 @@ type deferredCharge struct {
 	handler *Handler
 	rule    *rule.Rule
 	source  limiter.Source
+	dryRun  bool
 }
 
 // deferCharge keeps the checks of an allowed request that its response charges.
-func (h *Handler) deferCharge(p *responseWriter, checks []limiter.Check, source limiter.Source) {
+func (h *Handler) deferCharge(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
 	if !h.charges {
 		return
 	}
 	for i := range checks {
 		r := h.rules.RuleOf(&checks[i])
 		if r.Charge.From != "" && checks[i].Result.Passes() {
-			p.deferred = append(p.deferred, deferredCharge{check: checks[i], handler: h, rule: r, source: source})
+			p.deferred = append(p.deferred, deferredCharge{check: checks[i], handler: h, rule: r, source: source, dryRun: dryRun})
 		}
 	}
 }
@@ -235,6 +247,7 @@ func (p *responseWriter) applyCharges() {
 		charge := &p.deferred[i]
 		charge.check.Weight = charge.handler.rules.ChargeOf(charge.rule, repl, responseBytes)
 		charge.handler.app.store.Charge([]limiter.Check{charge.check}, charge.source)
+		charge.handler.notifyCharge(charge)
 	}
 }
 

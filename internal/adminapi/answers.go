@@ -130,10 +130,14 @@ type StateReport struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
 	*QuotaReport
-	Source   string           `json:"source,omitempty"`
-	Override *OverrideEntry   `json:"override,omitempty"`
-	Hint     string           `json:"hint,omitempty"`
-	Keys     []RedisKeyReport `json:"keys,omitempty"`
+	Source   string         `json:"source,omitempty"`
+	Override *OverrideEntry `json:"override,omitempty"`
+
+	// DryRun is true if no handler limits the key: all that use the policy are dry runs, or enforce it for
+	// other keys.
+	DryRun bool             `json:"dry_run,omitempty"`
+	Hint   string           `json:"hint,omitempty"`
+	Keys   []RedisKeyReport `json:"keys,omitempty"`
 }
 
 // QuotaReport is a quota, and when a request of weight 1 would pass.

@@ -85,3 +85,13 @@ func Number(d *caddyfile.Dispenser, option, value string, least, most int) (int,
 	}
 	return 0, d.Errf("%s: use a whole number from %d to %d", option, least, most)
 }
+
+// Percent reads a percentage such as 12.5%. Which are possible the option decides.
+func Percent(d *caddyfile.Dispenser, option, value string) (float64, error) {
+	digits, found := strings.CutSuffix(value, "%")
+	percent, err := strconv.ParseFloat(digits, 64)
+	if err != nil || strings.Trim(digits, "0123456789.") != "" || !found {
+		return 0, d.Errf("%s %s: use a percentage with its sign, such as %s 10%%", option, humanize.Shown(value), option)
+	}
+	return percent, nil
+}

@@ -49,6 +49,9 @@ func runState(i *invocation) error {
 		quota.Add("source", report.Source)
 	}
 	quota.Add("override", overrideLine(report.Override))
+	if report.DryRun {
+		quota.Add("dry run", "no handler limits this key")
+	}
 	quota.Write(i.terminal)
 	if len(report.Keys) > 0 {
 		i.terminal.Print("\n")

@@ -109,7 +109,7 @@ func (e *explanation) settle(peeks []peek) (goesOn bool) {
 // explainRule explains one rule, by the peek that it is part of. Where another rule refuses the request
 // there is none.
 func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
-	explained := adminapi.ExplainedPolicy{Policy: v.Rule.Policy.Name(), DryRun: v.Rule.DryRun, Decision: decisionSkipped}
+	explained := adminapi.ExplainedPolicy{Policy: v.Rule.Policy.Name(), DryRun: v.DryRun, Decision: decisionSkipped}
 	switch v.Status {
 	case rule.Rejected:
 		explained.Decision = decisionRejected
@@ -127,7 +127,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != v.Rule.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
+		if p.dryRun != v.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
 			continue
 		}
 		explained.Decision, explained.Weight = string(p.decision()), p.check.Weight

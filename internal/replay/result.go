@@ -77,6 +77,10 @@ type PolicyResult struct {
 	Key       string        `json:"key"` // the template, of the first handler that has the policy
 	DryRun    bool          `json:"dry_run,omitempty"`
 
+	// Enforce is the percentage of the keys that the policy is enforced for, if it is not all. For the others
+	// it is a dry run.
+	Enforce *float64 `json:"enforce,omitempty"`
+
 	// LimitFrom and BurstFrom are the placeholders whose values replace Limit and Burst if they are valid.
 	LimitFrom string `json:"limit_from,omitempty"`
 	BurstFrom string `json:"burst_from,omitempty"`
@@ -89,7 +93,7 @@ type PolicyResult struct {
 	Charge   string        `json:"charge,omitempty"`
 
 	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
-	// without dry run.
+	// if it were no dry run.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"strconv"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
@@ -37,6 +39,9 @@ func (r *PolicyResult) Options() []string {
 	}
 	if r.Charge != "" {
 		options = append(options, "charge "+escape.Short(r.Charge, shownPlaceholder))
+	}
+	if r.Enforce != nil {
+		options = append(options, "enforce "+strconv.FormatFloat(*r.Enforce, 'f', -1, 64)+"%")
 	}
 	if r.DryRun {
 		options = append(options, "dry run")

@@ -45,8 +45,8 @@ func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 }
 
 // addBlock adds a check that refuses the request, or would if its rule were no dry run.
-func (e *Evaluation) addBlock(rule *Rule, check limiter.Check) {
-	if rule.DryRun {
+func (e *Evaluation) addBlock(rule *Rule, check limiter.Check, dry bool) {
+	if dry {
 		e.DryBlocks = rule.addTo(e.DryBlocks, check)
 		return
 	}
@@ -69,18 +69,18 @@ func (e *Evaluation) settleBlock() {
 func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation) bool {
 	for i := range s.Rules {
 		rule := &s.Rules[i]
-		if !s.Overrides.Blocks(rule.Policy.Name()) || rule.DryRun {
+		if !s.Overrides.Blocks(rule.Policy.Name()) {
 			continue
 		}
 		key, status, err := s.keyOf(rule, r, repl)
 		if err != nil || status != Counts {
 			continue
 		}
-		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block {
+		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
 			if e.OnVisit != nil {
 				e.OnVisit(Visit{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}
-			e.addBlock(rule, s.block(rule, key, entry))
+			e.addBlock(rule, s.block(rule, key, entry), false)
 		}
 	}
 	return e.Blocked

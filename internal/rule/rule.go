@@ -35,6 +35,12 @@ type Rule struct {
 	// DryRun says that the policy decides and counts, but never denies.
 	DryRun bool
 
+	// Rollout selects the keys that the rule is enforced for; nil: all. For the others it is a dry run.
+	Rollout *Rollout
+
+	// Notify are the fractions of the capacity at which events tell that a quota is used; none: no event.
+	Notify []Fraction
+
 	// CountIf selects the responses that count; nil: all.
 	CountIf *caddyhttp.ResponseMatcher
 
@@ -120,6 +126,9 @@ type Visit struct {
 	// Key is the client's key, empty unless the rule counts, is blocked or exempted.
 	Key limiter.EncodedKey
 
+	// DryRun says that the rule only pretends for this request.
+	DryRun bool
+
 	// Override is what an operator has set for the key; nil for nothing.
 	Override *overrides.Entry
 
@@ -155,12 +164,16 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 			override = s.override(rule, key)
 			status = statusUnder(override)
 		}
+		dry := !rule.Enforces(key)
+		if err != nil {
+			dry = !rule.enforcesAll()
+		}
 		if e.OnVisit != nil {
-			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, Override: override, Err: err, Refused: refused != nil})
+			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
 		}
 		switch {
 		case refused != nil:
-		case err != nil && rule.DryRun:
+		case err != nil && dry:
 			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
 		case err != nil:
 			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked, refused = nil, nil, nil, nil, false, err
@@ -168,11 +181,11 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 				return refused
 			}
 		case status == Blocked:
-			e.addBlock(rule, s.block(rule, key, override))
+			e.addBlock(rule, s.block(rule, key, override), dry)
 		case status == Exempted:
 			e.Exempted = true
 		case status == Counts:
-			e.add(rule, s.check(rule, key, override, repl))
+			e.add(rule, s.check(rule, key, override, repl), dry)
 		}
 	}
 	if e.Blocked {
@@ -193,8 +206,8 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 }
 
 // add adds a check to those of its kind.
-func (e *Evaluation) add(rule *Rule, check limiter.Check) {
-	if rule.DryRun {
+func (e *Evaluation) add(rule *Rule, check limiter.Check, dry bool) {
+	if dry {
 		e.DryRun = rule.addTo(e.DryRun, check)
 	} else {
 		e.Enforced = rule.addTo(e.Enforced, check)

@@ -87,7 +87,7 @@ func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (go
 // earlier policy refuses does not come to it.
 func (s *Simulation) noteSkipped(v rule.Visit) {
 	if !v.Refused && (v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey)) {
-		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.Rule.DryRun})
+		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.DryRun})
 	}
 }
 

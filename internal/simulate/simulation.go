@@ -158,6 +158,9 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
 		CountIf: r.CountIf != nil, Charge: r.Texts.Charge,
 	}
+	if r.Rollout != nil {
+		result.Enforce = new(r.Rollout.Fraction().Percent())
+	}
 	if settings.MaxDelay != nil {
 		result.MaxDelay = *settings.MaxDelay
 	}

@@ -1,0 +1,59 @@
+package rule
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Rollout selects the keys that a rule is enforced for. For the others it is a dry run. A key that a
+// percentage selects is selected by every larger one. The choice depends on the policy's name and the key
+// alone, so that all nodes make the same one, whatever their machines and restarts. Keys in Redis may be
+// hashed; the choice is made before.
+type Rollout struct {
+	fraction Fraction
+	seed     uint64 // of the policy
+}
+
+// ParseRollout reads the option enforce of a policy, a percentage; nil for all keys.
+func ParseRollout(policy string, percent *float64) (*Rollout, error) {
+	if percent == nil {
+		return nil, nil //nolint:nilnil // no option, no selection
+	}
+	fraction, err := ParseFraction(*percent)
+	if err != nil {
+		return nil, fmt.Errorf("enforce %v%%: %w", *percent, err)
+	}
+	if fraction == whole {
+		return nil, nil //nolint:nilnil // all keys, as without the option
+	}
+	return &Rollout{fraction: fraction, seed: xxhash.Sum64String(policy)}, nil
+}
+
+// Fraction returns the fraction of the keys that are selected.
+func (r *Rollout) Fraction() Fraction {
+	if r == nil {
+		return whole
+	}
+	return r.fraction
+}
+
+// selects reports whether the rule is enforced for a key.
+func (r *Rollout) selects(key limiter.EncodedKey) bool {
+	if r == nil {
+		return true
+	}
+	var hash xxhash.Digest
+	hash.ResetWithSeed(r.seed)
+	_, _ = hash.WriteString(key.String())
+	return hash.Sum64()%uint64(whole) < uint64(r.fraction)
+}
+
+// Enforces reports whether the rule denies requests of a key. For other keys it is a dry run.
+func (r *Rule) Enforces(key limiter.EncodedKey) bool { return !r.DryRun && r.Rollout.selects(key) }
+
+// enforcesAll reports whether the rule also refuses requests that yield no key. While it is rolled out it
+// does not: they would be refused all at once.
+func (r *Rule) enforcesAll() bool { return !r.DryRun && r.Rollout == nil }
