@@ -1,0 +1,116 @@
+package rule
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func rollout(t testing.TB, policy string, percent float64) *Rollout {
+	t.Helper()
+	r, err := ParseRollout(policy, &percent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRollout_vectors has the least whole percentage that limits a key. Nodes of other versions, on other
+// machines, must find the same.
+func TestRollout_vectors(t *testing.T) {
+	for _, v := range []struct {
+		policy, key string
+		least       float64
+	}{
+		{"api", "192.0.2.1", 53}, {"api", "192.0.2.2", 70}, {"api", "2001:db8::", 58}, {"api", "", 22}, {"api", "%~" + strings.Repeat("ab", 32), 30},
+		{"login", "192.0.2.1", 91}, {"login", "alice", 94},
+	} {
+		least := 101.0
+		for percent := 100.0; percent >= 0; percent-- {
+			if rollout(t, v.policy, percent).selects(limiter.AsEncoded(v.key)) {
+				least = percent
+			}
+		}
+		if least != v.least {
+			t.Errorf("policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
+		}
+	}
+}
+
+// TestRollout_grows expects each percentage to limit so many keys, all of those of a smaller one among them.
+func TestRollout_grows(t *testing.T) {
+	const keys = 20_000
+	percents := []float64{0, 0.01, 1, 10, 20, 50, 99, 99.9999, 100}
+	limited := make([]int, len(percents))
+	rollouts := make([]*Rollout, len(percents))
+	for i, percent := range percents {
+		rollouts[i] = rollout(t, "api", percent)
+	}
+	for n := range keys {
+		key, before := limiter.EncodeKey(fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)), false
+		for i := range rollouts {
+			selected := rollouts[i].selects(key)
+			if before && !selected {
+				t.Fatalf("%v is limited at %v%% and not at %v%%", key, percents[i-1], percents[i])
+			}
+			if before = selected; selected {
+				limited[i]++
+			}
+		}
+	}
+	for i, percent := range percents {
+		want := percent / 100 * keys
+		if math.Abs(float64(limited[i])-want) > 5*math.Sqrt(want)+1 || (percent == 0 && limited[i] > 0) || (percent == 100 && limited[i] < keys) {
+			t.Errorf("%v%% limits %d of %d keys", percent, limited[i], keys)
+		}
+	}
+}
+
+// TestRollout_policies expects each policy to be tried with keys of its own.
+func TestRollout_policies(t *testing.T) {
+	a, b, both := rollout(t, "a", 50), rollout(t, "b", 50), 0
+	for n := range 10_000 {
+		if key := limiter.EncodeKey(fmt.Sprint(n)); a.selects(key) && b.selects(key) {
+			both++
+		}
+	}
+	if both < 2250 || both > 2750 {
+		t.Errorf("two policies limit %d of 10,000 keys both, want a quarter", both)
+	}
+}
+
+func TestParseFraction(t *testing.T) {
+	for percent, want := range map[float64]Fraction{0: 0, 0.0001: 1, 0.1: 1000, 0.3: 3000, 12.5: 125_000, 33.3333: 333_333, 99.9999: 999_999, 100: whole} {
+		if got, err := ParseFraction(percent); err != nil || got != want || got.Percent() != percent {
+			t.Errorf("%v%%: got %d, %v, shown as %v", percent, got, err, got)
+		}
+	}
+	for _, percent := range []float64{-0.0001, -1, 100.0001, 1e9, math.Inf(1), math.NaN(), 0.00001, 33.33333} {
+		if got, err := ParseFraction(percent); err == nil {
+			t.Errorf("%v%% is read as %v", percent, got)
+		}
+	}
+}
+
+func TestFraction_Of(t *testing.T) {
+	for _, c := range []struct {
+		percent float64
+		of, to  int64
+	}{{80, 5, 4}, {80, 4, 4}, {50, 1, 1}, {0.0001, 10, 1}, {100, 1<<53 - 1, 1<<53 - 1}, {99.9999, 1 << 53, 9007190247541738}, {1, 0, 0}} {
+		fraction, err := ParseFraction(c.percent)
+		if got := fraction.Of(c.of); err != nil || got != c.to {
+			t.Errorf("%v%% of %d: got %d, want %d", c.percent, c.of, got, c.to)
+		}
+	}
+}
+
+func BenchmarkRollout(b *testing.B) {
+	r, key := rollout(b, "api", 50), limiter.EncodeKey("2001:db8:85a3::8a2e:370:7334")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.selects(key)
+	}
+}
