@@ -55,6 +55,7 @@ func init() {
 //		ipv4_prefix  <0-32>
 //		ipv6_prefix  <0-128>
 //		on_empty_key client_ip|skip|reject
+//		usage        <path>
 //	}
 //
 // A handler has one policy, described in the directive itself, or any number of policy blocks.
@@ -140,7 +141,7 @@ func (p *handlerParser) own() *Policy {
 // handlerOptions are the words of the block that are no policy's.
 var handlerOptions = []string{
 	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "dry_run", "log_keys",
-	"ipv4_prefix", "ipv6_prefix", "on_empty_key",
+	"ipv4_prefix", "ipv6_prefix", "on_empty_key", "usage",
 }
 
 // policyOptions are the words of a policy.
@@ -204,6 +205,8 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		if value != "on" && value != "off" {
 			err = p.Errf("grpc %s: use on or off", humanize.Shown(value))
 		}
+	case "usage":
+		h.Usage = value
 	case "status":
 		h.Status, err = caddyfileopt.Number(p.Dispenser, option, value, 400, 599)
 	case "ipv4_prefix":

@@ -246,9 +246,7 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 			would = rule.DryDenied
 			h.noteDryDenial(joined, check)
 		}
-		h.reserve(p, d.checks[i:i+1], d.sources[i], true)
-		h.deferCharge(p, d.checks[i:i+1], d.sources[i], true)
-		h.notifyTakes(d.checks[i:i+1], d.sources[i], true)
+		h.follow(p, d.checks[i:i+1], d.sources[i], true)
 		h.count(d.checks[i:i+1], would, d.sources[i])
 		h.countBans(d.checks[i:i+1], d.sources[i], true)
 	}

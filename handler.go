@@ -24,6 +24,9 @@ var (
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	p := &responseWriter{request: r}
+	if h.usage != nil && h.usage.path.Matches(r) {
+		return h.serveUsage(w, r, repl, p)
+	}
 	evaluation := rule.Evaluation{Enforced: p.checks[:0]}
 	exempt := h.rules.IsExempt(r)
 	if exempt {
@@ -61,9 +64,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if d.outcome == rule.Denied {
 		return h.deny(w, p, checks)
 	}
-	h.reserve(p, checks, source, false)
-	h.deferCharge(p, checks, source, false)
-	h.notifyTakes(checks, source, false)
+	h.follow(p, checks, source, false)
 	if err := h.hold(r.Context(), checks); err != nil {
 		p.settleUnanswered(err, w.Header())
 		d.quotas.SetHeaders(w.Header())

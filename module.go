@@ -80,6 +80,12 @@ type Handler struct {
 	// `grpc-retry-pushback-ms`. It goes before `problem_details` and error routes. Default: true.
 	GRPC *bool `json:"grpc,omitempty"`
 
+	// A path at which clients read their own quotas: GET and HEAD of it are answered with JSON and charged
+	// nothing, by every policy that is enforced for the client, whatever its `match` says. It matches as
+	// Caddy's path matcher does, without wildcards, and must lie within what this handler gets. Default:
+	// none.
+	Usage string `json:"usage,omitempty"`
+
 	// Whether all policies are dry runs, as `dry_run` of a policy says. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
 
@@ -92,10 +98,11 @@ type Handler struct {
 	logger   *zap.Logger
 	events   *eventEmitter
 	formats  quotaheader.Formats
-	charges  bool // one of the rules charges after the response
-	settles  bool // one of the rules refunds or charges after its decision
-	notifies bool // one of the rules has events at fractions of its capacity
-	unnamed  bool // one of the policies has no name
+	usage    *usagePage // nil: none
+	charges  bool       // one of the rules charges after the response
+	settles  bool       // one of the rules refunds or charges after its decision
+	notifies bool       // one of the rules has events at fractions of its capacity
+	unnamed  bool       // one of the policies has no name
 
 	onlyServerHandlesErrors bool // no handler between this one and the server does
 }
@@ -139,6 +146,13 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	if h.formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
 		return err
+	}
+	path, err := rule.ParseUsagePath(h.Usage)
+	if err != nil {
+		return err
+	}
+	if h.usage = nil; h.Usage != "" {
+		h.usage = newUsagePage(path)
 	}
 	return h.makeRules(ctx)
 }
@@ -306,6 +320,9 @@ func (h *Handler) Validate() error {
 	if _, err := quotaheader.ParseFormats(h.Headers); err != nil {
 		return err
 	}
+	if _, err := rule.ParseUsagePath(h.Usage); err != nil {
+		return err
+	}
 	switch {
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
@@ -329,7 +346,11 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *routetrace.Limiter {
 	if !ok {
 		return nil
 	}
-	return &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.store, Status: h.Status}
+	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.store, Status: h.Status}
+	if h.usage != nil {
+		l.Usage = h.usage.path
+	}
+	return l
 }
 
 // Interface guards

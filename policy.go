@@ -174,10 +174,10 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	if _, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
 		return err
 	}
-	if err = p.checkRollout(p.DryRun); err != nil {
+	if _, err = rule.ParseMarks(p.Notify); err != nil {
 		return err
 	}
-	if _, err = rule.ParseMarks(p.Notify); err != nil {
+	if err := p.checkRollout(p.DryRun); err != nil {
 		return err
 	}
 	_, err = rule.ParseKey(p.Key, prefixes)

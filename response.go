@@ -140,6 +140,13 @@ type reservation struct {
 	dryRun  bool
 }
 
+// follow does what follows from takes that passed: refunds and charges by the response, and events.
+func (h *Handler) follow(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
+	h.reserve(p, checks, source, dryRun)
+	h.deferCharge(p, checks, source, dryRun)
+	h.notifyTakes(checks, source, dryRun)
+}
+
 // reserve keeps the checks of a decision whose units the response may refund.
 func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
 	for i := range checks {

@@ -219,7 +219,8 @@ type ExplainReport struct {
 	// Server is the name of the server that receives such a request.
 	Server string `json:"server"`
 
-	// Decision is allowed, denied, exempt, or none if the request meets no policy.
+	// Decision is allowed, denied, exempt, usage if a handler answers with the client's quotas, or none if
+	// the request meets no policy.
 	Decision string `json:"decision"`
 
 	Policies []ExplainedPolicy `json:"policies"`

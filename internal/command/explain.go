@@ -74,8 +74,11 @@ func refused(decision string) bool {
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	decision := i.terminal.PaintWord(escape.Text(decisionText(report.Decision)))
-	if report.Decision == "none" {
+	switch report.Decision {
+	case "none":
 		decision = "no policy is met"
+	case "usage":
+		decision = "answered with the client's quotas"
 	}
 	i.terminal.Print("server " + escape.Text(report.Server) + ": " + decision + "\n")
 	if len(report.Policies) > 0 {

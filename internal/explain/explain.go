@@ -20,6 +20,7 @@ import (
 // Decisions of an explanation besides the outcomes of requests.
 const (
 	decisionNone       = "none"
+	decisionUsage      = "usage"
 	decisionNotMatched = "not_matched"
 	decisionSkipped    = "skipped"
 	decisionRejected   = "rejected"
@@ -53,6 +54,10 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 
 // onLimiter adds what a limiter would decide, and reports whether the request would go on.
 func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn bool, err error) {
+	if l.Usage.Matches(r) {
+		e.report.Decision = decisionUsage
+		return false, nil
+	}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	var evaluation rule.Evaluation
 	var visits []rule.Visit

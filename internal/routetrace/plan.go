@@ -27,6 +27,9 @@ type Limiter struct {
 
 	// Status is that of a denial.
 	Status int
+
+	// Usage is where it answers clients with their quotas, and charges nothing.
+	Usage rule.UsagePath
 }
 
 // LimiterOf returns the limiter that a handler is, nil for any other handler.

@@ -47,11 +47,11 @@ func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 // addBlock adds a check that refuses the request, or would if its rule were no dry run.
 func (e *Evaluation) addBlock(rule *Rule, check limiter.Check, dry bool) {
 	if dry {
-		e.DryBlocks = rule.addTo(e.DryBlocks, check)
+		e.DryBlocks = rule.addTo(e.DryBlocks, check, e.AnyMatch)
 		return
 	}
 	e.Blocked = true
-	e.Enforced = rule.addTo(e.Enforced, check)
+	e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
 }
 
 // settleBlock makes the checks those of a denial: what is left of quotas that no store was asked for is
@@ -72,7 +72,7 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 		if !s.Overrides.Blocks(rule.Policy.Name()) {
 			continue
 		}
-		key, status, err := s.keyOf(rule, r, repl)
+		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
 		if err != nil || status != Counts {
 			continue
 		}

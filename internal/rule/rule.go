@@ -110,6 +110,10 @@ type Evaluation struct {
 	// Exempted says that an override has left a rule out.
 	Exempted bool
 
+	// AnyMatch has all rules concern the request, whatever they match: to read quotas, not to take from them.
+	// Rules with one quota keep the weight of the first.
+	AnyMatch bool
+
 	// OnVisit is called for every rule, also for those after one that refuses the request. Nil: these are
 	// not evaluated.
 	OnVisit func(v Visit)
@@ -158,7 +162,7 @@ func (s *Set) IsExempt(r *http.Request) bool { return isExempt(s.Exempt, r) }
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
 	for i := range s.Rules {
 		rule := &s.Rules[i]
-		key, status, err := s.keyOf(rule, r, repl)
+		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
 		var override *overrides.Entry
 		if status == Counts {
 			override = s.override(rule, key)
@@ -208,20 +212,23 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 // add adds a check to those of its kind.
 func (e *Evaluation) add(rule *Rule, check limiter.Check, dry bool) {
 	if dry {
-		e.DryRun = rule.addTo(e.DryRun, check)
+		e.DryRun = rule.addTo(e.DryRun, check, e.AnyMatch)
 	} else {
-		e.Enforced = rule.addTo(e.Enforced, check)
+		e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
 	}
 }
 
 // addTo adds a check by the rule to those of the request, to an earlier one of the same quota if there
-// is one.
-func (r *Rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Check {
+// is one. The weights are added up, unless the check only reads.
+func (r *Rule) addTo(checks []limiter.Check, check limiter.Check, reads bool) []limiter.Check {
 	for i := range checks {
 		if !r.repeats {
 			break
 		}
 		if checks[i].SameQuota(&check) {
+			if reads {
+				return checks
+			}
 			checks[i].Weight = AddWeights(checks[i].Weight, check.Weight)
 			return checks
 		}
@@ -229,14 +236,16 @@ func (r *Rule) addTo(checks []limiter.Check, check limiter.Check) []limiter.Chec
 	return append(checks, check)
 }
 
-// keyOf returns the key of a rule for a request.
-func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (key limiter.EncodedKey, status Status, err error) {
-	selected, err := rule.selects(r)
-	switch {
-	case err != nil:
-		return key, Rejected, err
-	case !selected:
-		return key, NotMatched, nil
+// keyOf returns the key of a rule for a request, whatever the rule matches if so asked.
+func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch bool) (key limiter.EncodedKey, status Status, err error) {
+	if !anyMatch {
+		selected, err := rule.selects(r)
+		switch {
+		case err != nil:
+			return key, Rejected, err
+		case !selected:
+			return key, NotMatched, nil
+		}
 	}
 	key = rule.Key.Key(r, repl)
 	if s.OnMissingAddress != nil && !hasPeerAddress(r) {

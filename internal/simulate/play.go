@@ -52,6 +52,9 @@ type visit struct {
 // onLimiter has a limiter decide a request, as it would have with the response in the log.
 func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (goesOn bool, err error) {
 	verdict := &s.verdict
+	if l.Usage.Matches(request) {
+		return false, nil
+	}
 	if l.Rules.IsExempt(request) {
 		verdict.Outcome = replay.Exempt
 		return true, nil

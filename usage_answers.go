@@ -1,0 +1,140 @@
+package redisratelimit
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+const (
+	// freshLooks is how many times in a row a client's quotas are read anew, and freshPace how often after
+	// that. Looks in between repeat the last answer.
+	freshLooks = 10
+	freshPace  = 100 * time.Millisecond
+
+	// maxUsageClients is how many clients' answers a handler keeps. Those of further clients are read anew.
+	maxUsageClients = 4096
+)
+
+// usagePage answers clients that ask for their quotas. A client that floods it repeats its last answer, so
+// that a look costs no more than a request. It is safe for concurrent use.
+type usagePage struct {
+	path rule.UsagePath
+	seed maphash.Seed
+	now  func() time.Time
+
+	mu        sync.Mutex
+	clients   map[uint64]*usageClient
+	forgotten time.Time // when clients were last forgotten
+}
+
+func newUsagePage(path rule.UsagePath) *usagePage {
+	return &usagePage{path: path, seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*usageClient{}}
+}
+
+// usageClient is a client that has looked lately.
+type usageClient struct {
+	paidUntil time.Time // as the looks so far are spread over time, see freshPace
+	answer    *usageAnswer
+}
+
+// usageAnswer is quotas as they stood at an instant.
+type usageAnswer struct {
+	asked  []limiter.Check // as they were before
+	checks []limiter.Check
+	source limiter.Source
+	at     time.Time
+}
+
+// copy returns an answer of its own for one more request.
+func (a *usageAnswer) copy() *usageAnswer {
+	own := *a
+	own.checks = slices.Clone(a.checks)
+	return &own
+}
+
+// look returns the quotas of checks: read by the function, or for a client that looks too often the last
+// answer. Errors are not kept.
+func (u *usagePage) look(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usageAnswer, error) {
+	hash := u.hash(checks)
+	if repeated := u.repeat(hash, checks); repeated != nil {
+		return repeated.copy(), nil
+	}
+	answer := &usageAnswer{asked: slices.Clone(checks), checks: slices.Clone(checks), at: u.now()}
+	var err error
+	if answer.source, err = peek(answer.checks); err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if client := u.clients[hash]; client != nil && (client.answer == nil || client.answer.at.Before(answer.at)) {
+		client.answer = answer.copy()
+	}
+	return answer, nil
+}
+
+// repeat returns the last answer where the client has looked too often, and counts a look otherwise.
+func (u *usagePage) repeat(hash uint64, checks []limiter.Check) *usageAnswer {
+	now := u.now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	client := u.clients[hash]
+	if client == nil {
+		if len(u.clients) >= maxUsageClients && !u.forget(now) {
+			return nil
+		}
+		client = new(usageClient)
+		u.clients[hash] = client
+	}
+	if client.paidUntil.Before(now) {
+		client.paidUntil = now
+	}
+	if client.paidUntil.Sub(now) > (freshLooks-1)*freshPace && client.answer != nil && sameQuotas(client.answer.asked, checks) {
+		return client.answer
+	}
+	client.paidUntil = client.paidUntil.Add(freshPace)
+	if latest := now.Add(freshLooks * freshPace); client.paidUntil.After(latest) {
+		client.paidUntil = latest
+	}
+	return nil
+}
+
+// forget drops the clients that have not looked lately, now and then, and reports whether there were any. The
+// lock is held.
+func (u *usagePage) forget(now time.Time) bool {
+	if now.Sub(u.forgotten) < freshPace {
+		return false
+	}
+	u.forgotten = now
+	before := len(u.clients)
+	for hash, client := range u.clients {
+		if client.paidUntil.Before(now) {
+			delete(u.clients, hash)
+		}
+	}
+	return len(u.clients) < before
+}
+
+// hash tells the quotas of checks apart.
+func (u *usagePage) hash(checks []limiter.Check) uint64 {
+	var hash maphash.Hash
+	hash.SetSeed(u.seed)
+	for i := range checks {
+		_, _ = hash.WriteString(checks[i].Policy.ID())
+		_ = hash.WriteByte(0)
+		_, _ = hash.WriteString(checks[i].Key.String())
+		_ = hash.WriteByte(0)
+	}
+	return hash.Sum64()
+}
+
+// sameQuotas reports whether two questions are the same: quotas, limits, weights, and which are blocked.
+func sameQuotas(asked, again []limiter.Check) bool {
+	return slices.EqualFunc(asked, again, func(a, b limiter.Check) bool {
+		return a.Key == b.Key && a.Policy == b.Policy && a.Weight == b.Weight && a.Result.Passes() == b.Result.Passes()
+	})
+}
