@@ -90,7 +90,7 @@ func Number(d *caddyfile.Dispenser, option, value string, least, most int) (int,
 func Percent(d *caddyfile.Dispenser, option, value string) (float64, error) {
 	digits, found := strings.CutSuffix(value, "%")
 	percent, err := strconv.ParseFloat(digits, 64)
-	if err != nil || strings.Trim(digits, "0123456789.") != "" || !found {
+	if err != nil || strings.Trim(digits, "-0123456789.") != "" || !found {
 		return 0, d.Errf("%s %s: use a percentage with its sign, such as %s 10%%", option, humanize.Shown(value), option)
 	}
 	return percent, nil

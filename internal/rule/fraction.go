@@ -33,7 +33,9 @@ func ParseFraction(percent float64) (Fraction, error) {
 func (f Fraction) Percent() float64 { return float64(f) * 100 / float64(whole) }
 
 // String returns the fraction as in a Caddyfile, such as 12.5%.
-func (f Fraction) String() string { return strconv.FormatFloat(f.Percent(), 'f', -1, 64) + "%" }
+func (f Fraction) String() string { return percentText(f.Percent()) }
+
+func percentText(percent float64) string { return strconv.FormatFloat(percent, 'f', -1, 64) + "%" }
 
 // Of returns the fraction of a number from 0 on, rounded up.
 func (f Fraction) Of(n int64) int64 {
@@ -66,13 +68,13 @@ func ParseMarks(percents []float64) ([]Fraction, error) {
 	for _, percent := range percents {
 		mark, err := ParseFraction(percent)
 		switch {
-		case err == nil && mark == 0:
+		case !(percent > 0 && percent <= 100):
 			err = errors.New("use a percentage above 0%, up to 100%")
-		case err == nil && slices.Contains(marks, mark):
+		case slices.Contains(marks, mark):
 			err = errors.New("stands here twice; leave one out")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("notify %v%%: %w", percent, err)
+			return nil, fmt.Errorf("notify %s: %w", percentText(percent), err)
 		}
 		marks = append(marks, mark)
 	}

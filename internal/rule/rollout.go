@@ -24,7 +24,7 @@ func ParseRollout(policy string, percent *float64) (*Rollout, error) {
 	}
 	fraction, err := ParseFraction(*percent)
 	if err != nil {
-		return nil, fmt.Errorf("enforce %v%%: %w", *percent, err)
+		return nil, fmt.Errorf("enforce %s: %w", percentText(*percent), err)
 	}
 	if fraction == whole {
 		return nil, nil //nolint:nilnil // all keys, as without the option
