@@ -30,6 +30,8 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"gRPC service":                         recipeGRPC,
 	"Smoothing in front of a weak backend": recipeSmoothing,
 	"Dry run before enforcing":             recipeDryRun,
+	"Roll a limit out":                     recipeRollout,
+	"Usage page of an API":                 recipeUsage,
 	"Behind a CDN":                         recipeCDN,
 	"Moving from mholt/caddy-ratelimit":    recipeMove,
 	"The words of other limiters":          recipeWords,
