@@ -71,7 +71,7 @@ func (u *usagePage) look(checks []limiter.Check, peek func([]limiter.Check) (lim
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if client := u.clients[hash]; client != nil && (client.answer == nil || client.answer.at.Before(answer.at)) {
+	if client := u.clients[hash]; client != nil && (client.answer == nil || !client.answer.at.After(answer.at)) {
 		client.answer = answer.copy()
 	}
 	return answer, nil

@@ -1,0 +1,127 @@
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// lookingAt is a page with a clock of its own, and what counts how often quotas are read.
+type lookingAt struct {
+	*usagePage
+	clock time.Time
+	reads int64
+	err   error
+}
+
+func newLooking() *lookingAt {
+	l := &lookingAt{usagePage: newUsagePage(rule.UsagePath{}), clock: time.Now()}
+	l.now = func() time.Time { return l.clock }
+	return l
+}
+
+// at returns the remaining units of the answer, which are the number of reads so far.
+func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
+	t.Helper()
+	answer, err := l.look([]limiter.Check{c}, func(checks []limiter.Check) (limiter.Source, error) {
+		l.reads++
+		checks[0].Result.Remaining = l.reads
+		return limiter.SourceRedis, l.err
+	})
+	if !errors.Is(err, l.err) {
+		t.Fatal(err)
+	}
+	if err != nil {
+		return -1
+	}
+	return answer.checks[0].Result.Remaining
+}
+
+func checkOf(t *testing.T, limit int64, key string) limiter.Check {
+	t.Helper()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "looked", Limit: limit, Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter.Check{Policy: policy, Key: limiter.EncodeKey(key), Weight: 1}
+}
+
+// TestUsagePage_look reads anew ten times, then ten times a second, whatever comes.
+func TestUsagePage_look(t *testing.T) {
+	l, c := newLooking(), checkOf(t, 5, "a")
+	for i := range int64(10) {
+		if got := l.at(t, c); got != i+1 {
+			t.Fatalf("look %d: the answer of read %d", i, got)
+		}
+	}
+	for range 1000 {
+		if got := l.at(t, c); got != 10 {
+			t.Fatalf("got the answer of read %d", got)
+		}
+	}
+	for range 1000 {
+		l.clock = l.clock.Add(time.Millisecond)
+		l.at(t, c)
+	}
+	if l.reads < 19 || l.reads > 21 {
+		t.Errorf("%d reads in a second of looks, want 10 more than before", l.reads)
+	}
+	l.clock = l.clock.Add(freshPace)
+	if before := l.reads; l.at(t, c) != before+1 {
+		t.Error("an answer is older than 0.1 s")
+	}
+	l.clock = l.clock.Add(time.Minute)
+	before := l.reads
+	for range 10 {
+		l.at(t, c)
+	}
+	if l.reads != before+10 {
+		t.Errorf("%d reads of ten looks after a minute", l.reads-before)
+	}
+}
+
+// TestUsagePage_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
+func TestUsagePage_look_others(t *testing.T) {
+	l, c := newLooking(), checkOf(t, 5, "a")
+	for range 20 {
+		l.at(t, c)
+	}
+	heavy, blocked := c, c
+	heavy.Weight = 2
+	blocked.Result.RetryAfter = limiter.Never
+	for name, other := range map[string]limiter.Check{"key": checkOf(t, 5, "b"), "limit": checkOf(t, 6, "a"), "weight": heavy, "block": blocked} {
+		if before := l.reads; l.at(t, other) != before+1 {
+			t.Errorf("another %s gets an answer that is not its own", name)
+		}
+	}
+	l.err = errors.New("no answer")
+	fresh := checkOf(t, 5, "c")
+	for range 30 {
+		if l.at(t, fresh) != -1 {
+			t.Fatal("an error is an answer")
+		}
+	}
+}
+
+// TestUsagePage_look_bounded has more clients than are kept.
+func TestUsagePage_look_bounded(t *testing.T) {
+	l := newLooking()
+	for i := range 3 * maxUsageClients {
+		c := checkOf(t, 5, fmt.Sprint(i))
+		if before := l.reads; l.at(t, c) != before+1 {
+			t.Fatal("a new client gets the answer of another")
+		}
+	}
+	if len(l.clients) > maxUsageClients {
+		t.Errorf("%d clients are kept", len(l.clients))
+	}
+	l.clock = l.clock.Add(time.Minute)
+	l.at(t, checkOf(t, 5, "late"))
+	if len(l.clients) != 1 {
+		t.Errorf("%d clients are kept after a minute", len(l.clients))
+	}
+}
