@@ -18,7 +18,7 @@ func BenchmarkEnforce(b *testing.B) {
 		{"all", ""}, {"within", `,"enforce":99.9999`}, {"outside", `,"enforce":0`}, {"dry_run", `,"dry_run":true`}, {"notify", `,"notify":[80]`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			h := newHandler(b, `{"policies":[{"name":"rolled","key":"same","limit":1000000000,"window":"24h","algorithm":"gcra"`+bench.options+`}]}`)
+			h := newHandler(b, `{"policies":[{"name":"rolled","key":"same","limit":1000000000,"window":"1m","algorithm":"gcra"`+bench.options+`}]}`)
 			b.ReportAllocs()
 			for b.Loop() {
 				passThrough(b, h)
@@ -34,7 +34,7 @@ func BenchmarkUsage(b *testing.B) {
 	for _, store := range []string{"memory", "redis"} {
 		ctx, end := newContext(b, stores[store])
 		b.Cleanup(end)
-		h := loadHandler(b, ctx, `{"policies":[{"name":"looked","key":"same","limit":1000000000,"window":"24h","algorithm":"gcra"}],"usage":"/usage"}`)
+		h := loadHandler(b, ctx, `{"policies":[{"name":"looked","key":"same","limit":1000000000,"window":"1m","algorithm":"gcra"}],"usage":"/usage"}`)
 		for _, path := range []string{"/", "/usage"} {
 			b.Run(store+path, func(b *testing.B) {
 				b.ReportAllocs()

@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -11,26 +10,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
-
-// usageReport is what a client gets of its quotas.
-type usageReport struct {
-	Policies []usageQuota `json:"policies"`
-}
-
-// usageQuota is one of them: times in seconds, -1 for never.
-type usageQuota struct {
-	Name       string  `json:"name"`
-	Limit      int64   `json:"limit"`
-	Remaining  int64   `json:"remaining"`
-	ResetAfter float64 `json:"reset_after"`
-	RetryAfter float64 `json:"retry_after"`
-	Window     float64 `json:"window"`
-}
 
 // serveUsage answers with the client's own quotas, and charges nothing.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, p *responseWriter) error {
@@ -98,20 +81,7 @@ func (h *Handler) peekUsage(ctx context.Context, checks []limiter.Check, timedOu
 
 // writeUsage writes the quotas, with the headers that every response has.
 func writeUsage(w http.ResponseWriter, p *responseWriter, answer *usageAnswer) error {
-	report, age := usageReport{Policies: []usageQuota{}}, time.Since(answer.at)
-	for i := range answer.checks {
-		c := &answer.checks[i]
-		quota := explain.Quota(c.Policy, c.Result)
-		report.Policies = append(report.Policies, usageQuota{
-			Name: c.Policy.Name(), Limit: quota.Limit, Remaining: quota.Remaining,
-			ResetAfter: aged(quota.ResetAfter, age), RetryAfter: aged(quota.RetryAfter, age),
-			Window: explain.Seconds(c.Policy.Settings().Window),
-		})
-	}
-	body, err := json.Marshal(report)
-	if err != nil {
-		return err
-	}
+	body := answer.json(time.Since(answer.at))
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
@@ -121,16 +91,36 @@ func writeUsage(w http.ResponseWriter, p *responseWriter, answer *usageAnswer) e
 	if p.request.Method == http.MethodHead {
 		return nil
 	}
-	_, err = w.Write(body)
+	_, err := w.Write(body)
 	return err
 }
 
-// aged returns what is left of a time in seconds after another; -1 stays what it is.
-func aged(seconds float64, age time.Duration) float64 {
-	if seconds < 0 {
-		return seconds
+// json returns the body, at an age of the answer: times in seconds, -1 for never. Names of policies need no
+// escapes.
+func (a *usageAnswer) json(age time.Duration) []byte {
+	body := append(make([]byte, 0, 256), `{"policies":[`...)
+	for i := range a.checks {
+		c := &a.checks[i]
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(append(append(body, `{"name":"`...), c.Policy.Name()...), `","limit":`...)
+		body = strconv.AppendInt(body, c.Policy.Capacity(), 10)
+		body = strconv.AppendInt(append(body, `,"remaining":`...), c.Result.Remaining, 10)
+		body = append(append(body, `,"reset_after":`...), quotaheader.Seconds(aged(c.Result.ResetAfter, age))...)
+		body = append(append(body, `,"retry_after":`...), quotaheader.Seconds(aged(c.Result.RetryAfter, age))...)
+		body = append(append(body, `,"window":`...), quotaheader.Seconds(c.Policy.Settings().Window)...)
+		body = append(body, '}')
 	}
-	return max(0, explain.Seconds(time.Duration(seconds*float64(time.Second))-age))
+	return append(body, "]}"...)
+}
+
+// aged is what is left of a time after another.
+func aged(d, age time.Duration) time.Duration {
+	if d == limiter.Never {
+		return d
+	}
+	return max(0, d-age)
 }
 
 // failUsage answers that the quotas are not known now. There is no answer to let through.
