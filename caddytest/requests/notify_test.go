@@ -21,9 +21,8 @@ type thresholdEvent struct {
 	DryRun              bool `json:"dry_run"`
 }
 
-// thresholdEvents returns the events so far. They are complete once one of the policy end has come that was
-// caused last: events of one handler are emitted in any order, so that its key is asked for by itself.
-func thresholdEvents(t *testing.T, n *caddytest.Node, policy string) (events []thresholdEvent) {
+// thresholdEvents returns the events so far.
+func thresholdEvents(t *testing.T, n *caddytest.Node) (events []thresholdEvent) {
 	t.Helper()
 	for _, line := range n.Log.Lines(func(l caddytest.LogLine) bool {
 		return l.Message == "event" && strings.Contains(l.Text, `"name":"redis_ratelimit.threshold"`)
@@ -32,19 +31,17 @@ func thresholdEvents(t *testing.T, n *caddytest.Node, policy string) (events []t
 		if err := json.Unmarshal([]byte(line.Text), &logged); err != nil {
 			t.Fatal(err)
 		}
-		if logged.Data.Policy == policy {
-			events = append(events, logged.Data)
-		}
+		events = append(events, logged.Data)
 	}
 	return events
 }
 
-// waitForThresholds waits for the marks of a policy's events, in any order, and fails where there are more.
-func waitForThresholds(t *testing.T, n *caddytest.Node, policy string, want ...float64) []thresholdEvent {
+// waitForThresholds waits for events of so many marks, in any order, and fails where there are more.
+func waitForThresholds(t *testing.T, n *caddytest.Node, want ...float64) []thresholdEvent {
 	t.Helper()
 	var events []thresholdEvent
-	redistest.WaitFor(t, fmt.Sprintf("the events %v of %s", want, policy), func() error {
-		events = thresholdEvents(t, n, policy)
+	redistest.WaitFor(t, fmt.Sprintf("the events %v", want), func() error {
+		events = thresholdEvents(t, n)
 		var marks []float64
 		for _, e := range events {
 			marks = append(marks, e.Threshold)
@@ -70,18 +67,18 @@ func TestNotify_take(t *testing.T) {
 			n.Get(t, "/?k=a")
 		}
 		n.Get(t, "/?k=b")
-		if events := thresholdEvents(t, n, "watched"); len(events) > 0 {
+		if events := thresholdEvents(t, n); len(events) > 0 {
 			t.Errorf("got %+v for 7 of 10", events)
 		}
 		n.Get(t, "/?k=a")
-		e := waitForThresholds(t, n, "watched", 80)[0]
+		e := waitForThresholds(t, n, 80)[0]
 		if e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun {
 			t.Errorf("got %+v", e)
 		}
 		for range 10 {
 			n.Get(t, "/?k=a")
 		}
-		if e := waitForThresholds(t, n, "watched", 80, 100)[1]; e.Remaining != 0 {
+		if e := waitForThresholds(t, n, 80, 100)[1]; e.Remaining != 0 {
 			t.Errorf("got %+v", e)
 		}
 		n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
@@ -91,7 +88,7 @@ func TestNotify_take(t *testing.T) {
 		for range 9 {
 			n.Get(t, "/?k=b")
 		}
-		waitForThresholds(t, n, "watched", 80, 80, 100, 100)
+		waitForThresholds(t, n, 80, 80, 100, 100)
 		n.Ratelimit(t, "policies").Want(t, 0, "notify 80% 100%")
 	})
 }
@@ -105,10 +102,10 @@ func TestNotify_nodes(t *testing.T) {
 	for i := range 10 {
 		[]*caddytest.Node{one, two}[i%2].Get(t, "/?k=a")
 	}
-	if e := waitForThresholds(t, two, "watched", 80, 100)[0]; e.Key != "" {
+	if e := waitForThresholds(t, two, 80, 100)[0]; e.Key != "" {
 		t.Errorf("an event has a key without log_keys: %+v", e)
 	}
-	if events := thresholdEvents(t, one, "watched"); len(events) > 0 {
+	if events := thresholdEvents(t, one); len(events) > 0 {
 		t.Errorf("the other node tells of %+v", events)
 	}
 }
@@ -122,11 +119,11 @@ func TestNotify_charge(t *testing.T) {
 		if e := n.Get(t, "/?k=b&body=1234567"); e.Status != http.StatusOK {
 			t.Fatal(e)
 		}
-		if e := waitForThresholds(t, n, "watched", 80)[0]; e.Remaining != 2 || e.Source != source {
+		if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 2 || e.Source != source {
 			t.Errorf("got %+v", e)
 		}
 		n.Get(t, "/?k=c&body=12345678901234567890")
-		waitForThresholds(t, n, "watched", 80, 80, 100)
+		waitForThresholds(t, n, 80, 80, 100)
 	})
 }
 
@@ -143,11 +140,11 @@ func TestNotify_countIf(t *testing.T) {
 			n.WaitForRefund(t, "watched", "a", 3)
 		}
 		n.Get(t, "/401?k=b")
-		if events := thresholdEvents(t, n, "watched"); len(events) > 0 {
+		if events := thresholdEvents(t, n); len(events) > 0 {
 			t.Errorf("got %+v for units that are refunded", events)
 		}
 		n.Get(t, "/401?k=a")
-		waitForThresholds(t, n, "watched", 80)
+		waitForThresholds(t, n, 80)
 	})
 }
 
@@ -171,13 +168,13 @@ func TestNotify_override(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 	n.Get(t, "/?k=a")
 	n.Get(t, "/?k=a")
-	if e := waitForThresholds(t, n, "watched", 50)[0]; e.Limit != 4 || e.Remaining != 2 {
+	if e := waitForThresholds(t, n, 50)[0]; e.Limit != 4 || e.Remaining != 2 {
 		t.Errorf("got %+v", e)
 	}
 	for range 3 {
 		n.Get(t, "/?k=b&limit=6")
 	}
-	if e := waitForThresholds(t, n, "watched", 50, 50)[1]; e.Limit != 6 || e.Remaining != 3 {
+	if e := waitForThresholds(t, n, 50, 50)[1]; e.Limit != 6 || e.Remaining != 3 {
 		t.Errorf("got %+v", e)
 	}
 	server.Kill()
@@ -187,12 +184,12 @@ func TestNotify_override(t *testing.T) {
 		}
 		return nil
 	})
-	before := len(thresholdEvents(t, n, "watched"))
+	before := len(thresholdEvents(t, n))
 	for range 3 { // of 5, which is the half of 10
 		n.Get(t, "/?k=c")
 	}
 	redistest.WaitFor(t, "the event of the fallback", func() error {
-		for _, e := range thresholdEvents(t, n, "watched")[before:] {
+		for _, e := range thresholdEvents(t, n)[before:] {
 			if e.Key == "c" && e.Source == "fallback" && e.Remaining == 2 {
 				return nil
 			}
@@ -208,7 +205,7 @@ func TestNotify_dryRun(t *testing.T) {
 	for range 8 {
 		n.Get(t, "/?k=a")
 	}
-	if e := waitForThresholds(t, n, "watched", 80)[0]; !e.DryRun {
+	if e := waitForThresholds(t, n, 80)[0]; !e.DryRun {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -220,7 +217,7 @@ func TestNotify_silent(t *testing.T) {
 	for range 12 {
 		n.Get(t, "/?k=a")
 	}
-	if events := thresholdEvents(t, n, "watched"); len(events) > 0 {
+	if events := thresholdEvents(t, n); len(events) > 0 {
 		t.Errorf("got %+v", events)
 	}
 }
