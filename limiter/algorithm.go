@@ -62,9 +62,9 @@ func algorithmNamed(name string) *algorithm {
 // kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
 // and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
 type kernel interface {
-	// decide returns what a request of this weight would get, and writes nothing. The weight is at
-	// most the capacity.
-	decide(s state, now int64, t *params, weight int64) verdict
+	// decide returns what a request of this weight would get that leaves so many units to others, and
+	// writes nothing. The weight and what it leaves are together at most the capacity, or the weight is 0.
+	decide(s state, now int64, t *params, weight, leave int64) verdict
 
 	// take returns the state after a passing verdict. Only a reserve needs its receipt.
 	take(s state, t *params, v verdict, reserve bool) state
@@ -103,7 +103,7 @@ type kernel interface {
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type verdict struct {
 	wait      int64 // 0 passes
-	remaining int64
+	remaining int64 // what must stay for others included; see beyondQueue
 	reset     int64
 	delay     int64
 	a, b, c   int64

@@ -151,7 +151,7 @@ func (s banState) expires(window int64) int64 {
 func (c *Check) ban(left int64, begins bool) {
 	r := &c.Result
 	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
-	r.Remaining, r.Delay = 0, 0
+	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
 	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
 	if !c.Peek {
 		r.RetryAfter = max(r.RetryAfter, r.BanLeft)

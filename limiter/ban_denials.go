@@ -10,7 +10,7 @@ import "time"
 // anyWeight is the weight in the denyKey of a ban. No check has it.
 const anyWeight = -1
 
-func banKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, anyWeight} }
+func banKeyOf(c *Check) denyKey { return denyKey{policy: c.Policy, key: c.Key.text, weight: anyWeight} }
 
 // denyBanned answers a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts: the store must decide the request then,
@@ -24,9 +24,9 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
 	if due && c.refresh != nil {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
 	}
-	if found && check.units() <= check.Policy.params.capacity {
+	if found && !check.neverPasses() {
 		check.Result = d.result(now)
-		if check.units() >= d.weight { // it waits as long or longer
+		if check.units() >= d.weight && check.Leave >= d.leave { // it waits as long or longer
 			check.Result.RetryAfter = max(check.Result.RetryAfter, d.retryAt.Sub(now))
 		}
 		return false
@@ -36,7 +36,7 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
 		return found
 	}
 	if due && c.refresh != nil {
-		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight})
+		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
 	}
 	check.Result = d.result(now)
 	return false
@@ -79,6 +79,6 @@ func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned, d.weight, d.retryAt = true, check.units(), sent.Add(check.Result.RetryAfter)
+	d.banned, d.weight, d.leave, d.retryAt = true, check.units(), check.Leave, sent.Add(check.Result.RetryAfter)
 	return d
 }

@@ -30,7 +30,7 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 func countDenials(shards []*shard, checks []Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.ban == nil || c.Result.RetryAfter <= 0 {
+		if c.Policy.ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
 		held := shards[i].bans[c.Key.text].banState

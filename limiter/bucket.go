@@ -34,12 +34,13 @@ func (bucket) drained(s state, now int64, t *params) (debt, at int64) {
 	return drainedDebt(min(s.a, t.maxDebt), at-s.b, t.limit), at
 }
 
-func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
+func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdict {
 	debt, at := k.drained(s, now, t)
 	skew := at - now
 	queued := t.maxDelay >= 0
 	delay := ceilDiv(debt, t.limit)
-	over := debt + weight*t.window - t.capacity*t.window
+	lead := ceilDiv(debt+leave*t.window, t.limit) // until also the units for others have drained
+	over := debt + (weight+leave)*t.window - t.capacity*t.window
 	serial := s.c
 	if serial == 0 {
 		serial = now * t.tick
@@ -47,7 +48,7 @@ func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 	v := verdict{b: at, c: (serial + weight) & serialMask}
 	switch {
 	case weight == 0:
-	case over <= 0 && (!queued || delay <= t.maxDelay):
+	case over <= 0 && (!queued || lead <= t.maxDelay):
 		debt += weight * t.window
 		if queued {
 			v.delay = delay
@@ -57,13 +58,16 @@ func (k bucket) decide(s state, now int64, t *params, weight int64) verdict {
 			v.wait = skew + ceilDiv(over, t.limit)
 		}
 		if queued {
-			v.wait = max(v.wait, skew+delay-t.maxDelay)
+			v.wait = max(v.wait, skew+lead-t.maxDelay)
 		}
 	}
 	v.a = debt
 	drains := ceilDiv(debt, t.limit)
 	if !queued || drains <= t.maxDelay {
 		v.remaining = max(0, (t.capacity*t.window-debt)/t.window)
+	}
+	if queued && leave > 0 && ceilDiv(debt+leave*t.window, t.limit) > t.maxDelay {
+		v.remaining = beyondQueue(v.remaining)
 	}
 	if debt > 0 {
 		v.reset = skew + drains

@@ -61,7 +61,7 @@ func (b *bucketPair) pass(ticks int64) {
 }
 
 func (b *bucketPair) take(units int64, reserve bool) {
-	v := (bucket{}).decide(b.state, b.now, &b.p, units)
+	v := (bucket{}).decide(b.state, b.now, &b.p, units, 0)
 	if v.wait != 0 {
 		return
 	}

@@ -88,7 +88,7 @@ func (s *bucketSchedule) take(p *params, reserve bool) {
 	if s.random.IntN(2) == 0 {
 		units = 1 + s.random.Int64N(max(1, p.capacity/5))
 	}
-	v := k.decide(s.state, s.now, p, units)
+	v := k.decide(s.state, s.now, p, units, 0)
 	if v.wait != 0 {
 		return
 	}

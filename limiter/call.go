@@ -61,9 +61,12 @@ func newCall(op operation, checks []Check) *call {
 	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]
-	if op == opRefund || op == opSettle {
+	if !op.decides() {
 		for i := range checks {
-			c.receipts = append(c.receipts, checks[i].receipt)
+			c.checks[i].Leave = 0 // makes no difference to the shape
+			if op == opRefund || op == opSettle {
+				c.receipts = append(c.receipts, checks[i].receipt)
+			}
 		}
 	}
 	c.state.Store(callQueued)
@@ -166,7 +169,8 @@ func (c *call) sameShape(other *call) bool {
 		return false
 	}
 	for i := range c.checks {
-		if c.checks[i].Policy != other.checks[i].Policy || c.checks[i].units() != other.checks[i].units() {
+		a, b := &c.checks[i], &other.checks[i]
+		if a.Policy != b.Policy || a.units() != b.units() || a.Leave != b.Leave {
 			return false
 		}
 	}

@@ -47,6 +47,8 @@ func validate(checks []Check) error {
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
+		case c.Leave < 0:
+			return fmt.Errorf("%w: number %d has Leave %d; use a number from 0", ErrInvalidCheck, i, c.Leave)
 		}
 	}
 	if i, j := repeated(checks); j > 0 {

@@ -16,22 +16,25 @@ type denyShard struct {
 	denials map[denyKey]denial
 }
 
-// denyKey is a weight of a quota under one policy. A policy of another configuration is another
+// denyKey is a weight of a quota under one policy, and what it leaves to others. A policy of another configuration is another
 // pointer.
 type denyKey struct {
 	policy *Policy
 	key    string
 	weight int64
+	leave  int64
 }
 
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units()} }
+func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units(), c.Leave} }
 
 // denial is the denied answer for a weight of a quota.
 type denial struct {
 	remaining int64
 	never     bool
 	banned    bool
+	forOthers bool
 	weight    int64 // of a ban's answer, which waits until retryAt if that is later
+	leave     int64 // of the same answer
 	retryAt   time.Time
 	counts    bool      // the next denial counts for a ban, so that the store must decide it
 	until     time.Time // the denial holds before this
@@ -46,6 +49,7 @@ func (d *denial) result(now time.Time) Result {
 	if !d.never {
 		r.RetryAfter = d.until.Sub(now)
 	}
+	r.ForOthers = d.forOthers
 	if d.banned {
 		r.Banned, r.BanLeft = true, r.RetryAfter
 	}

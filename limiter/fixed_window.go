@@ -17,11 +17,11 @@ func (fixedWindow) rolled(s state, now int64, t *params) (index, count int64) {
 	return index, 0
 }
 
-func (k fixedWindow) decide(s state, now int64, t *params, weight int64) verdict {
+func (k fixedWindow) decide(s state, now int64, t *params, weight, leave int64) verdict {
 	index, count := k.rolled(s, now, t)
 	ends := (index+1)*t.window - now
 	v := verdict{a: index}
-	if weight == 0 || count+weight <= t.limit {
+	if weight == 0 || count+weight+leave <= t.limit {
 		count += weight
 	} else {
 		v.wait = ends

@@ -17,7 +17,7 @@ const outOfOrder = 1_000_000
 // remember keeps the answer to a check that Redis decided, if there is room.
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
-	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
+	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining - c.withheld, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
 	if c.Policy.ban != nil {
@@ -89,7 +89,7 @@ func (l lastSeen) restore(p *Policy, now int64) state {
 // fuller returns the state that leaves less of two at an instant in microseconds.
 func (p *Policy) fuller(a, b state, now int64) state {
 	t, kernel := &p.params, p.algorithm.kernel
-	x, y := kernel.decide(a, now/t.tick, t, 0), kernel.decide(b, now/t.tick, t, 0)
+	x, y := kernel.decide(a, now/t.tick, t, 0, 0), kernel.decide(b, now/t.tick, t, 0, 0)
 	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
 		return b
 	}

@@ -28,6 +28,11 @@ type Check struct {
 	// policy's capacity never passes.
 	Weight int64
 
+	// Leave is the units that must stay for others: the check passes only if a weight of so much more
+	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
+	// [Policy.MostLeave] the check never passes.
+	Leave int64
+
 	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
 	// stands.
 	Peek bool
@@ -39,8 +44,9 @@ type Check struct {
 	// [Policy.AllowRefunds]. Default: the charge stays.
 	Reserve bool
 
-	receipt receipt   // of a reserve that passed, or a debt
-	owed    *owedTake // of a reserve that passed in an outage
+	receipt  receipt   // of a reserve that passed, or a debt
+	owed     *owedTake // of a reserve that passed in an outage
+	withheld int64     // units that remain and are not in the result
 }
 
 // Unknown is the Remaining of a quota that was not looked up.
@@ -48,8 +54,8 @@ const Unknown = -1
 
 // Result is a store's answer to one check. A denial is a result, not an error.
 type Result struct {
-	// Remaining is the units left after this decision, from 0 to the policy's capacity. It is
-	// [Unknown] where the deny cache refused the request because of another check.
+	// Remaining is the units left after this decision, from 0 to the policy's capacity, without those
+	// that the check leaves to others. It is [Unknown] where the deny cache refused the request because of another check.
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
@@ -68,6 +74,9 @@ type Result struct {
 	// BanBegins whether this request began it. Remaining is 0 then.
 	Banned, BanBegins bool
 	BanLeft           time.Duration
+
+	// ForOthers reports that the check is denied only for what it leaves to others ([Check].Leave).
+	ForOthers bool
 }
 
 // Passes reports whether the check let the request through. The request as a whole is allowed when

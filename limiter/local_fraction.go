@@ -21,13 +21,26 @@ func (f *Failover) decideLocally(checks []Check) {
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown scales a check to this process's fraction. A weight that fits the full capacity fits the
-// scaled one too, and no other does.
+// scaleDown scales a check to this process's fraction. A weight and what it leaves to others that fit the
+// full capacity fit the scaled one too, and no others do.
 func (f *Failover) scaleDown(c *Check) {
-	full := c.Policy
+	full, never := c.Policy, c.neverPasses()
 	c.Policy = f.localPolicy(full)
-	if weight := c.units(); weight <= full.Capacity() && !c.Peek {
-		c.Weight = min(weight, c.Policy.Capacity())
+	capacity := c.Policy.Capacity()
+	switch weight := c.units(); {
+	case c.Peek:
+	case weight > full.Capacity():
+		return
+	default:
+		c.Weight = min(weight, capacity)
+	}
+	switch {
+	case c.Leave == 0:
+	case never:
+		c.Leave = capacity
+	default:
+		leave := int64(float64(c.Leave) * f.localFraction)
+		c.Leave = min(leave, capacity-max(1, c.units()), c.Policy.MostLeave())
 	}
 }
 

@@ -16,11 +16,17 @@ import (
 // This file holds the store to what its answers promise, with the in-process store, which the
 // conformance suite holds equal to Redis.
 
-// play decides one check in process.
+// play decides one check.
 func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result {
 	t.Helper()
+	return playLeaving(t, s, now, p, weight, 0)
+}
+
+// playLeaving decides one check that leaves units to others.
+func playLeaving(t *testing.T, s *testStore, now int64, p *Policy, weight, leave int64) Result {
+	t.Helper()
 	s.set(now)
-	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Leave: leave, Peek: weight == 0}}
 	if _, err := s.Decide(context.Background(), checks); err != nil {
 		t.Fatal(err)
 	}
@@ -49,20 +55,20 @@ func TestRetryAfter_exact(t *testing.T) {
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
-				weight := 1 + tr.random.Int64N(p.Capacity())
-				r := play(t, s, tr.now, p, weight)
+				weight, leave := 1+tr.random.Int64N(p.Capacity()), tr.leave(p)
+				r := playLeaving(t, s, tr.now, p, weight, leave)
 				tr.learn([]Check{{Result: r}})
-				if r.Passes() {
+				if r.Passes() || r.RetryAfter == Never {
 					continue
 				}
 				denials++
 				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
 				// earlier.
 				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.tick
-				if early := play(t, copyOf(s, p), at-tick, p, weight); at-tick > tr.now && early.Passes() {
+				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, leave); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
 				}
-				if then := play(t, copyOf(s, p), at, p, weight); !then.Passes() {
+				if then := playLeaving(t, copyOf(s, p), at, p, weight, leave); !then.Passes() {
 					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.settings, r.RetryAfter, then.RetryAfter)
 				}
 			}
@@ -81,13 +87,17 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
-				r := play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()))
+				leave := tr.leave(p)
+				r := playLeaving(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()), leave)
 				tr.learn([]Check{{Result: r}})
-				if r.Remaining > 0 && !play(t, copyOf(s, p), tr.now, p, r.Remaining).Passes() {
-					t.Fatalf("%v: %d units remain, but they do not pass", p.settings, r.Remaining)
+				if r.RetryAfter == Never {
+					continue // also of a client that is banned
 				}
-				if play(t, copyOf(s, p), tr.now, p, r.Remaining+1).Passes() {
-					t.Fatalf("%v: %d units remain, but one more passes", p.settings, r.Remaining)
+				if r.Remaining > 0 && !playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining, leave).Passes() {
+					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.settings, leave, r.Remaining)
+				}
+				if playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining+1, leave).Passes() {
+					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.settings, leave, r.Remaining)
 				}
 			}
 		}

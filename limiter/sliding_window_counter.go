@@ -21,19 +21,19 @@ func (slidingWindowCounter) rolled(s state, now int64, t *params) (index, count,
 	return index, 0, 0
 }
 
-func (k slidingWindowCounter) decide(s state, now int64, t *params, weight int64) verdict {
+func (k slidingWindowCounter) decide(s state, now int64, t *params, weight, leave int64) verdict {
 	index, count, previous := k.rolled(s, now, t)
 	skew := max(0, index*t.window-now)
 	left := t.window - (now + skew - index*t.window)
 	overlap := previous * left / t.window
-	v := verdict{a: index, c: previous}
+	v, needed := verdict{a: index, c: previous}, weight+leave
 	switch {
-	case weight == 0 || count+overlap+weight <= t.limit:
+	case weight == 0 || count+overlap+needed <= t.limit:
 		count += weight
-	case count+weight <= t.limit:
-		v.wait = skew + left - ceilDiv((t.limit-count-weight+1)*t.window, previous) + 1
+	case count+needed <= t.limit:
+		v.wait = skew + left - ceilDiv((t.limit-count-needed+1)*t.window, previous) + 1
 	default: // no room even without the previous window: wait until this one is the previous
-		v.wait = skew + left + t.window - ceilDiv((t.limit-weight+1)*t.window, count) + 1
+		v.wait = skew + left + t.window - ceilDiv((t.limit-needed+1)*t.window, count) + 1
 	}
 	v.b = count
 	v.remaining = max(0, t.limit-count-overlap)

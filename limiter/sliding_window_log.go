@@ -43,7 +43,7 @@ func deadEntries(entries []logEntry, now, horizon int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
-func (k slidingWindowLog) decide(s state, now int64, t *params, weight int64) verdict {
+func (k slidingWindowLog) decide(s state, now int64, t *params, weight, leave int64) verdict {
 	live, before, at := k.live(s, now, t)
 	if len(live) == 0 {
 		return emptyLogVerdict(now, t, weight)
@@ -56,11 +56,11 @@ func (k slidingWindowLog) decide(s state, now int64, t *params, weight int64) ve
 		if used > 0 { // an entry without units is one of a charge that found the log full
 			v.reset = newest.tick(now) + t.window - now
 		}
-	case used+weight <= t.limit:
+	case used+weight+leave <= t.limit:
 		used += weight
 		v.reset = at + t.window - now
 	default:
-		room := t.limit - weight
+		room := t.limit - weight - leave
 		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
 		v.wait = live[blocker].tick(now) + t.window - now
 		v.reset = newest.tick(now) + t.window - now

@@ -29,8 +29,11 @@ type State struct {
 // or policies that differ in limit and burst alone. Instants may run backwards. Weight 0 takes
 // nothing, one above the capacity gets [Never]; it is never negative. Take is not safe for
 // concurrent use.
-func (s *State) Take(p *Policy, now, weight int64) Result {
-	c := Check{Policy: p, Weight: weight, Peek: weight == 0}
+func (s *State) Take(p *Policy, now, weight int64) Result { return s.TakeAndLeave(p, now, weight, 0) }
+
+// TakeAndLeave does what Take does for a request that leaves so many units to others ([Check].Leave).
+func (s *State) TakeAndLeave(p *Policy, now, weight, leave int64) Result {
+	c := Check{Policy: p, Weight: weight, Leave: leave, Peek: weight == 0}
 	held := state{numbers: s.numbers, log: s.log}
 	v := evaluate(held, now, &c)
 	if p.ban != nil && v.wait >= 0 {
@@ -45,7 +48,7 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 		s.numbers, s.log = held.numbers, held.log
 	}
 	c.answer(v, now)
-	if p.ban != nil && v.wait > 0 && p.ban.counts(s.ban, now, p) {
+	if p.ban != nil && v.wait > 0 && !c.Result.ForOthers && p.ban.counts(s.ban, now, p) {
 		var begins int64
 		if s.ban, begins = p.ban.denied(s.ban, now); begins > 0 {
 			c.ban(begins, true)
@@ -57,13 +60,13 @@ func (s *State) Take(p *Policy, now, weight int64) Result {
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s state, now int64, c *Check) verdict {
 	t := &c.Policy.params
-	weight := c.units()
-	if weight > t.capacity {
-		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0)
+	weight, leave := c.units(), c.leaves()
+	if weight > 0 && weight > t.capacity-leave {
+		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0, leave)
 		v.wait = -1
 		return v
 	}
-	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight)
+	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight, leave)
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.
@@ -76,6 +79,7 @@ func (c *Check) answer(v verdict, now int64) {
 		ResetAfter: duration(t.micros(v.reset, offset)),
 		Delay:      duration(t.micros(v.delay, offset)),
 	}
+	c.withhold()
 }
 
 // duration converts microseconds; -1 becomes [Never].

@@ -20,6 +20,11 @@ const (
 	opConfirm                      // count units that were reserved and stay, for bans
 )
 
+// decides reports whether the operation answers what a request would get.
+func (o operation) decides() bool {
+	return o == opTake || o == opPeek || o == opReserve || o == opOffend
+}
+
 // headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
 const headSize = 8
 
@@ -51,7 +56,7 @@ type message struct {
 	redisTime    int64     // by the answer, in microseconds since the Unix epoch; 0: none
 }
 
-// group is the calls of one shape: same operation, same policies, same weights.
+// group is the calls of one shape: same operation, same policies, same weights, the same left to others.
 type group struct {
 	calls []*call
 }
@@ -203,8 +208,15 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 	m.writeNumber(int64(len(calls)))
 	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
-		m.writeNumber(int64(numbers[i]))
-		m.writeNumber(shape.checks[i].units())
+		check := &shape.checks[i]
+		if check.Leave == 0 {
+			m.writeNumber(int64(numbers[i]))
+			m.writeNumber(check.units())
+			continue
+		}
+		m.writeNumber(int64(-numbers[i]))
+		m.writeNumber(check.units())
+		m.writeNumber(check.leaves())
 	}
 	if shape.op != opRefund && shape.op != opSettle {
 		return

@@ -64,10 +64,14 @@ func (c *call) readAnswers(text string) error {
 	for i := range c.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
 		capacity, left := float64(c.checks[i].Policy.params.capacity), float64(0)
+		least := float64(0)
+		if c.checks[i].Leave != 0 {
+			least = -1 - capacity
+		}
 		if delay < 0 {
 			left, delay = -delay, 0
 		}
-		if !(wait >= -1 && wait < precision) || !(remaining >= 0 && remaining <= capacity) ||
+		if !(wait >= -1 && wait < precision) || !(remaining >= least && remaining <= capacity) ||
 			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) || left >= precision {
 			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 		}
@@ -80,6 +84,7 @@ func (c *call) readAnswers(text string) error {
 		if left > 0 {
 			c.checks[i].Result.readBan(int64(left))
 		}
+		c.checks[i].withhold()
 		if c.op == opReserve {
 			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
 		}

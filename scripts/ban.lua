@@ -82,6 +82,13 @@ local function count_denial(i, policy, key)
   end
 end
 
+-- Reports whether a request would be denied that leaves nothing to others. A denial for their sake
+-- alone is no offense.
+local function denied_itself(policy, key, weight)
+  local wait = policy.kernel.decide(policy, key, weight, 0)
+  return wait > 0
+end
+
 bans = {
   -- Reads which policies ban from the message; returns the position behind them.
   read = function(policies, message, position)
@@ -119,7 +126,7 @@ bans = {
 
   -- Applies bans to a request whose checks are decided, and counts its denials, unless one of its
   -- checks is banned already. Returns whether the request still passes.
-  judge = function(counts, policies, weights, decided, passes, done)
+  judge = function(counts, policies, weights, leaves, decided, passes, done)
     ban_left, ban_began = {}, {}
     local banned, denied = false, false
     for i = 1, #policies do
@@ -135,7 +142,9 @@ bans = {
     end
     if counts and denied and not banned then
       for i = 1, #policies do
-        if policies[i].ban and decided[i][1] > 0 then
+        local leave = leaves and leaves[i] or 0
+        if policies[i].ban and decided[i][1] > 0
+          and (leave == 0 or denied_itself(policies[i], KEYS[done + i], weights[i])) then
           count_denial(i, policies[i], ban_key(i, done))
         end
       end

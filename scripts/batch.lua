@@ -6,22 +6,23 @@
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
---       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek,
---       3 reserve, 4 refund, 5 charge, 6 settle, 7 offend, 8 confirm), number of requests, checks
---       per request, per check: policy (from 1), weight; for a refund, per request and check: the
---       two numbers of its receipt; to settle: instant and amount of a debt, see
---       limiter/algorithm.go. A peek charges nothing; a reserve is a take with a receipt; a charge
---       is a take that needs no room; settle adds what was admitted while this Redis did not
---       decide, up to the capacity. Where a policy bans, ban.lua has more KEYS and ARGV: an offend
---       is a peek that counts denials, a confirm counts units that were reserved and stay. Refunds,
---       charges, settlements and confirms are answered with zeros, but for the units settled as
---       remaining.
+--       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek, 3
+--       reserve, 4 refund, 5 charge, 6 settle, 7 offend, 8 confirm), number of requests, checks per
+--       request, per check: policy (from 1), weight, and, where the policy is negated, the units
+--       that must stay for others; for a refund, per request and check: the two numbers of its
+--       receipt; to settle: instant and amount of a debt, see limiter/algorithm.go. A peek charges
+--       nothing; a reserve is a take with a receipt; a charge is a take that needs no room; settle
+--       adds what was admitted while this Redis did not decide, up to the capacity. Where a policy
+--       bans, ban.lua has more KEYS and ARGV: an offend is a peek that counts denials, a confirm
+--       counts units that were reserved and stay. Refunds, charges, settlements and confirms are
+--       answered with zeros, but for the units settled as remaining.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
---       will, -2: this request failed, see below), remaining, reset after, delay (times in
---       microseconds), and for a reserve the two numbers of the receipt. A wait above 0 postpones
---       a refund: this run has no room for the work, another one has. Where requests failed, an
---       array: that string, then per failure its first key's number and the error.
+--       will, -2: this request failed, see below), remaining (what must stay for others included),
+--       reset after, delay (times in microseconds), and for a reserve the two numbers of the
+--       receipt. A wait above 0 postpones a refund: this run has no room for the work, another one
+--       has. Where requests failed, an array: that string, then per failure its first key's number
+--       and the error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
@@ -32,6 +33,7 @@ local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
 local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
+local shape_leaves   -- nil where no check leaves units to others
 
 local policies, policy_count = {}
 policy_count, position = unpack_state('<d', message, position)
@@ -63,10 +65,11 @@ end
 -- The common case in a loop of its own: takes of one check whose weight may pass.
 local function takes_of_one()
   local policy, weight = shape_policies[1], shape_weights[1]
+  local leave = shape_leaves and shape_leaves[1] or 0
   local decide, take = policy.kernel.decide, policy.kernel.take
   while left > 0 do
     local key = KEYS[done + 1]
-    local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight)
+    local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, leave)
     if wait == 0 then
       take(policy, key, reset, x, y, z, kept)
     end
@@ -82,14 +85,19 @@ end
 -- Makes the function that runs any other group. A run without such a group does not define it,
 -- because that takes as long as a few decisions.
 local function make_others()
+  -- The units that check i leaves to others.
+  local function leave_of(i)
+    return shape_leaves and shape_leaves[i] or 0
+  end
+
   -- Decides check i of the current request: wait, remaining, reset, delay and its next state.
   local function decide(i)
-    local policy, weight = shape_policies[i], shape_weights[i]
-    if weight > policy.capacity then
-      local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0)
+    local policy, weight, leave = shape_policies[i], shape_weights[i], leave_of(i)
+    if weight > 0 and weight + leave > policy.capacity then
+      local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, leave)
       return -1, remaining, reset, 0
     end
-    return policy.kernel.decide(policy, KEYS[done + i], weight, operation == RESERVE)
+    return policy.kernel.decide(policy, KEYS[done + i], weight, leave, operation == RESERVE)
   end
 
   local function answer(i, wait, remaining, reset, delay, first, second)
@@ -116,7 +124,7 @@ local function make_others()
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
     else
-      local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0)
+      local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0, leave_of(i))
       answer(i, wait, rest, ends, operation == PEEK and delay or 0)
     end
   end
@@ -128,7 +136,8 @@ local function make_others()
       passes = passes and decided[i][1] == 0
     end
     if bans then
-      passes = bans.judge(operation ~= PEEK, shape_policies, shape_weights, decided, passes, done)
+      passes = bans.judge(operation ~= PEEK, shape_policies, shape_weights, shape_leaves, decided,
+        passes, done)
     end
     for i = 1, checks do
       finish(i, passes, unpack(decided[i], 1, 8))
@@ -212,15 +221,19 @@ end
 local others
 while position <= #message do
   operation, left, checks, position = unpack_state('<ddd', message, position)
-  shape_policies, shape_weights = {}, {}
+  shape_policies, shape_weights, shape_leaves = {}, {}, nil
   for i = 1, checks do
     local number
     number, shape_weights[i], position = unpack_state('<dd', message, position)
+    if number < 0 then
+      number, shape_leaves = -number, shape_leaves or {}
+      shape_leaves[i], position = unpack_state('<d', message, position)
+    end
     shape_policies[i] = policies[number]
   end
   local run, group_bans = takes_of_one, bans and bans.begin(shape_policies, left, done)
   if operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
-    or shape_weights[1] > shape_policies[1].capacity then
+    or shape_weights[1] + (shape_leaves and shape_leaves[1] or 0) > shape_policies[1].capacity then
     others = others or make_others()
     run = others
   end

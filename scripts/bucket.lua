@@ -9,8 +9,10 @@
 -- units. A hole is the refunded units of takes that follow one another. Where there are too many,
 -- two become a sum of both, which is marked by SERIALS added to its serial, that of the older one.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue), the
--- weight, and whether the operation reserves. decide returns wait, remaining, reset (ticks), delay,
--- and the state of a take.
+-- weight, the units that must stay for others, and whether the operation reserves. decide returns
+-- wait, remaining, reset (ticks), delay, and the state of a take. Where the debt and the units for
+-- others drain later than a queue holds, remaining is that number negated, less one: requests that
+-- leave so much find nothing.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 local SERIALS, HOLES = 2 ^ 52, 16
 
@@ -47,21 +49,30 @@ local function drained_bucket(policy, key)
   return d, te, serial, d > 0 and holes or nil
 end
 
+-- How long a debt drains. As ceil_div, exact up to 2^53.
+local function drain_time(d, limit)
+  return floor((d - 1) / limit) + 1
+end
+
 kernels[#kernels + 1] = {
-  decide = function(policy, key, weight, reserves)
+  decide = function(policy, key, weight, leave, reserves)
     local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
     local d, te, serial, holes = drained_bucket(policy, key)
     local skew = te - policy.now
     local queued = max_delay >= 0
     local delay = queued and ceil_div(d, limit) or 0
-    local over = d + weight * window - policy.volume
+    local lead = delay   -- until also the units for others have drained
+    if queued and leave > 0 then
+      lead = drain_time(d + leave * window, limit)
+    end
+    local over = d + (weight + leave) * window - policy.volume
     local wait = 0
-    if weight == 0 or (over <= 0 and (not queued or delay <= max_delay)) then
+    if weight == 0 or (over <= 0 and (not queued or lead <= max_delay)) then
       d = d + weight * window
     else
       wait = skew + ceil_div(over, limit)
       if queued then
-        wait = max(wait, skew + delay - max_delay)
+        wait = max(wait, skew + lead - max_delay)
       end
     end
     if weight == 0 or wait > 0 then
@@ -71,6 +82,9 @@ kernels[#kernels + 1] = {
     local remaining = max(0, floor((policy.volume - d) / window))
     if queued and drains > max_delay then
       remaining = 0
+    end
+    if queued and leave > 0 and drain_time(d + leave * window, limit) > max_delay then
+      remaining = -1 - remaining
     end
     if serial or reserves then
       serial = ((serial or policy.now * policy.tick) + weight) % SERIALS

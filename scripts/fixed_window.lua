@@ -1,7 +1,8 @@
 -- fixed_window.lua: counts units in windows aligned to the Unix epoch.
 -- Go twin: limiter/fixed_window.go
 -- KEYS: one state, a string of two doubles: window index w, units c counted in it.
--- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
+-- that must stay for others.
 -- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
 -- Example: limit 10, window 2 s, a state with c = 10 at 1.5 s: weight 1 -> wait 0.5 s.
 
@@ -18,10 +19,10 @@ local function rolled_window(policy, key)
 end
 
 kernels[#kernels + 1] = {
-  decide = function(policy, key, weight)
+  decide = function(policy, key, weight, leave)
     local w, c, found = rolled_window(policy, key)
     local wait, ends = 0, (w + 1) * policy.window - policy.now
-    if weight == 0 or c + weight <= policy.limit then
+    if weight == 0 or c + weight + leave <= policy.limit then
       c = c + weight
     else
       wait = ends

@@ -2,7 +2,8 @@
 -- window counts by the fraction of it that the sliding window still overlaps.
 -- Go twin: limiter/sliding_window_counter.go
 -- KEYS: one state, a string of three doubles: window index w, units c in it, units p before it.
--- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
+-- that must stay for others.
 -- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
 -- Example: limit 50, window 60 s, p = 42, c = 18, 15 s into the window: 42*45/60 + 18 = 49.5,
 -- counted as 49, so weight 1 passes and nothing remains.
@@ -23,20 +24,20 @@ local function rolled_counter(policy, key)
 end
 
 kernels[#kernels + 1] = {
-  decide = function(policy, key, weight)
+  decide = function(policy, key, weight, leave)
     local limit, window, now = policy.limit, policy.window, policy.now
     local w, c, p = rolled_counter(policy, key)
     local counted = c > 0
     local skew = max(0, w * window - now)
     local left = window - (now + skew - w * window)
     local overlap = p > 0 and floor(p * left / window) or 0
-    local wait = 0
-    if weight == 0 or c + overlap + weight <= limit then
+    local wait, needed = 0, weight + leave
+    if weight == 0 or c + overlap + needed <= limit then
       c = c + weight
-    elseif c + weight <= limit then
-      wait = skew + left - ceil_div((limit - c - weight + 1) * window, p) + 1
+    elseif c + needed <= limit then
+      wait = skew + left - ceil_div((limit - c - needed + 1) * window, p) + 1
     else
-      wait = skew + left + window - ceil_div((limit - weight + 1) * window, c) + 1
+      wait = skew + left + window - ceil_div((limit - needed + 1) * window, c) + 1
     end
     local reset = c > 0 and skew + window + left or p > 0 and skew + left or 0
     return wait, max(0, limit - c - overlap), reset, 0, w, c, p, counted

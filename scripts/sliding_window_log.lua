@@ -5,7 +5,8 @@
 -- taken up to and including the entry (5 bytes, modulo 2^40). The entry before the oldest live
 -- one is kept, so that differences of the running total give the units of any stretch; where
 -- the head itself is live, the total before it is 0. A byte more would cost 14.2 bytes an entry.
--- ARGV: none of its own; batch.lua passes the policy (times in ticks) and the weight.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
+-- that must stay for others.
 -- decide returns wait, remaining, reset (ticks), delay, and what a take stores.
 -- Example: 2 per 60 s, entries at 0 s and 10 s: weight 1 at 20 s -> wait 40 s, reset 50 s.
 
@@ -118,21 +119,21 @@ local function log_first(policy, key, taken_at)
 end
 
 kernels[#kernels + 1] = {
-  decide = function(policy, key, weight)
+  decide = function(policy, key, weight, leave)
     local limit, window, now = policy.limit, policy.window, policy.now
     local te, used, base, keep_from, newest, dead = log_used(policy, key)
     if not newest then
       return 0, limit - weight, weight > 0 and window or 0, 0, te, weight, keep_from
     end
     local total = base + used
-    if weight == 0 or used + weight <= limit then
+    if weight == 0 or used + weight + leave <= limit then
       if weight > 0 then
         newest, used = te, used + weight
       end
       local reset = used > 0 and newest + window - now or 0
       return 0, max(0, limit - used), reset, 0, te, total + weight, keep_from
     end
-    local wait = log_blocker(now, key, dead, total, limit - weight) + window - now
+    local wait = log_blocker(now, key, dead, total, limit - weight - leave) + window - now
     if wait <= 0 or wait > 2 * window then
       foreign()   -- the entry is not live
     end

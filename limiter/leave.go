@@ -1,0 +1,55 @@
+package limiter
+
+// This file is what stores have in common about units that a request leaves to others. Kernels and
+// scripts decide by them, and answer with all that remains; here a part of it is withheld.
+
+// leaves returns the units that must stay for others when the check passes, at most the capacity. It is
+// the capacity, so that no weight passes, where a queue cannot hold so much.
+func (c *Check) leaves() int64 {
+	if c.Leave == 0 {
+		return 0
+	}
+	t := &c.Policy.params
+	if c.Leave >= t.capacity || c.Leave > t.mostLeave() {
+		return t.capacity
+	}
+	return c.Leave
+}
+
+// mostLeave returns the most units that a request can leave to others and pass, if it takes one.
+func (p *params) mostLeave() int64 {
+	if p.maxDelay < 0 || p.maxDelay >= p.full {
+		return p.capacity - 1
+	}
+	return min(p.capacity-1, p.maxDelay*p.limit/p.window)
+}
+
+// MostLeave returns the largest [Check].Leave of the policy with which a request of one unit can pass.
+func (p *Policy) MostLeave() int64 { return p.params.mostLeave() }
+
+// neverPasses reports whether the check asks for more than there can be.
+func (c *Check) neverPasses() bool {
+	return !c.Peek && c.units() > c.Policy.params.capacity-c.leaves()
+}
+
+// beyondQueue marks the remaining units of a queue in which those for others would wait too long, so that
+// a request that leaves them finds nothing. It undoes itself. Lua twin: the end of decide in
+// scripts/bucket.lua.
+func beyondQueue(remaining int64) int64 { return -1 - remaining }
+
+// withhold completes the result of a check that leaves units to others, whose Remaining is what a kernel
+// or a script has answered: these units are not shown, and a denial for their sake alone is marked.
+func (c *Check) withhold() {
+	c.withheld = 0
+	if c.Leave == 0 {
+		return
+	}
+	r, shown := &c.Result, int64(0)
+	if r.Remaining < 0 {
+		r.Remaining = beyondQueue(r.Remaining)
+	} else {
+		shown = max(0, r.Remaining-c.leaves())
+	}
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= c.units()
+	c.withheld, r.Remaining = r.Remaining-shown, shown
+}

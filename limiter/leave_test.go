@@ -1,0 +1,90 @@
+package limiter
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// leaveStep is one request: at a time in microseconds, of a weight, leaving units to others, and its answer.
+type leaveStep struct {
+	at, weight, leave  int64
+	wait, shown, delay int64
+	others             bool // denied for their sake alone
+}
+
+// takes is a request that passes.
+func takes(at, weight, leave, shown int64) leaveStep {
+	return leaveStep{at: at, weight: weight, leave: leave, shown: shown}
+}
+
+// waits is a denial for the sake of others alone.
+func waits(at, weight, leave, wait, shown int64) leaveStep {
+	return leaveStep{at: at, weight: weight, leave: leave, wait: wait, shown: shown, others: true}
+}
+
+// waitsAnyway is a denial also without what is left to others.
+func waitsAnyway(at, weight, leave, wait, shown int64) leaveStep {
+	return leaveStep{at: at, weight: weight, leave: leave, wait: wait, shown: shown}
+}
+
+// holds is a request that a queue admits and holds.
+func holds(at, weight, leave, delay, shown int64) leaveStep {
+	return leaveStep{at: at, weight: weight, leave: leave, delay: delay, shown: shown}
+}
+
+const tick = int64(1000) // of the queue below, whose window is one millisecond
+
+var leaveVectors = []struct {
+	name     string
+	settings Settings
+	steps    []leaveStep
+}{
+	{"fixed window", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, []leaveStep{
+		takes(0, 7, 2, 1), waits(0, 2, 2, 10*sec, 1), takes(sec, 1, 2, 0), takes(sec, 1, 0, 1),
+		{at: sec, weight: 9, leave: 2, wait: -1, shown: 0}, {at: 10 * sec, weight: 9, leave: 2, wait: -1, shown: 8, others: true},
+	}},
+	{"bucket", Settings{Algorithm: TokenBucket, Limit: 1, Window: time.Second, Burst: 5}, []leaveStep{
+		takes(0, 3, 2, 0), waits(0, 1, 2, sec, 0), takes(0, 2, 0, 0), waits(2_999_999, 1, 2, 1, 0), takes(3*sec, 1, 2, 0),
+	}},
+	{"log", Settings{Algorithm: SlidingWindowLog, Limit: 4, Window: time.Minute}, []leaveStep{
+		takes(0, 1, 1, 2), takes(10*sec, 1, 1, 1), takes(20*sec, 1, 1, 0), waits(30*sec, 1, 1, 30*sec, 0), takes(30*sec, 1, 0, 0),
+		waitsAnyway(59*sec, 1, 1, 11*sec, 0), waits(60*sec, 1, 1, 10*sec, 0), takes(70*sec, 1, 1, 0),
+	}},
+	{"counter", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []leaveStep{
+		takes(0, 8, 2, 0), waits(0, 1, 2, 10*sec+1, 0), waits(10*sec, 1, 2, 1, 0), takes(10*sec+1, 1, 2, 0),
+	}},
+	{"queue", Settings{Algorithm: LeakyBucket, Limit: 1, Window: time.Millisecond, Burst: 100, MaxDelay: new(20 * time.Millisecond)}, []leaveStep{
+		takes(0, 5, 15, 80), holds(0, 1, 15, 5*tick, 0), waits(0, 1, 15, tick, 0), holds(0, 14, 0, 6*tick, 80), holds(0, 1, 0, 20*tick, 0),
+		waitsAnyway(0, 1, 0, tick, 0), waitsAnyway(0, 1, 15, 16*tick, 0), {at: 0, weight: 1, leave: 21, wait: -1},
+	}},
+}
+
+// TestStores_leave plays vectors of requests that leave units to others.
+func TestStores_leave(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, v := range leaveVectors {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			t.Run(v.name+"/"+s.name, func(t *testing.T) {
+				settings := v.settings
+				settings.Name = "leave"
+				p := mustPolicy(t, settings)
+				for i, step := range v.steps {
+					s.set(epoch + step.at)
+					checks := []Check{{Policy: p, Key: EncodeKey(v.name), Weight: step.weight, Leave: step.leave}}
+					if _, err := s.Decide(context.Background(), checks); err != nil {
+						t.Fatal(err)
+					}
+					got := checks[0].Result
+					want := Result{RetryAfter: duration(step.wait), Remaining: step.shown, Delay: duration(step.delay), ResetAfter: got.ResetAfter, ForOthers: step.others}
+					if got != want {
+						t.Errorf("step %d, %d units, %d left, at %d µs: got %+v, want %+v", i, step.weight, step.leave, step.at, got, want)
+					}
+				}
+			})
+		}
+	}
+}
