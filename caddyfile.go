@@ -145,7 +145,10 @@ var handlerOptions = []string{
 }
 
 // policyOptions are the words of a policy.
-var policyOptions = []string{"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban", "enforce", "notify"}
+var policyOptions = []string{
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban",
+	"leave", "enforce", "notify",
+}
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {

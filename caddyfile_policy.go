@@ -85,6 +85,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "enforce":
 		policy.Enforce = new(float64)
 		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
+	case "leave":
+		policy.Leave = Leave(value)
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
@@ -110,7 +112,14 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 		return p.WrapErr(err)
 	}
 	*sources[option] = args[0]
+	if option == "limit" && args[1] == rule.WordUnlimited {
+		policy.Unlimited = true
+		return nil
+	}
 	*numbers[option], err = p.wholeNumber(option, args[1])
+	if err != nil && option == "limit" {
+		return p.Errf("limit %s %s: behind the placeholder, use a whole number from 1, or %s", args[0], args[1], rule.WordUnlimited)
+	}
 	return err
 }
 
@@ -187,6 +196,9 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 	n, err := strconv.ParseUint(value, 10, 63)
 	if err == nil && n >= 1 {
 		return int64(n), nil
+	}
+	if option == "limit" && value == rule.WordUnlimited {
+		return 0, p.Errf("limit %s: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} %[1]s", value)
 	}
 	if strings.HasPrefix(value, "{") {
 		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)

@@ -231,8 +231,8 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 	}
 	for i := range d.blocks {
 		h.noteDryDenial(joined, &d.blocks[i])
+		h.count(d.blocks[i:i+1], rule.DryDenied, rule.BlockSource(&d.blocks[i]))
 	}
-	h.count(d.blocks, rule.DryDenied, rule.SourceOverride)
 	if slices.Contains(d.sources, limiter.SourceFallback) && h.timedOutSince(d.began) {
 		joined.timedOut = true
 	}

@@ -49,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		d.log(r)
 		return p.next(w, next)
 	}
-	source, err := rule.SourceOverride, error(nil)
+	source, err := evaluation.BlockedBy, error(nil)
 	if !evaluation.Blocked {
 		source, err = h.decide(d, r, checks)
 	}

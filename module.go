@@ -200,6 +200,9 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 		return r, nil, err
 	}
 	r.Numbers.Variants = registered.variants
+	if r.Leave, err = rule.ParseLeave(string(p.Leave)); err != nil {
+		return r, nil, err
+	}
 	if r.Charge, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
 		return r, nil, err
 	}
@@ -304,9 +307,15 @@ func (h *Handler) checkRepeated() error {
 			depends[p.Name] = "enforce"
 		case len(p.Notify) > 0:
 			depends[p.Name] = "notify"
+		case p.Leave != "":
+			depends[p.Name] = "leave"
 		}
 		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
-			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; write one block, or give them different names", p.Name, option)
+			fix := "write one block, or give them different names"
+			if option == "leave" {
+				fix = "write one block, or two directives that each match some of the requests"
+			}
+			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; %s", p.Name, option, fix)
 		}
 	}
 	return nil

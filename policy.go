@@ -1,8 +1,10 @@
 package redisratelimit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -22,7 +24,7 @@ type Policy struct {
 	// Whose quota a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
 	Key string `json:"key,omitempty"`
 
-	// How many units a client may use per window, from 1. Required.
+	// How many units a client may use per window, from 1. Required, unless `unlimited` is true.
 	Limit int64 `json:"limit,omitempty"`
 
 	// The length of the window, from 1ms, in whole microseconds. Required.
@@ -36,9 +38,14 @@ type Policy struct {
 	// `leaky_bucket` and `gcra`. Default: the limit.
 	Burst int64 `json:"burst,omitempty"`
 
-	// A placeholder that the limit comes from, such as `{http.vars.plan_limit}`. Where it is empty,
-	// no whole number, or no possible limit, `limit` counts. Default: none.
+	// A placeholder that the limit comes from, such as `{http.vars.plan_limit}`: a number, where 0 refuses
+	// the request, or the word `unlimited`, which leaves the policy out for the request. Where it is
+	// empty, something else, or no possible limit, `limit` counts. Default: none.
 	LimitFrom string `json:"limit_from,omitempty"`
+
+	// Whether the policy is left out for requests without a limit in `limit_from`, instead of `limit`,
+	// which is then left out too. Default: false.
+	Unlimited bool `json:"unlimited,omitempty"`
 
 	// A placeholder that the burst comes from; `burst` is what counts otherwise. Default: none.
 	BurstFrom string `json:"burst_from,omitempty"`
@@ -79,6 +86,12 @@ type Policy struct {
 	// from 0 to 2^52. Default: 0.
 	Charge int64 `json:"charge,omitempty"`
 
+	// What a request leaves to others, who are as much as it part of the client but matter more: it passes
+	// only if so many units stay, such as `20`, or so much of the capacity, rounded up, such as `20%`.
+	// Where limits come from placeholders or overrides it is at most the capacity less one. It belongs to
+	// this handler and not to the policy. Default: nothing.
+	Leave Leave `json:"leave,omitempty"`
+
 	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
 	// denies nor shows in headers. Default: false.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -108,6 +121,19 @@ type Ban struct {
 	After int `json:"after,omitempty"`
 }
 
+// Leave is a number of units, or percent of a capacity. In JSON units may be a number.
+type Leave string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *Leave) UnmarshalJSON(text []byte) error {
+	var units json.Number
+	if json.Unmarshal(text, &units) == nil && len(text) > 0 && text[0] != '"' {
+		*l = Leave(units)
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(l))
+}
+
 const (
 	defaultPolicy = "default"
 	defaultKey    = "{http.vars.client_ip}"
@@ -132,7 +158,11 @@ func (p *Policy) setDefaults() {
 func (p *Policy) check(prefixes rule.Prefixes) error {
 	var err error
 	switch {
-	case p.Limit == 0:
+	case p.Unlimited && p.LimitFrom == "":
+		err = errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
+	case p.Unlimited && p.Limit != 0:
+		err = fmt.Errorf("limit %d: requests without a limit are unlimited; leave out the number or unlimited", p.Limit)
+	case p.Limit == 0 && !p.Unlimited:
 		err = errors.New("limit: missing; say how many units per window, from 1")
 	case p.Window == 0:
 		err = errors.New("window: missing or zero; use a duration from 1ms such as 1m")
@@ -165,8 +195,15 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 			return err
 		}
 	}
-	if p.Weight > policy.Capacity() {
+	if p.Weight > policy.Capacity() && !p.Unlimited {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
+	}
+	leave, err := rule.ParseLeave(string(p.Leave))
+	if err == nil && !p.Unlimited {
+		err = leave.Check(policy, p.Weight, p.LimitFrom != "" || p.BurstFrom != "")
+	}
+	if err != nil {
+		return err
 	}
 	if _, err = p.numbers(); err != nil {
 		return err
@@ -218,6 +255,9 @@ func (p *Policy) settings() limiter.Settings {
 		MaxDelay: (*time.Duration)(p.MaxDelay),
 		Dynamic:  p.LimitFrom != "" || p.BurstFrom != "",
 	}
+	if p.Unlimited {
+		s.Limit = 1 // counts for nobody
+	}
 	if p.Ban != nil {
 		s.BanAfter = p.Ban.After
 		for _, d := range p.Ban.Durations {
@@ -229,7 +269,7 @@ func (p *Policy) settings() limiter.Settings {
 
 // numbers reads the weight and the placeholders of a policy.
 func (p *Policy) numbers() (rule.Numbers, error) {
-	n := rule.Numbers{Weight: p.Weight}
+	n := rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited}
 	for _, source := range []struct {
 		option, text string
 		name         *string
@@ -262,10 +302,11 @@ func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) 
 type identity struct {
 	rule.Prefixes
 	limitFrom, burstFrom string
+	unlimited            bool
 }
 
 func (p *Policy) identity(prefixes rule.Prefixes) identity {
-	return identity{prefixes, p.LimitFrom, p.BurstFrom}
+	return identity{prefixes, p.LimitFrom, p.BurstFrom, p.Unlimited}
 }
 
 // registeredPolicies holds the policies of one configuration by name.
@@ -308,7 +349,11 @@ func (r registeredPolicies) counters() (used []*policystats.Policy) {
 }
 
 func describe(s limiter.Settings, id identity) string {
-	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", s, id.IPv4, id.IPv6)
+	settings := s.String()
+	if id.unlimited {
+		settings = strings.Replace(settings, "limit 1,", "limit "+rule.WordUnlimited+",", 1)
+	}
+	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", settings, id.IPv4, id.IPv6)
 	if id.limitFrom != "" {
 		text += ", limit from " + id.limitFrom
 	}

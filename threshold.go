@@ -52,7 +52,7 @@ func (h *Handler) notifyCharge(charge *deferredCharge) {
 		} else if _, err := store.Peek(context.Background(), &looked); err != nil {
 			return
 		}
-		c.Result = looked.Result
+		c = looked
 		h.emitThresholds(&c, r, s, dryRun)
 	})
 	if !started {
@@ -72,7 +72,7 @@ func (h *Handler) crosses(c *limiter.Check, r *rule.Rule, s limiter.Source) bool
 // crossesMark reports whether the units of a check, with the result after them, have reached a fraction of
 // the capacity.
 func crossesMark(c *limiter.Check, mark rule.Fraction, capacity int64) bool {
-	used, at := capacity-c.Result.Remaining, mark.Of(capacity)
+	used, at := capacity-c.Unused(), mark.Of(capacity)
 	return used >= at && used-c.Weight < at
 }
 

@@ -61,8 +61,9 @@ func (h *Handler) peekUsage(ctx context.Context, checks []limiter.Check, timedOu
 	var peeking sync.WaitGroup
 	source := rule.SourceOverride
 	for i := range checks {
-		if !checks[i].Result.Passes() {
-			continue // blocked
+		if !checks[i].Result.Passes() { // blocked
+			source = rule.BlockSource(&checks[i])
+			continue
 		}
 		if len(checks) == 1 || h.app.remote == nil {
 			peek(i)

@@ -45,6 +45,8 @@ func validate(checks []Check) error {
 		switch {
 		case c.Policy == nil || c.Policy.algorithm == nil:
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
+		case c.Policy.params.capacity == 0:
+			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
 		case c.Leave < 0:

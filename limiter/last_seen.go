@@ -17,7 +17,7 @@ const outOfOrder = 1_000_000
 // remember keeps the answer to a check that Redis decided, if there is room.
 func (m *Memory) remember(c *Check) {
 	now := m.clock()
-	a := lastSeen{used: c.Policy.params.capacity - c.Result.Remaining - c.withheld, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
+	a := lastSeen{used: c.Policy.params.capacity - c.Unused(), resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
 	if c.Policy.ban != nil {

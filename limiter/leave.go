@@ -37,6 +37,9 @@ func (c *Check) neverPasses() bool {
 // scripts/bucket.lua.
 func beyondQueue(remaining int64) int64 { return -1 - remaining }
 
+// Unused returns the units of the quota that remain, with those that the check leaves to others.
+func (c *Check) Unused() int64 { return c.Result.Remaining + c.withheld }
+
 // withhold completes the result of a check that leaves units to others, whose Remaining is what a kernel
 // or a script has answered: these units are not shown, and a denial for their sake alone is marked.
 func (c *Check) withhold() {

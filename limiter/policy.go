@@ -132,6 +132,14 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	return newPolicy(s, p.params.tick)
 }
 
+// None returns the policy with a capacity of 0, for results of requests that are refused without a
+// decision. No store decides by it.
+func (p *Policy) None() *Policy {
+	t := p.params
+	t.capacity = 0
+	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban}
+}
+
 // LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
 func (p *Policy) LargestLimit() int64 {
 	least, above := p.settings.Limit, int64(precision)

@@ -80,7 +80,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	shard := f.denied.shardOf("k")
 	redistest.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.mu.Lock()
-		d, found := shard.denials[denyKey{p, "k", anyWeight}]
+		d, found := shard.denials[denyKey{p, "k", anyWeight, 0}]
 		shard.mu.Unlock()
 		switch {
 		case !found:

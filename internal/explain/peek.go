@@ -40,15 +40,15 @@ func (e *explanation) peekAll(ctx context.Context, l *routetrace.Limiter, evalua
 	}
 	asking.Wait()
 	for _, check := range blocked {
-		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, source: rule.SourceOverride})
+		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, source: rule.BlockSource(&check)})
 	}
 	for _, check := range evaluation.DryBlocks {
-		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, dryRun: true, source: rule.SourceOverride})
+		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, dryRun: true, source: rule.BlockSource(&check)})
 	}
 	return peeks
 }
 
-// splitBlocked parts the enforced checks into those that overrides refuse and those that a store decides.
+// splitBlocked parts the enforced checks into those that are refused without a decision and those that a store decides.
 func splitBlocked(e *rule.Evaluation) (blocked, decided []limiter.Check) {
 	if !e.Blocked {
 		return nil, e.Enforced

@@ -189,10 +189,10 @@ func (s *status) resetAt() int64 { return CeilSeconds(s.decided + s.Result.Reset
 // refund adds units back: nothing is used any more, or, of a bucket, so much less has to be earned. The
 // end of a window that other units began stays.
 func (s *status) refund(units int64) {
-	capacity, result := s.Policy.Capacity(), &s.Result
-	result.Remaining = min(capacity, result.Remaining+units)
+	most, result := s.Policy.Capacity()-s.Leave, &s.Result
+	result.Remaining = min(most, result.Remaining+units)
 	switch {
-	case result.Remaining == capacity:
+	case result.Remaining == most:
 		result.ResetAfter = 0
 	case s.Policy.IsBucket():
 		result.ResetAfter = max(0, result.ResetAfter-earning(s.Policy, units))

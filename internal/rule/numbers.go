@@ -21,6 +21,10 @@ type Numbers struct {
 	// is fixed.
 	WeightFrom, LimitFrom, BurstFrom string
 
+	// Unlimited says that the rule is left out where LimitFrom yields no number. The limit of the rule's
+	// policy then counts for nobody.
+	Unlimited bool
+
 	// Variants are the rule's policy with other limits and bursts; required with LimitFrom or
 	// BurstFrom.
 	Variants *Variants
@@ -31,12 +35,13 @@ type Numbers struct {
 type Variants struct {
 	base *limiter.Policy
 
+	none  *limiter.Policy // with a limit of 0
 	mu    sync.RWMutex
 	known map[[2]int64]*limiter.Policy
 }
 
 // NewVariants returns the variants of a policy, none of which is made yet.
-func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base} }
+func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base, none: base.None()} }
 
 // maxVariants bounds the variants. There are as many as plans, not as clients; where there are more,
 // all are made anew.
@@ -72,50 +77,87 @@ func (s *Set) weightOf(rule *Rule, repl *caddy.Replacer) int64 {
 	return rule.Numbers.Weight
 }
 
-// policyOf returns a rule's policy with the limit and burst that a request brings along.
-func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) *limiter.Policy {
+// WordUnlimited is the value of a limit's placeholder that leaves the rule out.
+const WordUnlimited = "unlimited"
+
+// unlimited is the number of this word. No limit is below zero.
+const unlimited = -1
+
+// policyOf returns a rule's policy with the limit and burst that a request brings along, or what becomes
+// of the rule: an unlimited request is not its concern, and one with a limit of 0 is refused.
+func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, Status) {
 	n := &rule.Numbers
 	if n.LimitFrom == "" && n.BurstFrom == "" {
-		return rule.Policy
+		return rule.Policy, Counts
 	}
 	settings := rule.Policy.Settings()
 	limit, burst := settings.Limit, settings.Burst
-	if given, ok := s.fromOne(rule, "limit", n.LimitFrom, repl); ok {
+	if n.Unlimited {
+		limit = unlimited
+	}
+	if given, ok := s.limitOf(rule, repl); ok {
 		limit = given
+	}
+	switch limit {
+	case unlimited:
+		return rule.Policy, Unlimited
+	case 0:
+		return n.Variants.none, Blocked
 	}
 	if given, ok := s.fromOne(rule, "burst", n.BurstFrom, repl); ok {
 		burst = given
 	}
 	if limit == settings.Limit && burst == settings.Burst {
-		return rule.Policy
+		return rule.Policy, Counts
 	}
 	policy, err := n.Variants.with(limit, burst)
 	if err != nil {
-		policy = s.closestValid(rule, limit, burst)
+		return s.closestValid(rule, limit, burst)
 	}
-	return policy
+	return policy, Counts
 }
 
 // closestValid returns the policy with one of a limit and a burst that are not possible together: a bad
 // value of one takes nothing from the other.
-func (s *Set) closestValid(rule *Rule, limit, burst int64) *limiter.Policy {
+func (s *Set) closestValid(rule *Rule, limit, burst int64) (*limiter.Policy, Status) {
 	settings := rule.Policy.Settings()
 	policy, err := rule.Numbers.Variants.with(limit, settings.Burst)
 	if err == nil {
 		s.warn(rule, "burst", errImpossible)
-		return policy
+		return policy, Counts
 	}
 	s.warn(rule, "limit", errImpossible)
-	if policy, err = rule.Numbers.Variants.with(settings.Limit, burst); err == nil {
-		return policy
+	if rule.Numbers.Unlimited {
+		return rule.Policy, Unlimited
 	}
-	return rule.Policy
+	if policy, err = rule.Numbers.Variants.with(settings.Limit, burst); err == nil {
+		return policy, Counts
+	}
+	return rule.Policy, Counts
 }
 
 // errImpossible does not quote the value, which may come from a client.
 var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
 
-// fromOne reads the placeholder of a limit or a burst, which are from 1.
+// limitOf reads the placeholder of a limit: a number from 0, or the word unlimited.
+func (s *Set) limitOf(rule *Rule, repl *caddy.Replacer) (int64, bool) {
+	name := rule.Numbers.LimitFrom
+	if name == "" {
+		return 0, false
+	}
+	text := valueOf(name, repl)
+	if text == WordUnlimited {
+		return unlimited, true
+	}
+	n, ok := s.parse(rule, "limit", name, text)
+	if ok && n < 0 {
+		s.warn(rule, "limit", fmt.Errorf("{%s} is below 0", name))
+		return 0, false
+	}
+	return n, ok
+}
+
+// fromOne reads the placeholder of a burst, which is from 1.
 func (s *Set) fromOne(rule *Rule, option, name string, repl *caddy.Replacer) (int64, bool) {
 	n, ok := s.number(rule, option, name, repl)
 	if ok && n < 1 {
@@ -130,8 +172,18 @@ func (s *Set) number(rule *Rule, option, name string, repl *caddy.Replacer) (int
 	if name == "" {
 		return 0, false
 	}
+	return s.parse(rule, option, name, valueOf(name, repl))
+}
+
+// valueOf returns the value of a placeholder, without space around it.
+func valueOf(name string, repl *caddy.Replacer) string {
 	text, _ := repl.GetString(name)
-	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text)
+}
+
+// parse reads a number from the value of a placeholder. It is false where the value is empty or no whole
+// number.
+func (s *Set) parse(rule *Rule, option, name, text string) (int64, bool) {
 	if text == "" {
 		return 0, false
 	}

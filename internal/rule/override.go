@@ -18,15 +18,15 @@ func (s *Set) override(rule *Rule, key limiter.EncodedKey) *overrides.Entry {
 	return s.Overrides.Find(rule.Policy.Name(), key)
 }
 
-// statusUnder returns what becomes of a rule that counts under an override; nil for none.
-func statusUnder(e *overrides.Entry) Status {
-	switch {
-	case e == nil || e.Action == overrides.Limit:
-		return Counts
-	case e.Action == overrides.Block:
-		return Blocked
+// underOverride returns the policy that a rule counts by under an override, or what becomes of the rule.
+func underOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Status) {
+	switch e.Action {
+	case overrides.Limit:
+		return e.Policy(p), Counts
+	case overrides.Block:
+		return p, Blocked
 	}
-	return Exempted
+	return p, Exempted
 }
 
 // block is the check of a rule that refuses the request without a decision of a store.
@@ -51,7 +51,19 @@ func (e *Evaluation) addBlock(rule *Rule, check limiter.Check, dry bool) {
 		return
 	}
 	e.Blocked = true
+	if e.BlockedBy != SourceOverride {
+		e.BlockedBy = BlockSource(&check)
+	}
 	e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
+}
+
+// BlockSource returns the source of a check that is refused without a decision: a limit of 0 is no
+// override's.
+func BlockSource(check *limiter.Check) limiter.Source {
+	if check.Policy.Capacity() == 0 {
+		return limiter.SourceMemory
+	}
+	return SourceOverride
 }
 
 // settleBlock makes the checks those of a denial: what is left of quotas that no store was asked for is

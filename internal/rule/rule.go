@@ -47,6 +47,9 @@ type Rule struct {
 	// Charge is what a request costs beyond its weight, known after its response.
 	Charge Charge
 
+	// Leave is what a request leaves to others.
+	Leave Leave
+
 	// Texts are the rule's options as they are configured.
 	Texts Texts
 
@@ -84,8 +87,9 @@ const (
 	NotMatched               // the rule does not select the request
 	Skipped                  // the key is empty, and the rule is left out
 	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
-	Blocked                  // an override refuses the request
+	Blocked                  // an override, or a limit of 0, refuses the request
 	Exempted                 // an override leaves the rule out
+	Unlimited                // the request's limit leaves the rule out
 )
 
 // Evaluation is what a request takes from whom. Enforced is appended to, so that a caller may bring
@@ -100,11 +104,16 @@ type Evaluation struct {
 	// DryRefusals are the dry-run rules that would refuse the request without a decision.
 	DryRefusals []DryRefusal
 
-	// Blocked says that overrides refuse the request. The results of Enforced are then those of a denial,
-	// by [SourceOverride].
+	// Blocked says that overrides or limits of 0 refuse the request. The results of Enforced are then those
+	// of a denial, by BlockedBy.
 	Blocked bool
 
-	// DryBlocks are the checks of dry-run rules that overrides would refuse, with their results.
+	// BlockedBy is [SourceOverride] where an override refuses the request, and otherwise the source of a
+	// limit of 0, [limiter.SourceMemory].
+	BlockedBy limiter.Source
+
+	// DryBlocks are the checks of dry-run rules that would refuse the request in these ways, with their
+	// results; [BlockSource] says by which.
 	DryBlocks []limiter.Check
 
 	// Exempted says that an override has left a rule out.
@@ -164,9 +173,10 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		rule := &s.Rules[i]
 		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
 		var override *overrides.Entry
+		var check limiter.Check
 		if status == Counts {
 			override = s.override(rule, key)
-			status = statusUnder(override)
+			check, status = s.check(rule, key, override, repl)
 		}
 		dry := !rule.Enforces(key)
 		if err != nil {
@@ -185,11 +195,11 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 				return refused
 			}
 		case status == Blocked:
-			e.addBlock(rule, s.block(rule, key, override), dry)
+			e.addBlock(rule, check, dry)
 		case status == Exempted:
 			e.Exempted = true
 		case status == Counts:
-			e.add(rule, s.check(rule, key, override, repl), dry)
+			e.add(rule, check, dry)
 		}
 	}
 	if e.Blocked {
@@ -198,15 +208,25 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 	return refused
 }
 
-// check is what a rule takes from a key. The limit of an override takes the place of a placeholder's.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer) limiter.Check {
-	c := limiter.Check{Key: key, Weight: s.weightOf(rule, repl), Reserve: rule.CountIf != nil}
-	if override != nil {
-		c.Policy = override.Policy(rule.Policy)
+// check is what a rule takes from a key, and its status. The limit of an override takes the place of a
+// placeholder's.
+func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer) (c limiter.Check, status Status) {
+	policy := rule.Policy
+	if override == nil {
+		policy, status = s.policyOf(rule, repl)
 	} else {
-		c.Policy = s.policyOf(rule, repl)
+		policy, status = underOverride(override, policy)
 	}
-	return c
+	switch {
+	case status == Blocked && override != nil:
+		return s.block(rule, key, override), status
+	case status == Blocked:
+		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
+		return limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}, status
+	case status != Counts:
+		return c, status
+	}
+	return limiter.Check{Policy: policy, Key: key, Weight: s.weightOf(rule, repl), Leave: rule.Leave.Of(policy), Reserve: rule.CountIf != nil}, Counts
 }
 
 // add adds a check to those of its kind.
