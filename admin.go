@@ -115,7 +115,10 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Unlimited: id.unlimited, Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+		}
+		if id.unlimited {
+			p.Limit = 0
 		}
 		all, clients := a.overrides.OfPolicy(s.Name)
 		p.Override, p.ClientOverrides = explain.Override(all), clients
@@ -177,7 +180,12 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		if override != nil && override.Action == overrides.Block {
 			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
 		}
-		report.Source, report.QuotaReport = string(source), new(explain.Quota(check.Policy, check.Result))
+		report.Source = string(source)
+		if registered.identity.unlimited && (override == nil || override.Action == overrides.Exempt) {
+			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; explain shows what one of them gets")
+		} else {
+			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
+		}
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {
 		err = cmp.Or(err, a.addStored(r, &report, registered.policy, *key))

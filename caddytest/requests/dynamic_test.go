@@ -84,7 +84,7 @@ func TestLimit_burstFallback(t *testing.T) {
 		{"30", "20", `"default";q=20;w=40`},
 		{"30", "0", `"default";q=10;w=20`},
 		{"30", "x", `"default";q=10;w=20`},
-		{"0", "20", `"default";q=20;w=20`},
+		{"0", "20", `"default";q=0`},
 		{"-5", "20", `"default";q=20;w=20`},
 		{"x", "20", `"default";q=20;w=20`},
 		{"30", "9223372036854775807", `"default";q=10;w=20`},

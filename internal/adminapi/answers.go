@@ -54,6 +54,7 @@ type PolicyReport struct {
 	Algorithm  string     `json:"algorithm"`
 	Limit      int64      `json:"limit"`
 	LimitFrom  string     `json:"limit_from,omitempty"`
+	Unlimited  bool       `json:"unlimited,omitempty"` // without a limit in LimitFrom; Limit is 0 then
 	Window     float64    `json:"window"`
 	Burst      int64      `json:"burst,omitempty"`
 	BurstFrom  string     `json:"burst_from,omitempty"`
@@ -230,13 +231,18 @@ type ExplainReport struct {
 }
 
 // ExplainedPolicy is the decision of one policy. It is not_matched for a policy that the request does not
-// meet, and skipped or rejected for an empty key.
+// meet, skipped or rejected for an empty key, and unlimited where its limit's placeholder says so.
 type ExplainedPolicy struct {
 	Policy   string `json:"policy"`
 	Key      string `json:"key,omitempty"`
 	Decision string `json:"decision"`
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
+
+	// Leave is what the request leaves to others, which Remaining does not count. Reason is why the policy
+	// denies it: limit, ban, block or leave.
+	Leave  int64  `json:"leave,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	QuotaReport
 	Source   string         `json:"source,omitempty"`
 	Override *OverrideEntry `json:"override,omitempty"`

@@ -48,7 +48,9 @@ type ExplainedPolicy struct {
 	Policy, Decision, Source string
 	DryRun                   bool `json:"dry_run"`
 	Limit, Remaining         int64
-	Weight                   int64
+	Weight, Leave            int64
+	Reason                   string
+	RetryAfter               float64 `json:"retry_after"`
 }
 
 // Explain explains a GET request of 127.0.0.1. The headers are JSON, empty for none.

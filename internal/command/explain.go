@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -94,24 +95,28 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 // decisionText returns a decision in words.
 func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
 
+// denials are the decisions of denials by their reason, where that is not the limit.
+var denials = map[string]string{"ban": "banned", "block": "blocked", "leave": "denied by leave"}
+
 func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
-		{Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
+		{Title: "LEAVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
 	}}
 	for _, p := range policies {
-		decision := decisionText(p.Decision)
-		if decision == "denied" && p.Banned > 0 {
-			decision = "banned"
-		}
+		decision := cmp.Or(denials[p.Reason], decisionText(p.Decision))
 		if p.DryRun {
 			decision += " (dry run)"
 		}
 		if p.Source == "" { // the policy has decided nothing
-			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", explainedOverride(p.Override))
+			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", explainedOverride(p.Override))
 			continue
 		}
-		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10),
+		leave := ""
+		if p.Leave > 0 {
+			leave = strconv.FormatInt(p.Leave, 10)
+		}
+		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10), leave,
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
 			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, explainedOverride(p.Override))
 	}

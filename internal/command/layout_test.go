@@ -45,7 +45,7 @@ func TestTables_width(t *testing.T) {
 			{Policy: "api", Key: "日本語の鍵はとても幅が広いので", Decision: "allowed", Weight: 1, QuotaReport: quota, Source: "redis"},
 		}), []string{"2001:db8:1:2::/64", "日本語の鍵はとても幅が広いので", "99999/100000"}},
 		"explain a ban": {explainedTable([]adminapi.ExplainedPolicy{
-			{Policy: "login", Key: "203.0.113.7", Decision: "denied", Weight: 1, QuotaReport: bannedQuota, Source: "redis"},
+			{Policy: "login", Key: "203.0.113.7", Decision: "denied", Reason: "ban", Weight: 1, QuotaReport: bannedQuota, Source: "redis"},
 		}), []string{"KEY ", " banned ", "203.0.113.7"}},
 		"state": {keyTable([]adminapi.RedisKeyReport{{
 			Name: "rl:{2001:db8:1:2::/64}:login:l15m", Type: "list", TTL: 1636.2,

@@ -84,7 +84,7 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.Add(p.Name, p.Algorithm, amount(p.LimitFrom, p.Limit), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p), banText(p.Ban))
+		t.Add(p.Name, p.Algorithm, limitText(&p), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p), banText(p.Ban))
 	}
 	return t
 }
@@ -118,6 +118,14 @@ func overridesText(p *adminapi.PolicyReport) string {
 		parts = append(parts, humanize.Counted(p.ClientOverrides, "client"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// limitText returns the limit: a number after the placeholder that may set it, or what is in its place.
+func limitText(p *adminapi.PolicyReport) string {
+	if p.Unlimited {
+		return p.LimitFrom + " or unlimited"
+	}
+	return amount(p.LimitFrom, p.Limit)
 }
 
 // amount returns a number after the placeholder that may set it. A number of 0 is left out.

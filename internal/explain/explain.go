@@ -24,6 +24,7 @@ const (
 	decisionNotMatched = "not_matched"
 	decisionSkipped    = "skipped"
 	decisionRejected   = "rejected"
+	decisionUnlimited  = "unlimited"
 )
 
 // explanation is what is found out about a request on its way.
@@ -130,13 +131,20 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 		explained.Decision = string(rule.Exempt)
 		return explained
 	}
+	if v.Status == rule.Unlimited {
+		explained.Decision = decisionUnlimited
+		return explained
+	}
 	for i := range peeks {
 		p := &peeks[i]
 		if p.dryRun != v.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
 			continue
 		}
-		explained.Decision, explained.Weight = string(p.decision()), p.check.Weight
+		explained.Decision, explained.Weight, explained.Leave = string(p.decision()), p.check.Weight, p.check.Leave
 		if !p.undecided() {
+			if !p.passes() {
+				explained.Reason = string(rule.ReasonOf([]limiter.Check{p.check}, p.source))
+			}
 			explained.Source, explained.QuotaReport = string(p.source), Quota(p.check.Policy, p.check.Result)
 		}
 	}

@@ -38,11 +38,12 @@ type Decision struct {
 	Policy   int // index
 	Key      string
 	Weight   int64
-	Denied   bool // also in a dry run
-	DryRun   bool // the decision has no effect
-	Returned bool // the response refunds its units, also in a dry run
-	EmptyKey bool // a placeholder of the key was empty in the log
-	LeftOut  bool // the policy did not count the request for that reason
+	Leave    int64 // units that stay for others
+	Denied   bool  // also in a dry run
+	DryRun   bool  // the decision has no effect
+	Returned bool  // the response refunds its units, also in a dry run
+	EmptyKey bool  // a placeholder of the key was empty in the log
+	LeftOut  bool  // the policy did not count the request for that reason
 
 	// SuggestKey is the key that limits are suggested for, if it is not the policy's own.
 	SuggestKey string

@@ -82,8 +82,10 @@ type PolicyResult struct {
 	Enforce *float64 `json:"enforce,omitempty"`
 
 	// LimitFrom and BurstFrom are the placeholders whose values replace Limit and Burst if they are valid.
+	// With Unlimited the policy is left out where LimitFrom yields no number, and Limit is 0.
 	LimitFrom string `json:"limit_from,omitempty"`
 	BurstFrom string `json:"burst_from,omitempty"`
+	Unlimited bool   `json:"unlimited,omitempty"`
 
 	// MaxDelay is how long a request is delayed instead of refused. CountIf is true if only requests with
 	// certain responses count. Charge is what is charged after the response: a placeholder, or
@@ -91,6 +93,10 @@ type PolicyResult struct {
 	MaxDelay time.Duration `json:"max_delay,omitempty"`
 	CountIf  bool          `json:"count_if,omitempty"`
 	Charge   string        `json:"charge,omitempty"`
+
+	// Leave is what requests of a handler leave to others: units, or percent of the capacity; several are
+	// joined by commas.
+	Leave string `json:"leave,omitempty"`
 
 	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
 	// if it were no dry run.

@@ -12,7 +12,12 @@ const shownPlaceholder = 80
 
 // LimitText returns the limit: a number, or the placeholder that sets it and the number that counts
 // otherwise. It is safe on a terminal.
-func (r *PolicyResult) LimitText() string { return orElse(r.LimitFrom, r.Limit) }
+func (r *PolicyResult) LimitText() string {
+	if r.Unlimited {
+		return escape.Short(r.LimitFrom, shownPlaceholder) + ", else unlimited"
+	}
+	return orElse(r.LimitFrom, r.Limit)
+}
 
 // BurstText returns the burst as LimitText returns the limit.
 func (r *PolicyResult) BurstText() string { return orElse(r.BurstFrom, r.Burst) }
@@ -42,6 +47,9 @@ func (r *PolicyResult) Options() []string {
 	}
 	if r.Enforce != nil {
 		options = append(options, "enforce "+strconv.FormatFloat(*r.Enforce, 'f', -1, 64)+"%")
+	}
+	if r.Leave != "" {
+		options = append(options, "leave "+r.Leave)
 	}
 	if r.DryRun {
 		options = append(options, "dry run")

@@ -21,6 +21,9 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if len(s.own.Ban) > 0 {
 		sentences = append(sentences, "each limit is tried without the policy's bans")
 	}
+	if p.Leave != "" {
+		sentences = append(sentences, fmt.Sprintf("what requests leave to others (%s) is left out: with it, more of them are denied", p.Leave))
+	}
 	var own []string
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
 		own = append(own, "burst "+p.BurstText())

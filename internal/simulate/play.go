@@ -75,10 +75,17 @@ func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (go
 	for i := range evaluation.DryRun {
 		s.decide(v, evaluation.DryRun[i:i+1], true)
 	}
+	for i := range evaluation.DryBlocks {
+		s.noteDecided(v, evaluation.DryBlocks[i:i+1], true)
+	}
 	if len(evaluation.Enforced) == 0 {
 		return true, nil
 	}
-	if !s.decide(v, evaluation.Enforced, false) {
+	decide := s.decide
+	if evaluation.Blocked {
+		decide = s.noteDecided
+	}
+	if !decide(v, evaluation.Enforced, false) {
 		verdict.Outcome, s.refused = replay.Denied, l.Status
 		return false, nil
 	}
@@ -97,13 +104,19 @@ func (s *Simulation) noteSkipped(v rule.Visit) {
 // decide has the store decide checks and reports whether the request passes.
 func (s *Simulation) decide(v *visit, checks []limiter.Check, dry bool) (passes bool) {
 	_, _ = s.store.Decide(v.request.Context(), checks) // the in-process store never fails
+	return s.noteDecided(v, checks, dry)
+}
+
+// noteDecided notes checks that are decided, by the store or because a limit is 0, and reports whether the
+// request passes.
+func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (passes bool) {
 	passes = limiter.Allowed(checks)
 	for i := range checks {
 		c := &checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		header := s.responseHeader(r)
 		d := replay.Decision{
-			Key: c.Key.String(), Weight: c.Weight, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
+			Key: c.Key.String(), Weight: c.Weight, Leave: c.Leave, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
 			Returned: s.refunds(r, c, header),
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -148,7 +149,8 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.headers = append(s.headers, r.Key.Headers()...)
 	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
 	settings := r.Policy.Settings()
-	if _, known := s.indices[settings.Name]; known {
+	if index, known := s.indices[settings.Name]; known {
+		s.policies[index].Leave = joined(s.policies[index].Leave, r.Leave.String())
 		return
 	}
 	s.indices[settings.Name] = len(s.policies)
@@ -156,7 +158,10 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	result := replay.PolicyResult{
 		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Burst: settings.Burst,
 		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
-		CountIf: r.CountIf != nil, Charge: r.Texts.Charge,
+		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Leave: r.Leave.String(), Unlimited: r.Numbers.Unlimited,
+	}
+	if result.Unlimited {
+		result.Limit = 0
 	}
 	if r.Rollout != nil {
 		result.Enforce = new(r.Rollout.Fraction().Percent())
@@ -166,6 +171,17 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
+}
+
+// joined adds a text to a list joined by commas, unless it is empty or there.
+func joined(list, text string) string {
+	switch {
+	case list == "":
+		return text
+	case text == "" || slices.Contains(strings.Split(list, ", "), text):
+		return list
+	}
+	return list + ", " + text
 }
 
 // Policy returns the policy of an index in [Simulation.Policies].

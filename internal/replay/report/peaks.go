@@ -8,9 +8,9 @@ import (
 )
 
 // peaksChart draws the number of clients by their peak, with the limit as a line. Clients to its right asked for
-// more than the limit in some window. It returns nil without clients.
+// more than the limit in some window. It returns nil without clients or a limit.
 func peaksChart(id string, p replay.PolicyResult) *chart {
-	if len(p.PeakRates) == 0 {
+	if len(p.PeakRates) == 0 || p.Unlimited {
 		return nil
 	}
 	c := &chart{
