@@ -23,6 +23,8 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Lift one customer's limit tonight":    recipeLift,
 	"Block a client now":                   recipeBlock,
 	"API tiers by key":                     recipeTiers,
+	"Plans with an unlimited one":          recipeUnlimited,
+	"Shedding load by class":               recipeShed,
 	"One route and the whole site":         recipeRouteAndSite,
 	"Burst and sustained rate":             recipeBurst,
 	"Bots by User-Agent":                   recipeBots,
