@@ -38,8 +38,10 @@ func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdi
 	debt, at := k.drained(s, now, t)
 	skew := at - now
 	queued := t.maxDelay >= 0
-	delay := ceilDiv(debt, t.limit)
-	lead := ceilDiv(debt+leave*t.window, t.limit) // until also the units for others have drained
+	delay, lead := int64(0), int64(0) // until the debt has drained, and with it the units for others
+	if queued {
+		delay, lead = ceilDiv(debt, t.limit), ceilDiv(debt+leave*t.window, t.limit)
+	}
 	over := debt + (weight+leave)*t.window - t.capacity*t.window
 	serial := s.c
 	if serial == 0 {

@@ -9,11 +9,14 @@ func (c *Check) leaves() int64 {
 	if c.Leave == 0 {
 		return 0
 	}
-	t := &c.Policy.params
-	if c.Leave >= t.capacity || c.Leave > t.mostLeave() {
-		return t.capacity
+	return c.Policy.params.leaves(c.Leave)
+}
+
+func (p *params) leaves(leave int64) int64 {
+	if leave > p.mostLeave() {
+		return p.capacity
 	}
-	return c.Leave
+	return leave
 }
 
 // mostLeave returns the most units that a request can leave to others and pass, if it takes one.
@@ -44,9 +47,12 @@ func (c *Check) Unused() int64 { return c.Result.Remaining + c.withheld }
 // or a script has answered: these units are not shown, and a denial for their sake alone is marked.
 func (c *Check) withhold() {
 	c.withheld = 0
-	if c.Leave == 0 {
-		return
+	if c.Leave != 0 {
+		c.withholdLeave()
 	}
+}
+
+func (c *Check) withholdLeave() {
 	r, shown := &c.Result, int64(0)
 	if r.Remaining < 0 {
 		r.Remaining = beyondQueue(r.Remaining)

@@ -37,12 +37,12 @@ type Check struct {
 	// stands.
 	Peek bool
 
-	// Result is filled in by the store. It is undefined after an error.
-	Result Result
-
 	// Reserve requests a charge that [Failover.Refund] can undo. The policy must allow refunds, see
 	// [Policy.AllowRefunds]. Default: the charge stays.
 	Reserve bool
+
+	// Result is filled in by the store. It is undefined after an error.
+	Result Result
 
 	receipt  receipt   // of a reserve that passed, or a debt
 	owed     *owedTake // of a reserve that passed in an outage
@@ -55,7 +55,8 @@ const Unknown = -1
 // Result is a store's answer to one check. A denial is a result, not an error.
 type Result struct {
 	// Remaining is the units left after this decision, from 0 to the policy's capacity, without those
-	// that the check leaves to others. It is [Unknown] where the deny cache refused the request because of another check.
+	// that the check leaves to others. It is [Unknown] where the deny cache refused the request because
+	// of another check.
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
@@ -70,13 +71,13 @@ type Result struct {
 	// otherwise.
 	Delay time.Duration
 
+	// ForOthers reports that the check is denied only for what it leaves to others ([Check].Leave).
+	ForOthers bool
+
 	// Banned reports that the client is banned ([Settings].Ban): BanLeft is for how long, and
 	// BanBegins whether this request began it. Remaining is 0 then.
 	Banned, BanBegins bool
 	BanLeft           time.Duration
-
-	// ForOthers reports that the check is denied only for what it leaves to others ([Check].Leave).
-	ForOthers bool
 }
 
 // Passes reports whether the check let the request through. The request as a whole is allowed when
