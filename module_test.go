@@ -17,6 +17,10 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"policies":[{"limit":null,"window":"24h"}]}`:                                   "limit: missing",
 		`{"policies":[{"limit":5,"window":"24h","match":[{"path":null}]}]}`:              "match: ",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{}}]}`:                        "count_if: empty",
+		`{"policies":[{"limit":5,"window":"24h","leave":5}]}`:                            "leave 5: leaves 5 of 5 units to others",
+		`{"policies":[{"limit":5,"window":"24h","leave":1.5}]}`:                          "leave 1.5: use a whole number",
+		`{"policies":[{"window":"24h","unlimited":true}]}`:                               "unlimited: needs a placeholder",
+		`{"policies":[{"limit":5,"limit_from":"{q}","window":"24h","unlimited":true}]}`:  "limit 5: requests without a limit are unlimited",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[null]}}]}`:    "count_if: status 0",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[401,700]}}]}`: "count_if: status 700",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[4,6]}}]}`:     "count_if: status 6",
@@ -96,5 +100,20 @@ func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 			t.Errorf("%s: got error %v, want one with %q", text, err, want)
 		}
 		end()
+	}
+}
+
+// TestLeave_UnmarshalJSON reads units as a number or as text, and percent.
+func TestLeave_UnmarshalJSON(t *testing.T) {
+	for text, want := range map[string]Leave{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
+		var p Policy
+		if err := json.Unmarshal([]byte(`{"leave":`+text+`}`), &p); err != nil || p.Leave != want {
+			t.Errorf("%s is %q, %v; want %q", text, p.Leave, err, want)
+		}
+	}
+	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
+		if err := json.Unmarshal([]byte(`{"leave":`+text+`}`), new(Policy)); err == nil {
+			t.Errorf("%s is taken", text)
+		}
 	}
 }

@@ -244,3 +244,54 @@ func TestLimit_zero_with_others(t *testing.T) {
 		}
 	})
 }
+
+// TestLeave_refunded has a lesser request's units refunded: its headers show what lesser ones could take.
+func TestLeave_refunded(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
+			name api
+			key {query.k}
+			limit 5
+			window 24h
+			count_if status 401
+			leave 2
+		}
+		respond /401 401
+		respond ok`))
+		for range 3 {
+			caddytest.CheckQuota(t, n.Get(t, "/?k=a"), 5, 3)
+			n.WaitForRefund(t, "api", "a", 5)
+		}
+		for i := range 3 {
+			caddytest.CheckQuota(t, n.Get(t, "/401?k=a"), 5, int64(2-i))
+		}
+		caddytest.CheckRefusal(t, n.Get(t, "/401?k=a"), http.StatusTooManyRequests)
+	})
+}
+
+// TestLeave_outage has Redis fail: lesser requests go on leaving room, with a share of it for a node's share.
+func TestLeave_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nlocal_share 0.5\n}", `redis_ratelimit {
+		key {query.k}
+		limit 20
+		window 24h
+		leave 10
+		fail_mode local
+	}`+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/?k=before"), "redis")
+	server.Kill()
+	redistest.WaitFor(t, "the fallback", func() error {
+		if a := n.Get(t, "/?k=other"); a.Body != "allowed fallback" {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	for i := range 6 {
+		if a := n.Get(t, "/?k=outage"); (a.Status == http.StatusOK) != (i < 5) || !strings.HasSuffix(a.Body, "fallback") {
+			t.Errorf("request %d of an outage: %v", i, a)
+		}
+	}
+}
