@@ -144,7 +144,7 @@ func TestOverride_shown(t *testing.T) {
 				t.Errorf("%s is explained as %+v, want %+v", key, e, wanted)
 			}
 		}
-		n.Ratelimit(t, "state", "--policy", "api", "--key", "acme").Want(t, 0, "limit        50", "remaining    49", "override     limit 50, until removed")
+		n.Ratelimit(t, "state", "--policy", "api", "--key", "acme").Want(t, 0, "limit        50", "remaining    49", "override     limit 50, until it is removed")
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "remaining    0", "retry after  never", "block")
 		n.Ratelimit(t, "policies").Want(t, 0, "OVERRIDES", "3 clients", "limit 70 for all")
 		n.Ratelimit(t, "explain", "--url", n.URL+"/bucket", "-H", "X-Key: x").Want(t, 0, "OVERRIDE", "limit 70")

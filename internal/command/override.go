@@ -186,7 +186,7 @@ func overrideText(o *adminapi.OverrideEntry) string {
 // untilText is the end of an override, in whole seconds.
 func untilText(o *adminapi.OverrideEntry) string {
 	if o.Until == nil {
-		return "removed"
+		return "it is removed"
 	}
 	return o.Until.Round(time.Second).Format(time.RFC3339)
 }

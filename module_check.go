@@ -1,0 +1,94 @@
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// checkPolicies refuses policies and prefixes that no rule can be made of. Defaults must be set.
+func (h *Handler) checkPolicies() error {
+	if len(h.Policies) == 0 {
+		return errors.New("policies: name at least one, with a limit and a window")
+	}
+	for i, p := range h.Policies {
+		if p == nil {
+			return fmt.Errorf("policies[%d]: null; write a policy with a limit and a window, or leave it out", i)
+		}
+		if err := p.check(h.prefixes()); err != nil {
+			return err
+		}
+		if err := p.checkRollout(p.DryRun || h.DryRun); err != nil {
+			return fmt.Errorf("policy %q: %w", p.Name, err)
+		}
+	}
+	if err := h.checkRepeated(); err != nil {
+		return err
+	}
+	switch {
+	case *h.IPv4Prefix < 0 || *h.IPv4Prefix > 32:
+		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *h.IPv4Prefix)
+	case *h.IPv6Prefix < 0 || *h.IPv6Prefix > 128:
+		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *h.IPv6Prefix)
+	}
+	return nil
+}
+
+// checkRepeated refuses a policy that stands several times in a handler, where one of them has an option
+// that cannot hold for a part: they are decided and charged as one.
+func (h *Handler) checkRepeated() error {
+	times, depends := map[string]int{}, map[string]string{}
+	for _, p := range h.Policies {
+		times[p.Name]++
+		switch {
+		case p.CountIf != nil:
+			depends[p.Name] = "count_if"
+		case p.ChargeFrom != "":
+			depends[p.Name] = "charge"
+		case p.Enforce != nil:
+			depends[p.Name] = "enforce"
+		case len(p.Notify) > 0:
+			depends[p.Name] = "notify"
+		case p.Leave != "":
+			depends[p.Name] = "leave"
+		}
+		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
+			fix := "write one block, or give them different names"
+			if option == "leave" {
+				fix = "write one block, or two directives that each match some of the requests"
+			}
+			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; %s", p.Name, option, fix)
+		}
+	}
+	return nil
+}
+
+// Validate refuses values that no request could be served with. Defaults must be set.
+func (h *Handler) Validate() error {
+	if _, err := rule.ParseExempt(h.Exempt); err != nil {
+		return err
+	}
+	if _, err := quotaheader.ParseFormats(h.Headers); err != nil {
+		return err
+	}
+	if _, err := rule.ParseUsagePath(h.Usage); err != nil {
+		return err
+	}
+	switch {
+	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
+		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
+	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
+		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(h.FailMode))
+	case h.Status < 400 || h.Status > 599:
+		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
+	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(h.OnEmptyKey)):
+		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", humanize.Shown(h.OnEmptyKey))
+	}
+	return nil
+}

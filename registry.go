@@ -1,0 +1,75 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// identity is what must be equal wherever a policy's name is used, besides its settings.
+type identity struct {
+	rule.Prefixes
+	limitFrom, burstFrom string
+	unlimited            bool
+}
+
+func (p *Policy) identity(prefixes rule.Prefixes) identity {
+	return identity{prefixes, p.LimitFrom, p.BurstFrom, p.Unlimited}
+}
+
+// registeredPolicies holds the policies of one configuration by name.
+type registeredPolicies map[string]registeredPolicy
+
+type registeredPolicy struct {
+	policy   *limiter.Policy
+	identity identity
+	counters *policystats.Policy
+	variants *rule.Variants
+}
+
+// register returns the one policy of that name. Claiming a name with other settings is an error that
+// shows both.
+func (r registeredPolicies) register(s limiter.Settings, id identity) (registeredPolicy, error) {
+	known, found := r[s.Name]
+	if !found {
+		policy, err := limiter.NewPolicy(s)
+		if err != nil {
+			return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
+		}
+		known = registeredPolicy{policy: policy, identity: id, variants: rule.NewVariants(policy)}
+		r[s.Name] = known
+	}
+	if !known.policy.Settings().Equal(s) || known.identity != id {
+		return known, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
+			s.Name, describe(known.policy.Settings(), known.identity), describe(s, id))
+	}
+	return known, nil
+}
+
+// counters are those of the policies that count.
+func (r registeredPolicies) counters() (used []*policystats.Policy) {
+	for _, p := range r {
+		if p.counters != nil {
+			used = append(used, p.counters)
+		}
+	}
+	return used
+}
+
+func describe(s limiter.Settings, id identity) string {
+	settings := s.String()
+	if id.unlimited {
+		settings = strings.Replace(settings, "limit 1,", "limit "+rule.WordUnlimited+",", 1)
+	}
+	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", settings, id.IPv4, id.IPv6)
+	if id.limitFrom != "" {
+		text += ", limit from " + id.limitFrom
+	}
+	if id.burstFrom != "" {
+		text += ", burst from " + id.burstFrom
+	}
+	return text
+}
