@@ -200,9 +200,10 @@ func TestCommands_helpWidth(t *testing.T) {
 func TestCommands_watch(t *testing.T) {
 	t.Parallel()
 	n := startLimited(t, redistest.Start(t))
-	var stdout caddytest.Log
+	stdout, file := caddytest.OpenLog(t)
+	defer file.Close() //nolint:errcheck // the process has its own
 	cmd := exec.Command(caddytest.Binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
-	cmd.Env, cmd.Stdout = caddytest.Environment(t), &stdout
+	cmd.Env, cmd.Stdout = caddytest.Environment(t), file
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,30 +1,34 @@
 package caddytest
 
 import (
-	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync"
+	"testing"
 )
 
-// Log stores the log of a Caddy process, one JSON object a line.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+// Log is what a process prints; that of Caddy is one JSON object a line. The process writes it to a file, not to a
+// pipe: what it has logged before a response can be read with the response.
+type Log struct{ path string }
 
-// Write implements io.Writer.
-func (b *Log) Write(data []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(data)
+// OpenLog makes an empty log, and returns the file for the process to write.
+func OpenLog(t testing.TB) (*Log, *os.File) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Log{file.Name()}, file
 }
 
 // String returns the log so far.
 func (b *Log) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	text, err := os.ReadFile(b.path)
+	if err != nil {
+		panic(err) // the test's folder is gone
+	}
+	return string(text)
 }
 
 // LogLine is one entry of the log.

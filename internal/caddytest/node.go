@@ -32,7 +32,7 @@ func Start(t testing.TB, text string, env ...string) *Node {
 	t.Helper()
 	path := WriteCaddyfile(t, text)
 	for range 3 {
-		n := &Node{Log: new(Log), Client: newClient(), exited: make(chan struct{})}
+		n := &Node{Client: newClient(), exited: make(chan struct{})}
 		if n.run(t, path, env) {
 			t.Cleanup(func() { n.Stop(t) })
 			return n
@@ -53,7 +53,10 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 	n.URL, n.Admin = "http://"+site, "http://"+admin
 	n.Command = exec.Command(Binary(t), "run", "--config", path, "--adapter", "caddyfile")
 	n.Command.Env = Environment(t, append(env, "PORT="+port, "ADMIN="+admin)...)
-	n.Command.Dir, n.Command.Stdout, n.Command.Stderr = t.TempDir(), n.Log, n.Log
+	log, file := OpenLog(t)
+	defer file.Close() //nolint:errcheck // the process has its own
+	n.Log = log
+	n.Command.Dir, n.Command.Stdout, n.Command.Stderr = t.TempDir(), file, file
 	if err := n.Command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // is nothing.
 type Leave struct{ Units, Percent int64 }
 
-// maxLeavePercent is the most percent; all of the capacity would be left to nobody but requests without the
+// maxLeavePercent is the most percent: with all of the capacity only requests would pass that are without the
 // option.
 const maxLeavePercent = 99
 
