@@ -71,6 +71,9 @@ func TestLeave(t *testing.T) {
 		if !strings.Contains(output, "denied by leave") || !strings.Contains(output, "LEAVE") {
 			t.Errorf("explain prints\n%s", output)
 		}
+		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, " path /export, leave 40%") {
+			t.Errorf("policies prints\n%s", output)
+		}
 		for i := range 2 {
 			caddytest.CheckQuota(t, n.Get(t, "/checkout?k=a"), 5, int64(1-i))
 		}
