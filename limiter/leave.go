@@ -43,6 +43,9 @@ func beyondQueue(remaining int64) int64 { return -1 - remaining }
 // Unused returns the units of the quota that remain, with those that the check leaves to others.
 func (c *Check) Unused() int64 { return c.Result.Remaining + c.withheld }
 
+// answeredBy takes over the answer to another check of the same units.
+func (c *Check) answeredBy(other *Check) { c.Result, c.withheld = other.Result, other.withheld }
+
 // withhold completes the result of a check that leaves units to others, whose Remaining is what a kernel
 // or a script has answered: these units are not shown, and a denial for their sake alone is marked.
 func (c *Check) withhold() {

@@ -88,3 +88,30 @@ func TestStores_leave(t *testing.T) {
 		}
 	}
 }
+
+// TestPeek_leave peeks by a check that was decided before: its unused units are those of now.
+func TestPeek_leave(t *testing.T) {
+	t.Parallel()
+	shared := openRedis(t, redistest.Start(t), 10*time.Second)
+	for name, f := range map[string]*Failover{"redis": NewFailover(shared, NewMemory(), FailoverOptions{}), "memory": NewFailover(nil, NewMemory(), FailoverOptions{})} {
+		p := mustPolicy(t, Settings{Name: "peeked", Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Leave: 4}}
+		source, err := f.Decide(t.Context(), checks)
+		if err != nil || checks[0].Unused() != 9 {
+			t.Fatalf("%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
+		}
+		cost := checks[0]
+		cost.Weight = 7
+		f.Charge([]Check{cost}, source)
+		for way, peek := range map[string]func(*Check) error{
+			"Peek":   func(c *Check) error { _, err := f.Peek(t.Context(), c); return err },
+			"PeekIn": func(c *Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },
+		} {
+			looked := checks[0]
+			looked.Peek = true
+			if err := peek(&looked); err != nil || looked.Result.Remaining != 0 || looked.Unused() != 2 {
+				t.Errorf("%s, %s: %d remain and %d are unused after 8 of 10, %v; want 0 and 2", name, way, looked.Result.Remaining, looked.Unused(), err)
+			}
+		}
+	}
+}

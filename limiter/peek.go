@@ -32,7 +32,7 @@ func (f *Failover) PeekLocal(check *Check) Source {
 		f.scaleDown(&own)
 	}
 	f.local.Peek(&own)
-	check.Result = own.Result
+	check.answeredBy(&own)
 	return SourceFallback
 }
 
@@ -67,7 +67,7 @@ func Answered(err error) bool {
 func (m *Memory) Peek(c *Check) {
 	checks := []Check{*c}
 	m.each(checks, (*shard).peek)
-	c.Result = checks[0].Result
+	c.answeredBy(&checks[0])
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
@@ -91,14 +91,32 @@ func (r *Redis) Peek(ctx context.Context, check *Check) error {
 	if r.closed.Load() {
 		return errClosed
 	}
+	return r.peekBy(check, func(n *node, c *call, _ []Check) error {
+		return n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
+	})
+}
+
+// peekUnlessOpen peeks at a quota, unless the breaker of its node is open.
+func (r *Redis) peekUnlessOpen(ctx context.Context, check *Check) error {
+	if !r.uses.acquire() {
+		return errClosed
+	}
+	defer r.uses.release()
+	return r.peekBy(check, func(n *node, c *call, checks []Check) error {
+		return n.decide(ctx, c, checks, r.timeout)
+	})
+}
+
+// peekBy peeks at a quota by a function that sends the call.
+func (r *Redis) peekBy(check *Check, send func(n *node, c *call, checks []Check) error) error {
 	n, slot := r.nodeOf(check.Key)
 	checks := []Check{*check}
 	c := newCall(opPeek, checks)
 	c.slot = slot
-	if err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout)); err != nil {
+	if err := send(n, c, checks); err != nil {
 		return err
 	}
-	check.Result = c.checks[0].Result
-	c.recycle()
+	c.take(checks)
+	check.answeredBy(&checks[0])
 	return nil
 }

@@ -23,24 +23,6 @@ func (f *Failover) PeekIn(ctx context.Context, mode FailMode, check *Check) (Sou
 	return f.PeekLocal(check), nil
 }
 
-// peekUnlessOpen peeks at a quota, unless the breaker of its node is open.
-func (r *Redis) peekUnlessOpen(ctx context.Context, check *Check) error {
-	if !r.uses.acquire() {
-		return errClosed
-	}
-	defer r.uses.release()
-	n, slot := r.nodeOf(check.Key)
-	checks := []Check{*check}
-	c := newCall(opPeek, checks)
-	c.slot = slot
-	if err := n.decide(ctx, c, checks, r.timeout); err != nil {
-		return err
-	}
-	c.take(checks)
-	check.Result = checks[0].Result
-	return nil
-}
-
 // CapacityIn returns the capacity that decisions of a source apply: that of the policy, or in an outage this
 // process's fraction of it.
 func (f *Failover) CapacityIn(p *Policy, source Source) int64 {
