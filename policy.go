@@ -159,7 +159,7 @@ func (p *Policy) settings() limiter.Settings {
 		Dynamic:  p.LimitFrom != "" || p.BurstFrom != "",
 	}
 	if p.Unlimited {
-		s.Limit = 1 // counts for nobody
+		s.Limit = 1 // applies to no request
 	}
 	if p.Ban != nil {
 		s.BanAfter = p.Ban.After

@@ -9,18 +9,25 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
+// storesOfAllKinds returns a store that decides in this process, one that decides on Redis, and one whose Redis
+// fails.
+func storesOfAllKinds(t *testing.T) map[string]*Failover {
+	t.Helper()
+	server := redistest.Start(t)
+	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
+	keepOpen(away.shared)
+	return map[string]*Failover{
+		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
+		"shared":   NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
+		"fallback": away,
+	}
+}
+
 // TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Reserve stay charged,
 // on every kind of store.
 func TestFailover_Refund_reserved(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
-	keepOpen(away.shared)
-	for name, store := range map[string]*Failover{
-		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
-		"shared":   NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
-		"fallback": away,
-	} {
+	for name, store := range storesOfAllKinds(t) {
 		stays := mustPolicy(t, Settings{Name: "stays-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		returns := mustPolicy(t, Settings{Name: "returns-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		if err := returns.AllowRefunds(); err != nil {
@@ -68,14 +75,7 @@ func TestStore_Refund_reserved(t *testing.T) {
 // every kind of store.
 func TestFailover_Charge_peeked(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
-	keepOpen(away.shared)
-	for name, store := range map[string]*Failover{
-		"local":    NewFailover(nil, NewMemory(), FailoverOptions{}),
-		"shared":   NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
-		"fallback": away,
-	} {
+	for name, store := range storesOfAllKinds(t) {
 		p := mustPolicy(t, Settings{Name: "peeked-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []Check{{Policy: p, Key: EncodeKey("k"), Peek: true}}
 		source, err := store.Decide(t.Context(), checks)

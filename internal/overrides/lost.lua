@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  the version
 -- KEYS[2]  the entries
+-- ARGV     none
 
 local entries = redis.call('HLEN', KEYS[2])
 if tonumber(string.match(redis.call('GET', KEYS[1]) or '', ' (%d+)$')) ~= entries then

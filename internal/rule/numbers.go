@@ -22,7 +22,7 @@ type Numbers struct {
 	WeightFrom, LimitFrom, BurstFrom string
 
 	// Unlimited says that the rule is left out where LimitFrom yields no number. The limit of the rule's
-	// policy then counts for nobody.
+	// policy then applies to no request.
 	Unlimited bool
 
 	// Variants are the rule's policy with other limits and bursts; required with LimitFrom or
