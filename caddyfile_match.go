@@ -1,0 +1,98 @@
+package redisratelimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// parseMatch reads match with the name of a matcher of the site, or with a block of matchers.
+func (p *handlerParser) parseMatch(policy *Policy) error {
+	set, err := p.matcherSet()
+	if err != nil {
+		return err
+	}
+	policy.Match = caddyhttp.RawMatcherSets{set}
+	return nil
+}
+
+func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
+	segment := p.NextSegment()
+	d := caddyfile.NewDispenser(segment)
+	d.Next()
+	args := d.RemainingArgs()
+	switch {
+	case len(args) == 0 && len(segment) > 1:
+		d.Reset()
+		d.Next()
+		return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
+	case len(args) != 1 || !strings.HasPrefix(args[0], "@"):
+		return nil, p.Err("match takes a named matcher such as @api, or a block of matchers such as { path /api/* }")
+	}
+	d.Reset()
+	d.Next()
+	set, _, err := p.helper.WithDispenser(d).MatcherToken()
+	if err != nil {
+		return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", args[0], err)
+	}
+	return set, nil
+}
+
+// parseCountIf reads a response matcher, in a line or in a block.
+func (p *handlerParser) parseCountIf(policy *Policy) error {
+	policy.CountIf = new(caddyhttp.ResponseMatcher)
+	for nesting := p.Nesting(); p.NextArg() || p.NextBlock(nesting); {
+		var err error
+		switch word := p.Val(); word {
+		case "status":
+			err = p.parseCountedStatus(policy.CountIf)
+		case "header":
+			err = p.parseCountedHeader(policy.CountIf)
+		default:
+			err = p.Errf("count_if %s: use a response matcher such as status 401 403, or header X-Failed *", word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *handlerParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) error {
+	texts := p.RemainingArgs()
+	if len(texts) == 0 {
+		return p.Err("count_if: status: missing; use codes such as 401 or classes such as 4xx")
+	}
+	for _, text := range texts {
+		digits := text
+		if len(text) == 3 {
+			digits = strings.TrimSuffix(text, "xx")
+		}
+		status, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || !isCountedStatus(int(status)) {
+			return p.Errf("count_if: status %s: use codes such as 401 or classes such as 4xx", text)
+		}
+		counts.StatusCode = append(counts.StatusCode, int(status))
+	}
+	return nil
+}
+
+func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) error {
+	args := p.RemainingArgs()
+	if counts.Headers == nil {
+		counts.Headers = http.Header{}
+	}
+	switch {
+	case len(args) == 2 && args[0] != "" && args[0][0] != '!':
+		counts.Headers.Add(args[0], args[1])
+	case len(args) == 1 && len(args[0]) > 1 && args[0][0] == '!':
+		counts.Headers[args[0][1:]] = nil
+	default:
+		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, or a name that must be missing such as header !X-Failed", strings.Join(args, " "))
+	}
+	return nil
+}
