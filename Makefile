@@ -3,7 +3,7 @@ CADDY_VERSION = $(shell go list -m -f '{{.Version}}' github.com/caddyserver/cadd
 
 # Empty without a C compiler, which the race detector needs.
 RACE    ?= $(if $(shell command -v $${CC:-gcc} 2>/dev/null),-race)
-TIMEOUT ?= 10m
+TIMEOUT ?= 20m
 
 GOLANGCI_LINT = .build/golangci-lint
 XCADDY        = .build/xcaddy
@@ -49,7 +49,7 @@ FUZZIN ?= .
 
 .PHONY: fuzz
 fuzz: ## fuzz the parsers, keys, replies, headers and decisions
-	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z]*' $(FUZZIN) | cut -c6- | sort | while read -r target; do \
+	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z_]*' $(FUZZIN) | cut -c6- | sort | while read -r target; do \
 		package=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" $(FUZZIN))"); \
 		echo "go test -fuzz $$target -fuzztime $(FUZZTIME) $$package"; \
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
@@ -124,6 +124,6 @@ $(TOXIPROXY): tools/go.mod tools/go.sum
 
 # BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
 .PHONY: bench
-bench: ## compare with others, write docs/benchmarks.md (9 minutes)
+bench: ## compare with others, write docs/benchmarks.md (15 minutes)
 	.ci/need redis-server wrk
 	go -C bench run . -out ../docs $(BENCHFLAGS)

@@ -114,14 +114,20 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		s, id := registered.policy.Settings(), registered.identity
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
-			Window: explain.Seconds(s.Window), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Unlimited: id.unlimited, Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
+			Unlimited: id.unlimited, Ban: banReport(s), Lease: leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if id.unlimited {
 			p.Limit = 0
 		}
+		if s.Calendar == "" {
+			p.Window = explain.Seconds(s.Window)
+		}
 		all, clients := a.overrides.OfPolicy(s.Name)
 		p.Override, p.ClientOverrides = explain.Override(all), clients
+		if registered.policy.CountsRunning() {
+			p.NodeTimeout, p.Running = explain.Seconds(s.NodeTimeout), new(a.store.Running(s.Name))
+		}
 		if s.MaxDelay != nil {
 			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))
 		}
@@ -175,6 +181,9 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
+	if units, lasts := a.store.Leased(registered.policy.Name(), *key); units > 0 {
+		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
+	}
 	source, err := a.store.Peek(r.Context(), &check)
 	if err == nil || a.store.HasLocalState(registered.policy, *key) {
 		if override != nil && override.Action == overrides.Block {
@@ -188,12 +197,23 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		}
 	}
 	if a.remote != nil && (err == nil || limiter.Answered(err)) {
+		if registered.policy.CountsRunning() {
+			report.Node = a.remote.store.NodeName()
+		}
 		err = cmp.Or(err, a.addStored(r, &report, registered.policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
 	}
 	return report, err != nil, nil
+}
+
+// leaseReport returns how long a node leases units of a policy at most; nil where it has no leases.
+func leaseReport(p *limiter.Policy) *float64 {
+	if p.Settings().Lease == 0 {
+		return nil
+	}
+	return new(explain.Seconds(p.LongestLease()))
 }
 
 // addStored adds the keys in Redis that hold a quota.

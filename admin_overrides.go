@@ -56,6 +56,10 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	switch {
 	case question.Unban:
 		report.Unbanned, err = a.unban(r.Context(), registered, key)
+		if err != nil && report.Unbanned != nil && *report.Unbanned > 0 { // in a part of Redis
+			report.Error = adminapi.UnavailableText(err)
+			return report, true, nil
+		}
 	case question.Remove:
 		report.Removed, err = true, a.overrides.Remove(ctx, target)
 	default:

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -62,6 +63,7 @@ type App struct {
 	store      *limiter.Failover
 	registered registeredPolicies
 	memory     *sharedMemory
+	memoryUses *atomic.Int64 // the app's own, and requests that run
 	remote     *sharedRedis
 	overrides  *overrides.Live
 	released   bool // the stores
@@ -82,13 +84,14 @@ const (
 	defaultTimeout   = 100 * time.Millisecond
 	defaultKeyPrefix = "rl"
 
+	minTimeout = 100 * time.Microsecond
 	maxTimeout = 24 * time.Hour
 	maxMaxKeys = math.MaxInt32
 )
 
 // What would be right, in errors.
 const (
-	timeoutBounds    = "a duration above 0 and up to 24h, such as 100ms"
+	timeoutBounds    = "a duration from 100us to 24h, such as 100ms"
 	denyCacheBounds  = "off, or a duration of at most 1s"
 	localShareBounds = "a number above 0 and up to 1, such as 0.5 on each of two nodes; to admit nothing in an outage use fail_mode closed"
 )
@@ -123,7 +126,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.memory = memory
+	a.memoryUses = new(atomic.Int64)
+	a.memoryUses.Store(1)
 	if a.Redis == nil {
+		if _, err := resolveText("hash_keys", a.HashKeys); err != nil {
+			return err
+		}
 		a.store, a.overrides = memory.failover, memory.overrides
 		return nil
 	}
@@ -131,7 +139,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	remote, err := acquireRedis(options, memory.store)
+	remote, err := acquireRedis(options, memory)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
@@ -163,7 +171,7 @@ func (a *App) setDefaults() {
 // Validate refuses values that no configuration can work with. Defaults must be set.
 func (a *App) Validate() error {
 	switch {
-	case a.Timeout < 0 || time.Duration(a.Timeout) > maxTimeout:
+	case time.Duration(a.Timeout) < minTimeout || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(limiter.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(a.FailMode))
@@ -204,7 +212,7 @@ func (a *App) Start() error {
 // boundMemory sets the bound of the in-process store, which all configurations use.
 func (a *App) boundMemory() {
 	a.memory.store.Limit(a.maxKeys(), func() {
-		caddy.Log().Named(appName).Warn("more clients than max_keys: those that are new share places, and may be limited too early", zap.Int64("max_keys", a.maxKeys()))
+		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, or begin an outage of Redis with whole quotas", zap.Int64("max_keys", a.maxKeys()))
 	})
 }
 
@@ -233,7 +241,7 @@ func (a *App) Cleanup() error {
 	}
 	if a.memory != nil {
 		a.memory.names.Release(a.registered.counters())
-		errs = append(errs, releaseMemory())
+		errs = append(errs, a.dropMemory())
 	}
 	return errors.Join(errs...)
 }
@@ -245,6 +253,9 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 		registered.counters = a.memory.names.Use(s.Name)
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
+		}
+		if registered.policy.CountsRunning() {
+			registered.counters.CountRunning()
 		}
 		a.registered[s.Name] = registered
 	}

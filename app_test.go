@@ -109,7 +109,7 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 	for _, text := range []string{
 		`{"redis":{"url":"redis://127.0.0.1:1"}}`,
 		`{"redis":{"url":"redis://127.0.0.1:1/1"}}`,
-		`{"redis":{"url":"redis://user@127.0.0.1:1"}}`,
+		`{"redis":{"url":"redis://:password@127.0.0.1:1"}}`,
 		`{"redis":{"url":"redis://user:password@127.0.0.1:1"}}`,
 		`{"redis":{"url":"redis://user:{env.OTHER_PASSWORD}@127.0.0.1:1"}}`,
 		`{"redis":{"url":"rediss://127.0.0.1:1"}}`,
@@ -143,11 +143,13 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		`{"timeout":-1}`:          "timeout",
-		`{"fail_mode":"panic"}`:   "fail_mode",
-		`{"key_prefix":"{x}"}`:    "key_prefix",
-		`{"redis":{}}`:            "address",
-		`{"redis":{"url":"x:y"}}`: "scheme",
+		`{"timeout":-1}`:                "timeout",
+		`{"fail_mode":"panic"}`:         "fail_mode",
+		`{"key_prefix":"{x}"}`:          "key_prefix",
+		`{"redis":{}}`:                  "address",
+		`{"redis":{"url":"x:y"}}`:       "scheme",
+		`{"hash_keys":"{env.NOWHERE}"}`: "hash_keys",
+		`{"timeout":100}`:               "from 100us",
 		`{"redis":{"url":"redis://:{env.NOWHERE}@127.0.0.1:1"}}`:                        "env.NOWHERE",
 		`{"redis":{"url":"redis://127.0.0.1:1"},"hash_keys":"{env.NOWHERE}"}`:           "hash_keys",
 		`{"redis":{"url":"redis://127.0.0.1:1","db":3}}`:                                "leave the other fields out",

@@ -24,13 +24,16 @@ func init() {
 //		name      <policy>
 //		key       <text with placeholders>
 //		limit     <n> | <placeholder> <n>
-//		window    <duration>
+//		window    <duration> | day|week|month|year [<time zone>]
+//		time_zone <name>
 //		algorithm <name>
 //		burst     <n> | <placeholder> <n>
 //		max_delay <duration>
+//		node_timeout <duration>
 //		weight    <n> | <placeholder> <n>
 //		count_if  <response matcher>
 //		charge    response_bytes | <placeholder> <n>
+//		settle    response_bytes | <placeholder> <n>
 //		ban       <duration>... [after <n>]
 //		enforce   <percentage>
 //		notify    <percentage>...
@@ -93,7 +96,11 @@ func (p *handlerParser) parse() error {
 	case 2:
 		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got 2 arguments. A key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
 	default:
-		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments", appName, len(args))
+		hint := ""
+		if len(args) == 4 && isCalendar(args[2]) {
+			hint = "; the time zone stands in the block: time_zone " + args[3]
+		}
+		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments%s", appName, len(args), hint)
 	}
 	for p.NextBlock(0) {
 		if err := p.parseOption(); err != nil {
@@ -126,8 +133,7 @@ func (p *handlerParser) parseShort(args []string) error {
 	if own.Limit, err = p.wholeNumber("limit", args[1]); err != nil {
 		return err
 	}
-	own.Window, err = p.window(args[2])
-	return err
+	return p.setWindow(own, args[2])
 }
 
 // own returns the policy described in the directive itself.
@@ -146,8 +152,8 @@ var handlerOptions = []string{
 
 // policyOptions are the words of a policy.
 var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "weight", "match", "count_if", "charge", "ban",
-	"leave", "enforce", "notify",
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
+	"leave", "enforce", "notify", "time_zone",
 }
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.

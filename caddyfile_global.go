@@ -103,7 +103,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	}
 	switch option {
 	case "timeout":
-		app.Timeout, err = caddyfileopt.Duration(d, option, value, 1, timeoutBounds)
+		app.Timeout, err = caddyfileopt.Duration(d, option, value, minTimeout, timeoutBounds)
 	case "fail_mode":
 		app.FailMode = limiter.FailMode(value)
 	case "hash_keys":

@@ -30,8 +30,8 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 		d.Reset()
 		d.Next()
 		return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
-	case len(args) != 1 || !strings.HasPrefix(args[0], "@"):
-		return nil, p.Err("match takes a named matcher such as @api, or a block of matchers such as { path /api/* }")
+	case len(args) != 1 || len(segment) > 2 || !strings.HasPrefix(args[0], "@"):
+		return nil, d.Err("match takes a named matcher such as @api, or a block of matchers such as { path /api/* }")
 	}
 	d.Reset()
 	d.Next()

@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ func (p *handlerParser) parsePolicy() error {
 		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
 	}
 	name := args[0]
+	if name == "" {
+		return p.Err("policy: empty; write its name behind the word policy")
+	}
 	policy, own := &Policy{Name: name}, caddyfileopt.Places{"": *p.Dispenser}
 	p.handler.Policies = append(p.handler.Policies, policy)
 	p.policies = append(p.policies, own)
@@ -58,11 +62,17 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "count_if":
 		return p.parseCountIf(policy)
 	case "charge":
-		return p.parseCharge(policy)
+		return p.parseCost(option, &policy.ChargeFrom, &policy.Charge)
+	case "settle":
+		return p.parseCost(option, &policy.SettleFrom, &policy.Settle)
 	case "ban":
 		return p.parseBan(policy)
+	case "lease":
+		return p.parseLease(policy)
 	case "notify":
 		return p.parseNotify(policy)
+	case "window":
+		return p.parseWindow(policy)
 	case "limit", "burst", "weight":
 		return p.parseNumber(policy, option)
 	}
@@ -77,8 +87,10 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.Key = value
 	case "algorithm":
 		policy.Algorithm = value
-	case "window":
-		policy.Window, err = p.window(value)
+	case "time_zone":
+		err = p.setTimeZone(policy, value)
+	case "node_timeout":
+		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
 	case "enforce":
 		policy.Enforce = new(float64)
 		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
@@ -120,25 +132,31 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 	return err
 }
 
-// parseCharge reads what is charged after the response: its length, or a placeholder and the number
-// that counts where it has none.
-func (p *handlerParser) parseCharge(policy *Policy) error {
+// parseCost reads what a request costs by its response: the length of it, or the number at paths of it or of
+// a placeholder, and the number that counts where it has none.
+func (p *handlerParser) parseCost(option string, from *string, fallback *int64) error {
 	args := p.RemainingArgs()
-	bytes := len(args) == 1 && args[0] == rule.ResponseBytes
-	placeholder := len(args) == 2 && strings.Trim(args[0], "{}") != rule.ResponseBytes
-	if (!bytes && !placeholder) || p.NextBlock(p.Nesting()) {
-		return p.Errf("charge takes %s alone, or a placeholder and the number that counts where it has none, such as charge {http.reverse_proxy.header.X-Tokens-Used} 1", rule.ResponseBytes)
+	if len(args) > 0 && args[0] == rule.WordJSON {
+		if len(args) != 3 {
+			return p.Errf("%s json takes paths of numbers, and the number that counts where the body has none, such as %[1]s json usage.input_tokens+usage.output_tokens 500", option)
+		}
+		args = []string{args[0] + " " + args[1], args[2]}
 	}
-	policy.ChargeFrom = args[0]
+	bytes := len(args) == 1 && args[0] == rule.ResponseBytes
+	withFallback := len(args) == 2 && strings.Trim(args[0], "{}") != rule.ResponseBytes
+	if (!bytes && !withFallback) || p.NextBlock(p.Nesting()) {
+		return p.Errf("%s takes %s alone; or json, paths of numbers in the body, and the number that counts where it has none, such as %[1]s json usage.total_tokens 500; or a placeholder and that number, such as %[1]s {http.reverse_proxy.header.X-Tokens-Used} 1", option, rule.ResponseBytes)
+	}
+	*from = args[0]
 	if bytes {
 		return nil
 	}
-	fallback, err := strconv.ParseUint(args[1], 10, 63)
+	n, err := strconv.ParseUint(args[1], 10, 63)
 	if err != nil {
-		return p.Errf("charge %s %s: use a whole number from 0 behind the placeholder", args[0], args[1])
+		return p.Errf("%s %s %s: use a whole number from 0 at the end", option, args[0], args[1])
 	}
-	policy.Charge = int64(fallback)
-	if _, err := rule.ParseCharge(policy.ChargeFrom, policy.Charge); err != nil {
+	*fallback = int64(n)
+	if _, err := rule.ParseCost(option, *from, *fallback); err != nil {
 		return p.WrapErr(err)
 	}
 	return nil
@@ -172,6 +190,20 @@ func (p *handlerParser) parseBan(policy *Policy) error {
 	return nil
 }
 
+// parseLease reads how long a lease lasts at most.
+func (p *handlerParser) parseLease(policy *Policy) (err error) {
+	const form = "a duration from 5ms to 1s, how long a lease lasts at most, or none for 1s"
+	args := p.RemainingArgs()
+	if len(args) > 1 || p.NextBlock(p.Nesting()) {
+		return p.Errf("lease takes %s", form)
+	}
+	policy.Lease = caddy.Duration(limiter.MaxLease)
+	if len(args) == 1 {
+		policy.Lease, err = caddyfileopt.Duration(p.Dispenser, "lease", args[0], limiter.MinLease, form)
+	}
+	return err
+}
+
 // parseNotify reads percentages of the capacity.
 func (p *handlerParser) parseNotify(policy *Policy) error {
 	values, err := p.values("percentages of the capacity, such as notify 80% 100%")
@@ -200,12 +232,10 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 	if strings.HasPrefix(value, "{") {
 		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)
 	}
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, p.Errf("%s %s: too large; use a whole number from 1 to 2^52", option, value)
+	}
 	return 0, p.Errf("%s %s: use a whole number from 1", option, value)
-}
-
-// window reads the length of a window. A policy knows its own bounds.
-func (p *handlerParser) window(value string) (caddy.Duration, error) {
-	return caddyfileopt.Duration(p.Dispenser, "window", value, 1, "a duration above zero such as 500ms, 1m, 24h or 7d")
 }
 
 // flag reads an option that has no value.

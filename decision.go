@@ -35,10 +35,12 @@ const decisionVar = "redis_ratelimit.decision"
 
 // join makes a decision the request's, or returns the one of an earlier handler.
 func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
-	if earlier, ok := caddyhttp.GetVar(r.Context(), decisionVar).(*decision); ok {
-		return earlier
+	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		if earlier, ok := vars[decisionVar].(*decision); ok {
+			return earlier
+		}
+		vars[decisionVar] = d
 	}
-	caddyhttp.SetVar(r.Context(), decisionVar, d)
 	if repl != nil {
 		repl.Map(d.placeholder)
 	}
@@ -49,14 +51,14 @@ func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
 // keys.
 func (d *decision) String() string { return string(d.outcome) }
 
-// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of
+// add merges what one more handler decided, at an instant of this node's clock. A denial ends the request, so that the last outcome is that of
 // the request. The headers show the policy that binds over all handlers.
-func (d *decision) add(checks []limiter.Check, source limiter.Source, f quotaheader.Formats) {
+func (d *decision) add(checks []limiter.Check, source limiter.Source, f quotaheader.Formats, now time.Time) {
 	d.outcome, d.source = rule.Allowed, source
 	if !limiter.Allowed(checks) {
 		d.outcome, d.refusal = rule.Denied, rule.ReasonOf(checks, source)
 	}
-	d.quotas.Record(checks, f, time.Now())
+	d.quotas.Record(checks, f, now)
 }
 
 // reason returns why the request is denied; empty if it is not.
@@ -130,17 +132,22 @@ func (d *decision) placeholder(name string) (any, bool) {
 	return nil, false
 }
 
-// decide has the store decide the checks that are enforced.
-func (h *Handler) decide(d *decision, r *http.Request, checks []limiter.Check) (limiter.Source, error) {
+// decide has the store decide the checks that are enforced, unless they are refused already, and returns when
+// it has.
+func (h *Handler) decide(d *decision, r *http.Request, e *rule.Evaluation) (source limiter.Source, decided time.Time, err error) {
+	if e.Blocked {
+		return e.BlockedBy, time.Now(), nil
+	}
 	start := time.Now()
-	source, err := h.decideOrFallback(r, h.FailMode, checks, d.timedOut)
+	source, err = h.decideOrFallback(r, h.FailMode, e.Enforced, d.timedOut)
+	took := time.Since(start)
 	switch {
 	case source == limiter.SourceMemory:
-		memorySeconds.Observe(time.Since(start).Seconds())
+		memorySeconds.Observe(took.Seconds())
 	case err != nil || source == limiter.SourceFallback:
-		d.timedOut = d.timedOut || h.timedOutSince(start)
+		d.timedOut = d.timedOut || h.isTimeout(took)
 	}
-	return source, err
+	return source, start.Add(took), err
 }
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
@@ -152,11 +159,9 @@ func (h *Handler) decideOrFallback(r *http.Request, mode limiter.FailMode, check
 	return h.app.store.DecideIn(r.Context(), mode, checks)
 }
 
-// timedOutSince reports whether a request without an answer since an instant has waited for one, and was
-// not refused at once.
-func (h *Handler) timedOutSince(start time.Time) bool {
-	return time.Since(start) >= time.Duration(h.app.Timeout)/2
-}
+// isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
+// at once.
+func (h *Handler) isTimeout(took time.Duration) bool { return took >= time.Duration(h.app.Timeout)/2 }
 
 // count counts what was decided: for a denial only the policies that denied, for anything else all.
 func (h *Handler) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
@@ -233,11 +238,12 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 		h.noteDryDenial(joined, &d.blocks[i])
 		h.count(d.blocks[i:i+1], rule.DryDenied, rule.BlockSource(&d.blocks[i]))
 	}
-	if slices.Contains(d.sources, limiter.SourceFallback) && h.timedOutSince(d.began) {
+	if slices.Contains(d.sources, limiter.SourceFallback) && h.isTimeout(time.Since(d.began)) {
 		joined.timedOut = true
 	}
 	for i := range d.checks {
 		check := &d.checks[i]
+		h.keepRunning(p, d.checks[i:i+1])
 		if d.sources[i] == "" {
 			continue
 		}

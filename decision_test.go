@@ -107,10 +107,10 @@ func TestDecision_reason(t *testing.T) {
 		decide func()
 		want   string
 	}{
-		{"allowed", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}) }, ""},
-		{"denied", func() { d.add(denies, limiter.SourceMemory, quotaheader.Formats{}) }, "limit"},
+		{"allowed", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, ""},
+		{"denied", func() { d.add(denies, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, "limit"},
 		{"banned", func() { d.refusal = rule.ReasonBan }, "ban"},
-		{"allowed after the denial", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}) }, ""},
+		{"allowed after the denial", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, ""},
 		{"undecided after the denial", func() { d.fail(rule.FailedClosed) }, ""},
 	} {
 		step.decide()
@@ -129,7 +129,7 @@ func TestProblem_ban(t *testing.T) {
 	}
 	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	d := &decision{}
-	d.add(checks, limiter.SourceMemory, quotaheader.Formats{})
+	d.add(checks, limiter.SourceMemory, quotaheader.Formats{}, time.Now())
 	const types = "https://iana.org/assignments/http-problem-types#"
 	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
 		d.refusal = reason

@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"context"
+	"hash/maphash"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,9 +23,11 @@ func (l listener) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// listening provisions a handler whose configuration has a listener for denials.
+// listening provisions a handler whose configuration has a listener for denials. It forgets the events of
+// other tests, because a key of theirs may have the same place among the times.
 func listening(t *testing.T, handler string) (*Handler, listener) {
 	t.Helper()
+	lastEvents = eventTimes{seed: maphash.MakeSeed()}
 	ctx, end := newContext(t, "")
 	t.Cleanup(end)
 	module, err := ctx.App("events")
@@ -112,7 +115,8 @@ func TestEvent_clock(t *testing.T) {
 	now := time.Now()
 	stepped := now
 	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
-	if !lastEvents.due(&check, now) || lastEvents.due(&check, stepped.Add(time.Second-1)) || !lastEvents.due(&check, stepped.Add(time.Second)) {
+	times := eventTimes{seed: maphash.MakeSeed()}
+	if !times.due(&check, now) || times.due(&check, stepped.Add(time.Second-1)) || !times.due(&check, stepped.Add(time.Second)) {
 		t.Errorf("denials at %v, at once and a second later are not told of once a second", now)
 	}
 }

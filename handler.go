@@ -27,7 +27,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if h.usage != nil && h.usage.path.Matches(r) {
 		return h.serveUsage(w, r, repl, p)
 	}
-	evaluation := rule.Evaluation{Enforced: p.checks[:0]}
+	evaluation := rule.Evaluation{Enforced: p.room(len(h.rules.Rules))}
 	exempt := h.rules.IsExempt(r)
 	if exempt {
 		exempt = !h.rules.BlocksExempt(r, repl, &evaluation)
@@ -37,10 +37,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !evaluation.Concerns() {
 		return h.pass(w, p, next, repl, exempt, evaluation.Exempted)
 	}
-	if h.settles && h.app.store.Retain() {
-		p.retained = h.app.store
-		defer p.release()
-	}
+	h.prepare(p)
+	defer h.end(p)
 	d := p.decisionFor(repl)
 	dryRun := h.startDryRun(d, r, &evaluation)
 	checks := evaluation.Enforced
@@ -49,15 +47,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		d.log(r)
 		return p.next(w, next)
 	}
-	source, err := evaluation.BlockedBy, error(nil)
-	if !evaluation.Blocked {
-		source, err = h.decide(d, r, checks)
-	}
+	source, decided, err := h.decide(d, r, &evaluation)
 	h.endDryRun(dryRun, p)
+	h.keepRunning(p, checks)
 	if err != nil {
 		return h.onStoreError(w, p, next, checks, err)
 	}
-	d.add(checks, source, h.formats)
+	d.add(checks, source, h.formats, decided)
 	h.count(checks, d.outcome, source)
 	h.countBans(checks, source, false)
 	d.log(r)

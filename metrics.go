@@ -31,7 +31,7 @@ var metrics = struct {
 	}, []string{"kind"}),
 	refundErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "refund_errors_total",
-		Help: "Refunds (count_if), charges after the response (charge) and settlements of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
+		Help: "Refunds (count_if, settle), charges after the response (charge, settle) and settlements of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
 	}, []string{"kind"}),
 	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",
@@ -83,7 +83,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, policystats.Bans, memoryOverflows}
+	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges, deprecatedMetrics) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -97,11 +97,11 @@ type Handler struct {
 	events   *eventEmitter
 	formats  quotaheader.Formats
 	usage    *usagePage // nil: none
-	charges  bool       // one of the rules charges after the response
-	settles  bool       // one of the rules refunds or charges after its decision
+	settles  bool       // one of the rules refunds, charges or settles after its decision
 	notifies bool       // one of the rules has events at fractions of its capacity
 	unnamed  bool       // one of the policies has no name
 
+	countsRunning           bool // one of the rules counts the requests that run
 	onlyServerHandlesErrors bool // no handler between this one and the server does
 }
 
@@ -165,8 +165,8 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
 		rules, h.counters = append(rules, r), append(h.counters, counters)
-		h.charges = h.charges || r.Charge.From != ""
-		h.settles = h.settles || h.charges || r.CountIf != nil
+		h.countsRunning = h.countsRunning || r.Policy.CountsRunning()
+		h.settles = h.settles || r.Charge.From != "" || r.Reserves()
 		h.notifies = h.notifies || len(r.Notify) > 0
 	}
 	var err error
@@ -186,7 +186,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	}
 	r = rule.Rule{
 		Policy: registered.policy, DryRun: p.DryRun || h.DryRun, CountIf: p.CountIf,
-		Texts: rule.Texts{Key: p.Key, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom},
+		Texts: rule.Texts{Key: p.Key, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom, Settle: p.SettleFrom},
 	}
 	if r.Match, err = p.loadMatchers(ctx); err != nil {
 		return r, nil, err
@@ -201,7 +201,10 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if r.Leave, err = rule.ParseLeave(string(p.Leave)); err != nil {
 		return r, nil, err
 	}
-	if r.Charge, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
+	if r.Charge, err = rule.ParseCost("charge", p.ChargeFrom, p.Charge); err != nil {
+		return r, nil, err
+	}
+	if r.Settle, err = rule.ParseCost("settle", p.SettleFrom, p.Settle); err != nil {
 		return r, nil, err
 	}
 	if r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce); err != nil {
@@ -210,20 +213,20 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if r.Notify, err = rule.ParseMarks(p.Notify); err != nil {
 		return r, nil, err
 	}
-	if p.CountIf != nil {
+	if r.Reserves() {
 		err = registered.policy.AllowRefunds()
 	}
 	return r, registered.counters, err
 }
 
-// warnInvalid counts a value of a placeholder that cannot be used, and logs one a minute. What clients
-// send stays out of the log.
+// warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a
+// minute. What clients send stays out of the log.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	h.counters[r.Index].CountInvalid(option)
 	if !invalidWarnings.Pass(time.Now(), time.Minute) {
 		return
 	}
-	h.logger.Warn("a value from a placeholder cannot be used; the fallback is used instead",
+	h.logger.Warn("a value cannot be used; the fallback is used instead",
 		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 }
 

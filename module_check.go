@@ -51,6 +51,8 @@ func (h *Handler) checkRepeated() error {
 			depends[p.Name] = "count_if"
 		case p.ChargeFrom != "":
 			depends[p.Name] = "charge"
+		case p.SettleFrom != "":
+			depends[p.Name] = "settle"
 		case p.Enforce != nil:
 			depends[p.Name] = "enforce"
 		case len(p.Notify) > 0:

@@ -92,7 +92,7 @@ func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"redis":{"url":"redis://127.0.0.1:1","pool_size":65536}}`: "pool_size 65536: use a whole number from 1 to 65535",
 		`{"memory":{"max_keys":2147483648}}`:                        "max_keys 2147483648: use a whole number from 1 to 2147483647",
 		`{"memory":{"max_keys":-1}}`:                                "max_keys -1: use a whole number from 1",
-		`{"timeout":"24h1ns"}`:                                      "timeout 24h0m0.000000001s: use a duration above 0 and up to 24h",
+		`{"timeout":"24h1ns"}`:                                      "timeout 24h0m0.000000001s: use a duration from 100us to 24h",
 		`{"deny_cache":"2562047h"}`:                                 "deny_cache 2562047h0m0s: use off",
 	} {
 		ctx, end := newContext(t, text)

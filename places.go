@@ -11,7 +11,7 @@ import (
 )
 
 // handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
-// own match, leave, enforce and notify stand behind its place.
+// own match, charge, settle, leave, enforce and notify stand behind its place.
 func (a *App) handlersOf() map[string][]string {
 	places := map[string][]string{}
 	for handler, place := range routetrace.Handlers(a.servers()) {
@@ -23,6 +23,12 @@ func (a *App) handlersOf() map[string][]string {
 			r, text := &h.rules.Rules[i], place.String()
 			if match := routetrace.MatchersText(r.Match); match != "" {
 				text += ", match " + match
+			}
+			if r.Texts.Charge != "" {
+				text += ", charge " + r.Texts.Charge
+			}
+			if r.Texts.Settle != "" {
+				text += ", settle " + r.Texts.Settle
 			}
 			if leave := r.Leave.String(); leave != "" {
 				text += ", leave " + leave

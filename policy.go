@@ -21,15 +21,30 @@ type Policy struct {
 	// Whose quota a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
 	Key string `json:"key,omitempty"`
 
-	// How many units a client may use per window, from 1. Required, unless `unlimited` is true.
+	// How many units a client may use per window, from 1; with `concurrency` how many may run at once, up to
+	// 1,000,000,000. Required, unless `unlimited` is true.
 	Limit int64 `json:"limit,omitempty"`
 
-	// The length of the window, from 1ms, in whole microseconds. Required.
+	// The length of the window, from 1ms, in whole microseconds. Required, unless there is a calendar, and
+	// except with `concurrency`, which has none.
 	Window caddy.Duration `json:"window,omitempty"`
 
+	// Makes the windows periods of the calendar instead of ones of one length: `day`, `week` (which begins on
+	// Monday), `month` or `year`. Only with `fixed_window`, which is the algorithm then. Default: none.
+	Calendar string `json:"calendar,omitempty"`
+
+	// The time zone of calendar periods, by its name in the IANA database, such as `Europe/Berlin`. Default:
+	// `UTC`.
+	TimeZone string `json:"time_zone,omitempty"`
+
 	// How units are counted: `sliding_window_counter`, `sliding_window_log`, `fixed_window`,
-	// `token_bucket`, `leaky_bucket` or `gcra`. Default: `sliding_window_counter`.
+	// `token_bucket`, `leaky_bucket` or `gcra`; or `concurrency`, which counts the requests that are running
+	// at once on all nodes. Default: `sliding_window_counter`, of calendar periods `fixed_window`.
 	Algorithm string `json:"algorithm,omitempty"`
+
+	// How long the running requests of a node count that Redis has lost contact with, from 5s to 10m. Only
+	// with `concurrency`. Default: 15s.
+	NodeTimeout caddy.Duration `json:"node_timeout,omitempty"`
 
 	// The capacity of a bucket, from 1: how many units may come at once. Only with `token_bucket`,
 	// `leaky_bucket` and `gcra`. Default: the limit.
@@ -63,6 +78,12 @@ type Policy struct {
 	// Refuses a client for a while that is denied too often. Default: none is banned.
 	Ban *Ban `json:"ban,omitempty"`
 
+	// For keys that are asked for again and again: a node takes units ahead in one question to Redis, and
+	// decides requests with them for at most so long, and at most a hundredth of the window. What is left
+	// over is given back. From 5ms to 1s. Without Redis it has no effect. It excludes `count_if`, `charge`,
+	// `settle`, `max_delay` and `ban`. Default: none, Redis decides every request.
+	Lease caddy.Duration `json:"lease,omitempty"`
+
 	// The policy counts only requests that one of these matcher sets matches. It belongs to this
 	// handler and not to the policy. Default: all requests.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
@@ -75,13 +96,27 @@ type Policy struct {
 
 	// What a request costs beyond its weight, charged after its response and into debt if need be,
 	// which later requests pay: `response_bytes`, the length of the response's body as this handler
-	// sees it, or a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`. It belongs to this
-	// handler and not to the policy. Default: nothing.
+	// sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json` and paths of
+	// numbers in a JSON body, in events or in lines of JSON, such as `json usage.total_tokens`. A path is
+	// names and indexes of arrays joined by dots. `a|b` is the first of the numbers that is there, `a+b`
+	// the sum; of each path the last number counts. It belongs to this handler and not to the policy.
+	// Default: nothing.
 	ChargeFrom string `json:"charge_from,omitempty"`
 
 	// The units that are charged where the placeholder of `charge_from` is empty or no whole number
-	// from 0 to 2^52. Default: 0.
+	// from 0 to 2^52, or where the body has no such number. Default: 0.
 	Charge int64 `json:"charge,omitempty"`
+
+	// What a request costs in all, known after its response: a source as of `charge_from`. The weight is
+	// the estimate, which a request takes before; after the response what it took too little is charged,
+	// into debt if need be, and what it took too much is refunded. Where the response breaks off before
+	// the cost is known, the estimate stays. It belongs to this handler and not to the policy, and excludes
+	// `charge_from`, `max_delay` and `ban`. Default: the weight stays.
+	SettleFrom string `json:"settle_from,omitempty"`
+
+	// The cost where the placeholder of `settle_from` is empty or no whole number from 0 to 2^52, or where
+	// the body has no such number. Default: 0.
+	Settle int64 `json:"settle,omitempty"`
 
 	// What a request leaves to others, who are as much as it part of the client but matter more: it passes
 	// only if so many units stay, such as `20`, or so much of the capacity, rounded up, such as `20%`.
@@ -145,6 +180,9 @@ func (p *Policy) setDefaults() {
 	}
 	if p.Algorithm == "" {
 		p.Algorithm = limiter.DefaultAlgorithm
+		if p.Calendar != "" {
+			p.Algorithm = limiter.FixedWindow
+		}
 	}
 	if p.Weight == 0 {
 		p.Weight = 1
@@ -154,10 +192,12 @@ func (p *Policy) setDefaults() {
 func (p *Policy) settings() limiter.Settings {
 	s := limiter.Settings{
 		Name: p.Name, Algorithm: p.Algorithm,
-		Limit: p.Limit, Window: time.Duration(p.Window), Burst: p.Burst,
-		MaxDelay: (*time.Duration)(p.MaxDelay),
-		Dynamic:  p.LimitFrom != "" || p.BurstFrom != "",
+		Limit: p.Limit, Window: time.Duration(p.Window), Calendar: p.Calendar, Burst: p.Burst,
+		MaxDelay: (*time.Duration)(p.MaxDelay), NodeTimeout: time.Duration(p.NodeTimeout),
+		Lease:   time.Duration(p.Lease),
+		Dynamic: p.LimitFrom != "" || p.BurstFrom != "",
 	}
+	s.Location, _ = p.location() // checked before
 	if p.Unlimited {
 		s.Limit = 1 // applies to no request
 	}

@@ -3,6 +3,8 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -20,12 +22,14 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 		err = fmt.Errorf("limit %d: requests without a limit are unlimited; leave out the number or unlimited", p.Limit)
 	case p.Limit == 0 && !p.Unlimited:
 		err = errors.New("limit: missing; say how many units per window, from 1")
-	case p.Window == 0:
-		err = errors.New("window: missing or zero; use a duration from 1ms such as 1m")
+	case p.checkWindow() != nil:
+		err = p.checkWindow()
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
 	case p.Ban != nil && len(p.Ban.Durations) == 0:
 		err = errors.New("ban: no duration; write one or more, such as ban 30s 5m 1h")
+	case p.Lease != 0 && p.checkLease() != nil:
+		err = p.checkLease()
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	default:
@@ -43,6 +47,11 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	if err != nil {
 		return optionError(err)
 	}
+	if policy.CountsRunning() {
+		if err := p.checkRunning(); err != nil {
+			return err
+		}
+	}
 	if p.CountIf != nil {
 		if policy.AllowRefunds() != nil {
 			return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
@@ -50,6 +59,9 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 		if err := checkCountIf(p.CountIf); err != nil {
 			return err
 		}
+	}
+	if err := p.checkCosts(); err != nil {
+		return err
 	}
 	if p.Weight > policy.Capacity() && !p.Unlimited {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
@@ -64,9 +76,6 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	if _, err = p.numbers(); err != nil {
 		return err
 	}
-	if _, err = rule.ParseCharge(p.ChargeFrom, p.Charge); err != nil {
-		return err
-	}
 	if _, err = rule.ParseMarks(p.Notify); err != nil {
 		return err
 	}
@@ -75,6 +84,62 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	}
 	_, err = rule.ParseKey(p.Key, prefixes)
 	return err
+}
+
+// checkCosts refuses costs that cannot be, and a cost in all beside what excludes it.
+func (p *Policy) checkCosts() error {
+	if _, err := rule.ParseCost("charge", p.ChargeFrom, p.Charge); err != nil {
+		return err
+	}
+	if _, err := rule.ParseCost("settle", p.SettleFrom, p.Settle); err != nil || p.SettleFrom == "" {
+		return err
+	}
+	switch {
+	case p.ChargeFrom != "":
+		return errors.New("settle, charge: settle is the cost of the request in all, charge what it costs beyond its weight; leave one of them out")
+	case p.MaxDelay != nil:
+		return errors.New("settle, max_delay: a queue cannot refund what a request took too much; leave out max_delay, or use charge instead of settle")
+	case p.Ban != nil:
+		return errors.New("settle, ban: a client would be banned for estimates that are refunded; leave one of them out, or give ban a policy of its own")
+	}
+	return nil
+}
+
+// checkRunning refuses what cannot go together with a count of running requests, besides what the
+// limiter refuses.
+func (p *Policy) checkRunning() error {
+	for _, other := range []struct {
+		option string
+		given  bool
+	}{{"count_if", p.CountIf != nil}, {"charge", p.ChargeFrom != ""}, {"settle", p.SettleFrom != ""}} {
+		if other.given {
+			return fmt.Errorf("%s: concurrency counts a request from its start to its end, whatever its response is; use %[1]s in a policy of another algorithm", other.option)
+		}
+	}
+	return nil
+}
+
+// checkLease refuses a length of leases that cannot be, and what leases exclude.
+func (p *Policy) checkLease() error {
+	switch longest := time.Duration(p.Lease); {
+	case longest < limiter.MinLease || longest > limiter.MaxLease:
+		return fmt.Errorf("lease %s: use a duration from 5ms to 1s, or none for 1s", longest)
+	case p.CountIf != nil:
+		return errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
+	case p.ChargeFrom != "":
+		return errors.New("lease, charge: nodes that have leased would go on without the charge; leave out lease, or give charge a policy of its own")
+	case p.SettleFrom != "":
+		return errors.New("lease, settle: units that a node has leased cannot be refunded to single requests; leave out lease, or give settle a policy of its own")
+	case p.Calendar != "":
+		return fmt.Errorf("lease, window %s: a node may know the end of a calendar period less exactly than a lease lasts; leave out lease, or use a window such as 720h", p.Calendar)
+	case (p.LimitFrom != "" || p.BurstFrom != "") && slices.Contains([]string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA}, p.Algorithm):
+		return fmt.Errorf("lease, algorithm %s: units that were leased under a low limit would drain too fast under a higher one of the same key; leave out lease or the placeholder, or use another algorithm", p.Algorithm)
+	case p.MaxDelay != nil:
+		return errors.New("lease, max_delay: how long a queue holds a request depends on all requests before it; leave one of them out")
+	case p.Ban != nil:
+		return errors.New("lease, ban: Redis counts denials, and sees none of a request that a node decides; leave one of them out")
+	}
+	return nil
 }
 
 // checkRollout refuses a part of the keys that is none, or one of a dry run.

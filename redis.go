@@ -103,7 +103,7 @@ func (a *App) resolve() (redisOptions, error) {
 func (r *Redis) check() error {
 	o := limiter.ClientOptions{
 		Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize, Timeout: defaultTimeout,
-		Password: r.Password, PasswordFile: r.PasswordFile,
+		Username: r.Username, Password: r.Password, PasswordFile: r.PasswordFile,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelPasswordFile,
 	}
 	for _, address := range r.Addresses {

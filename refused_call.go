@@ -49,8 +49,11 @@ func refuseCall(w http.ResponseWriter, r *http.Request, status int, contentType 
 
 // deniedCall is the refusal of a denied call, by its reason.
 func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
-	if d.reason() == rule.ReasonBan {
+	switch d.reason() {
+	case rule.ReasonBan:
 		return quotaheader.BannedCall(denier, wait)
+	case rule.ReasonConcurrency:
+		return quotaheader.CrowdedCall(denier, wait)
 	}
 	return quotaheader.DeniedCall(denier, wait)
 }

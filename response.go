@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -23,18 +23,33 @@ const statusClientGone = 499
 type responseWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	request   *http.Request
-	decision  *decision         // of the request; nil before this handler has decided
-	reserved  []reservation     // charges that depend on the response
-	deferred  []deferredCharge  // charges that are made after the response
-	retained  *limiter.Failover // the store that is kept open for both
-	bytes     int64             // of the response's body, so far
+	decision  *decision // of the request; nil before this handler has decided
+	awaited   *awaited  // what ends with the response or the request; nil: nothing does
 	outermost bool
 	done      bool // the final response was seen
 
 	// Memory that the request needs besides, so that it costs one allocation.
 	own    decision
-	checks [2]limiter.Check
+	checks [1]limiter.Check
 }
+
+// awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
+type awaited struct {
+	reserved []passedCheck     // whose units the response's header may refund
+	deferred []passedCheck     // that are charged or settled after the response
+	running  []limiter.Check   // those that end with the request
+	counted  *App              // whose in-process store is kept for them
+	retained *limiter.Failover // the store that is kept open for refunds and charges
+	bytes    int64             // of the response's body, so far
+	body     *usagebody.Body   // reads costs in the response's body; nil: there are none
+	begun    bool              // the final response was seen while the client was there
+	failed   bool              // a part of the body was not written
+	brokeOff bool              // the response has no proper end: the client left, or a handler failed
+	tunnels  bool              // the response of 200 begins a WebSocket
+}
+
+// settles reports whether units depend on the response.
+func (a *awaited) settles() bool { return a != nil && len(a.reserved)+len(a.deferred) > 0 }
 
 // decisionFor returns the decision about the request: that of an earlier handler, or its own.
 func (p *responseWriter) decisionFor(repl *caddy.Replacer) *decision {
@@ -44,17 +59,32 @@ func (p *responseWriter) decisionFor(repl *caddy.Replacer) *decision {
 	return p.decision
 }
 
+// room returns room for the checks of so many rules, many of which may not select the request.
+func (p *responseWriter) room(rules int) []limiter.Check {
+	if rules <= len(p.checks) {
+		return p.checks[:0]
+	}
+	return make([]limiter.Check, 0, min(rules, 4))
+}
+
 // next calls the next handler and settles its response, however that comes about. The response is not
 // seen here where the headers are set further out and nothing depends on it.
 func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) error {
 	p.outermost = !p.decision.serving
-	if !p.outermost && len(p.reserved) == 0 && len(p.deferred) == 0 {
+	if !p.outermost && !p.awaited.settles() {
 		return next.ServeHTTP(w, p.request)
 	}
 	p.decision.serving = true
+	if p.awaited != nil {
+		p.awaited.brokeOff = true
+	}
 	p.ResponseWriter = w
 	defer p.finish() // whatever becomes of the handlers
 	err := next.ServeHTTP(p, p.request)
+	if a := p.awaited; a != nil {
+		_, broken := outcomeOf(err)
+		a.brokeOff = broken || a.failed || p.request.Context().Err() != nil
+	}
 	if !p.done {
 		p.settleUnanswered(err, p.Header())
 		p.setHeaders()
@@ -62,34 +92,64 @@ func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) err
 	return err
 }
 
-// finish charges what the response costs, and keeps what a panic has left reserved.
+// finish charges or settles what the response costs, and keeps what a panic has left reserved.
 func (p *responseWriter) finish() {
 	p.keepReserved()
 	if p.outermost {
 		p.decision.serving = false
 	}
-	if len(p.deferred) > 0 {
-		p.applyCharges()
+	if p.awaited != nil && len(p.awaited.deferred) > 0 {
+		p.applyCosts()
 	}
 }
 
 // onHeader judges the final response by its status and header.
 func (p *responseWriter) onHeader(status int) {
-	if !p.done {
-		p.done = true
-		p.settle(p.decision.judgedStatus(status, p.Header()), p.Header())
-		if len(p.deferred) == 0 {
-			p.release() // a connection that was handed over may live for hours
-		}
-		p.setHeaders()
+	if p.done {
+		return
 	}
+	p.done = true
+	if a := p.awaited; a != nil {
+		a.begun = p.request.Context().Err() == nil // reverse_proxy answers 499 to a client that left
+		a.tunnels = status == http.StatusOK && isTunnel(p.request)
+		p.settle(p.judgedStatus(status), p.Header())
+		if len(a.deferred) == 0 {
+			a.release() // a connection that was handed over may live for hours
+		}
+		if !a.tunnels {
+			p.startBody()
+		}
+	}
+	p.setHeaders()
+}
+
+// judgedStatus is the status by which a response is judged: 101 for a tunnel, as over HTTP/1.1.
+func (p *responseWriter) judgedStatus(status int) int {
+	if p.awaited.tunnels {
+		return http.StatusSwitchingProtocols
+	}
+	return p.decision.judgedStatus(status, p.Header())
+}
+
+// isTunnel reports whether a response of 200 begins the WebSocket of a request by HTTP/2 or 3 (RFC 8441). What
+// is behind Caddy's reverse proxy has answered 101 then.
+func isTunnel(r *http.Request) bool {
+	if caddyhttp.GetVar(r.Context(), "extended_connect_websocket_body") == nil {
+		return false
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return false
+	}
+	behind, _ := repl.Get("http.reverse_proxy.status_code")
+	return behind == http.StatusSwitchingProtocols
 }
 
 // release ends the use of the store. Nothing is refunded or charged afterwards.
-func (p *responseWriter) release() {
-	if p.retained != nil {
-		p.retained.Release()
-		p.retained = nil
+func (a *awaited) release() {
+	if a.retained != nil {
+		a.retained.Release()
+		a.retained = nil
 	}
 }
 
@@ -112,150 +172,54 @@ func (p *responseWriter) WriteHeader(status int) {
 func (p *responseWriter) Write(data []byte) (int, error) {
 	p.onHeader(http.StatusOK)
 	n, err := p.ResponseWriter.Write(data)
-	p.bytes += int64(n)
+	if a := p.awaited; a != nil {
+		if a.body != nil {
+			a.body.Write(data[:n]) // which is on its way
+		}
+		a.wrote(int64(n), err)
+	}
 	return n, err
 }
 
-// ReadFrom implements [io.ReaderFrom].
+// ReadFrom implements [io.ReaderFrom]. A body that is read goes through Write.
 func (p *responseWriter) ReadFrom(r io.Reader) (int64, error) {
 	p.onHeader(http.StatusOK)
+	if p.awaited != nil && p.awaited.body != nil {
+		buffer, ok := copyBuffers.Get().(*[copyLen]byte)
+		if !ok {
+			buffer = new([copyLen]byte)
+		}
+		defer copyBuffers.Put(buffer)
+		return io.CopyBuffer(struct{ io.Writer }{p}, r, buffer[:])
+	}
 	n, err := p.ResponseWriterWrapper.ReadFrom(r)
-	p.bytes += n
+	if p.awaited != nil {
+		p.awaited.wrote(n, err)
+	}
 	return n, err
+}
+
+// copyLen is the length of the pieces in which ReadFrom copies a body that is read.
+const copyLen = 32 << 10
+
+var copyBuffers sync.Pool
+
+// wrote counts a part of the body. A response to which none belongs is no broken one. What passes a tunnel is
+// no body.
+func (a *awaited) wrote(n int64, err error) {
+	if a.tunnels {
+		return
+	}
+	a.bytes += n
+	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+		a.failed = true
+	}
 }
 
 // FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
 func (p *responseWriter) FlushError() error {
 	p.onHeader(http.StatusOK)
 	return http.NewResponseController(p.ResponseWriter).Flush()
-}
-
-// reservation is a take that stays only if the response counts. The unit is taken before the handlers
-// run: a thousand log-in attempts at once would all pass a count that is made afterwards.
-type reservation struct {
-	check   limiter.Check
-	handler *Handler
-	source  limiter.Source
-	rule    *rule.Rule
-	dryRun  bool
-}
-
-// follow does what follows from takes that passed: refunds and charges by the response, and events.
-func (h *Handler) follow(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
-	h.reserve(p, checks, source, dryRun)
-	h.deferCharge(p, checks, source, dryRun)
-	h.notifyTakes(checks, source, dryRun)
-}
-
-// reserve keeps the checks of a decision whose units the response may refund.
-func (h *Handler) reserve(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
-	for i := range checks {
-		if checks[i].Reserve && checks[i].Result.Passes() {
-			p.reserved = append(p.reserved, reservation{check: checks[i], handler: h, source: source, rule: h.rules.RuleOf(&checks[i]), dryRun: dryRun})
-		}
-	}
-}
-
-// keep has the units of a reservation stay.
-func (r *reservation) keep() {
-	r.handler.app.store.Confirm([]limiter.Check{r.check}, r.source)
-	r.handler.notifyTake(&r.check, r.rule, r.source, r.dryRun)
-}
-
-// refund returns the units of a reservation.
-func (r *reservation) refund(quotas *quotaheader.Quotas) {
-	r.handler.app.store.Refund([]limiter.Check{r.check}, r.source)
-	if !r.dryRun {
-		quotas.Refund(&r.check)
-	}
-}
-
-// settle refunds the reservations that the response does not count. All stay where the client has gone:
-// it must not get them back by leaving.
-func (p *responseWriter) settle(status int, header http.Header) {
-	if p.request.Context().Err() != nil {
-		p.keepReserved()
-		return
-	}
-	reserved := p.reserved
-	p.reserved = nil
-	for i := range reserved {
-		if r := &reserved[i]; r.rule.CountIf.Match(status, header) {
-			r.keep()
-		} else {
-			r.refund(&p.decision.quotas)
-		}
-	}
-}
-
-// keepReserved keeps all reservations.
-func (p *responseWriter) keepReserved() {
-	for i := range p.reserved {
-		p.reserved[i].keep()
-	}
-	p.reserved = nil
-}
-
-// settleUnanswered settles the reservations where the handlers end without a response. They stay if the
-// client may be the cause: it left, or it broke what is behind the handlers. A refusal by this module is
-// no such break, whatever its status.
-func (p *responseWriter) settleUnanswered(err error, header http.Header) {
-	if len(p.reserved) == 0 {
-		return
-	}
-	status := http.StatusOK // what net/http makes of it
-	if err != nil {
-		status = http.StatusInternalServerError
-		if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) && coded.StatusCode != 0 {
-			status = coded.StatusCode
-		}
-	}
-	if status >= statusClientGone && !rule.IsRefusal(err) {
-		p.keepReserved()
-	}
-	p.settle(status, header)
-}
-
-// deferredCharge is what an allowed request costs once its response tells how much that is. A client that breaks
-// the response off pays too; later requests pay if there is not enough left.
-type deferredCharge struct {
-	check   limiter.Check
-	handler *Handler
-	rule    *rule.Rule
-	source  limiter.Source
-	dryRun  bool
-}
-
-// deferCharge keeps the checks of an allowed request that its response charges.
-func (h *Handler) deferCharge(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
-	if !h.charges {
-		return
-	}
-	for i := range checks {
-		r := h.rules.RuleOf(&checks[i])
-		if r.Charge.From != "" && checks[i].Result.Passes() {
-			p.deferred = append(p.deferred, deferredCharge{check: checks[i], handler: h, rule: r, source: source, dryRun: dryRun})
-		}
-	}
-}
-
-// applyCharges charges for the response, unless a handler further in denied the request: a denied request
-// is charged nowhere.
-func (p *responseWriter) applyCharges() {
-	if p.decision.outcome == rule.Denied || p.decision.outcome == rule.FailedClosed {
-		return
-	}
-	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	responseBytes := p.bytes
-	if isHead(p.request) {
-		responseBytes = 0
-	}
-	for i := range p.deferred {
-		charge := &p.deferred[i]
-		charge.check.Weight = charge.handler.rules.ChargeOf(charge.rule, repl, responseBytes)
-		charge.handler.app.store.Charge([]limiter.Check{charge.check}, charge.source)
-		charge.handler.notifyCharge(charge)
-	}
 }
 
 // isHead reports whether the client asked for the header alone. No body is sent then, though handlers may

@@ -27,17 +27,25 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 		name, option string
 		responses    []string
 		denied       int64
+		warning      string
 	}{
-		{"count_if, all count", "count_if header X-Login failed", slices.Repeat([]string{failed}, 20), 18},
-		{"count_if, none counts", "count_if header X-Login failed", slices.Repeat([]string{passed}, 20), 0},
-		{"charge", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18},
-		{"charge of a header that is no number", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 24", slices.Repeat([]string{passed}, 20), 16},
-		{"charge of what went to the client", "algorithm token_bucket\nburst 100\ncharge {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18},
+		{"count_if, all count", "count_if header X-Login failed", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"count_if, none counts", "count_if header X-Login failed", slices.Repeat([]string{passed}, 20), 0, ""},
+		{"charge", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"charge of a header that is no number", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 24", slices.Repeat([]string{passed}, 20), 16, "policy default: requests whose cost the log does not tell, so that the fallback of charge counts, 24: 4"},
+		{"settle, as estimated", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"settle to less", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["5"]`}, 20), 9, ""},
+		{"settle to nothing", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["0"]`}, 20), 0, ""},
+		{"settle to more", "algorithm token_bucket\nburst 100\nweight 10\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"settle to the fallback", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 10", slices.Repeat([]string{passed}, 20), 14, "policy default: requests whose cost the log does not tell, so that the fallback of settle counts, 10, or after an error the weight: 6"},
+		{"settle what counts alone", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1\ncount_if header X-Login passed", slices.Repeat([]string{failed}, 20), 0, ""},
+		{"settle by the size of 9", "algorithm token_bucket\nburst 100\nweight 50\nsettle response_bytes", slices.Repeat([]string{failed}, 20), 14, ""},
+		{"charge of what went to the client", "algorithm token_bucket\nburst 100\ncharge {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
 			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
-			if result.Denied != test.denied || len(result.Warnings) > 0 {
+			if result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning {
 				t.Errorf("%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
 			}
 		})
@@ -213,5 +221,55 @@ func TestReplay_leaves_out_the_policies_behind_a_refusal(t *testing.T) {
 	v := r.Play(visitOf("example.com:8080"))
 	if v.Outcome != replay.Rejected || len(v.Decisions) != 1 || v.Decisions[0].Policy != 0 || !v.Decisions[0].EmptyKey {
 		t.Errorf("%+v; want the decision of the first policy alone", v)
+	}
+}
+
+func TestReplay_units(t *testing.T) {
+	const cost, none = `"X-Cost":["50"]`, `"X-Other":["1"]`
+	for _, test := range []struct {
+		name, option string
+		responses    []string
+		want         *replay.Units
+		warning      string
+	}{
+		{"one each", "", []string{cost, cost}, nil, ""},
+		{"one each, refunded", "count_if status 401", []string{cost, cost}, nil, ""},
+		{"weights", "weight 40", []string{cost, cost, cost}, &replay.Units{Offered: 120, Admitted: 80, Denied: 40}, ""},
+		{"weights, refunded", "weight 40\ncount_if status 401", []string{cost, cost, cost}, &replay.Units{Offered: 120, Admitted: 120, Refunded: 120}, ""},
+		{"the size", "charge response_bytes", []string{cost, cost}, &replay.Units{Offered: 2, Admitted: 2, Charged: 18}, ""},
+		{"a header", "charge {http.response.header.X-Cost} 7", []string{cost, none}, &replay.Units{Offered: 2, Admitted: 2, Charged: 57}, "the fallback of charge counts, 7: 1"},
+		{"settled, more and less", "weight 30\nsettle {http.response.header.X-Cost} 7", []string{cost, none, cost}, &replay.Units{Offered: 90, Admitted: 90, Charged: 40, Refunded: 23},
+			"the fallback of settle counts, 7, or after an error the weight: 1"},
+		{"settled by a body", "weight 30\nsettle json usage.total_tokens 40", []string{cost, cost}, &replay.Units{Offered: 60, Admitted: 60, Charged: 20},
+			"policy default: requests whose cost is in the response's body, which a log lacks, so that the fallback of settle counts, 40, or after an error the weight: 2"},
+		{"settled to the size", "weight 30\nsettle response_bytes", []string{cost, none}, &replay.Units{Offered: 60, Admitted: 60, Refunded: 42}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\t" + test.option + "\n\t}\n}\n"
+			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
+			if got := result.Policies[0].Units; (got == nil) != (test.want == nil) || got != nil && *got != *test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			if got := strings.Join(result.Warnings, ""); !strings.HasSuffix(got, test.warning) || (got == "") != (test.warning == "") {
+				t.Errorf("warnings %q, want %q", got, test.warning)
+			}
+		})
+	}
+}
+
+// Units that a policy beside denies are not taken; those that one behind denies are, and stay.
+func TestReplay_units_with_another_denial(t *testing.T) {
+	const weights = "policy weights {\nkey all\nlimit 1000\nwindow 1h\nweight 10\n}\n"
+	const one = "policy one {\nkey one\nlimit 1\nwindow 1h\n}\n"
+	for site, want := range map[string]replay.Units{
+		":80 {\nredis_ratelimit {\n" + weights + one + "}\n}\n":                                        {Offered: 30, Admitted: 10, DeniedByOthers: 20},
+		":80 {\nroute {\nredis_ratelimit {\n" + weights + "}\nredis_ratelimit {\n" + one + "}\n}\n}\n": {Offered: 30, Admitted: 30},
+	} {
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")}, replay.Options{})
+		for _, p := range result.Policies {
+			if p.Name == "weights" && (p.Units == nil || *p.Units != want) {
+				t.Errorf("%s: %+v, want %+v", site, p.Units, want)
+			}
+		}
 	}
 }

@@ -59,7 +59,25 @@ func acquireMemory() (*sharedMemory, error) {
 	return memory, nil
 }
 
-func releaseMemory() error {
+// holdMemory keeps the in-process store for a request that runs, so that a reload to a configuration without
+// this app forgets none. It reports whether the app still has the store; only then dropMemory must follow.
+func (a *App) holdMemory() bool {
+	for {
+		uses := a.memoryUses.Load()
+		if uses == 0 {
+			return false
+		}
+		if a.memoryUses.CompareAndSwap(uses, uses+1) {
+			return true
+		}
+	}
+}
+
+// dropMemory ends a use of the in-process store: the app's own or that of a request. The last one releases it.
+func (a *App) dropMemory() error {
+	if a.memoryUses.Add(-1) > 0 {
+		return nil
+	}
 	_, err := stores.Delete(memoryKey)
 	return err
 }
@@ -91,9 +109,10 @@ type sharedRedis struct {
 	options   redisOptions
 }
 
-// Destruct ends the polls and closes the client when no configuration uses it any more.
+// Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *sharedRedis) Destruct() error {
 	s.overrides.Close()
+	s.failover.EndLeases()
 	return s.store.Close()
 }
 
@@ -116,7 +135,7 @@ func (s *sharedRedis) release() error {
 	return err
 }
 
-func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
+func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 	key := o.poolKey()
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		client, err := limiter.NewClient(o.Client)
@@ -125,9 +144,9 @@ func acquireRedis(o redisOptions, local *limiter.Memory) (*sharedRedis, error) {
 		}
 		troubles := &storeReporter{}
 		store := limiter.NewRedis(client, troubles.watch(o))
-		failover := limiter.NewFailover(store, local, limiter.FailoverOptions{
+		failover := limiter.NewFailover(store, memory.store, limiter.FailoverOptions{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
-			ForgiveOutages: o.ForgiveOutages, OnSettled: policystats.Settled,
+			ForgiveOutages: o.ForgiveOutages, OnSettled: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, o.sameOverrides(), troubles.watchOverrides(failover))

@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -11,7 +10,7 @@ import (
 )
 
 // notifyTakes emits the events of takes that passed. A take that the response may refund has its event when
-// it stays.
+// it stays, an estimate when its cost is known.
 func (h *Handler) notifyTakes(checks []limiter.Check, s limiter.Source, dryRun bool) {
 	if !h.notifies {
 		return
@@ -28,21 +27,25 @@ func (h *Handler) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !h.listensForThresholds() {
 		return
 	}
-	if h.crosses(c, r, s) {
+	if marks := h.reachedMarks(c, r, s); len(marks) > 0 {
 		check := *c
-		h.events.inBackground(func() { h.emitThresholds(&check, r, s, dryRun) })
+		if !h.events.inBackground(func() { h.emitThresholds(&check, marks, s, dryRun) }) {
+			forgetMarks(c, marks)
+		}
 	}
 }
 
-// notifyCharge emits the events of a charge. A charge has no answer, so that the quota is read after it, in
-// the background. What other requests took between the two counts as charged; their own events come first.
-func (h *Handler) notifyCharge(charge *deferredCharge) {
-	r, c, s := charge.rule, charge.check, charge.source
+// notifyCost emits the events of units that were charged or settled. That has no answer, so that the quota is
+// read after it, in the background. What other requests took between the two counts as charged; their own
+// events come first.
+func (h *Handler) notifyCost(passed *passedCheck, units int64) {
+	r, c, s := passed.rule, passed.check, passed.source
+	c.Weight = units
 	store := h.app.store
 	if len(r.Notify) == 0 || c.Weight <= 0 || !h.listensForThresholds() || !store.Retain() {
 		return
 	}
-	dryRun := charge.dryRun
+	dryRun := passed.dryRun
 	started := h.events.inBackground(func() {
 		defer store.Release()
 		looked := c
@@ -53,7 +56,7 @@ func (h *Handler) notifyCharge(charge *deferredCharge) {
 			return
 		}
 		c = looked
-		h.emitThresholds(&c, r, s, dryRun)
+		h.emitThresholds(&c, h.reachedMarks(&c, r, s), s, dryRun)
 	})
 	if !started {
 		store.Release()
@@ -63,26 +66,36 @@ func (h *Handler) notifyCharge(charge *deferredCharge) {
 // listensForThresholds reports whether an event would reach a listener.
 func (h *Handler) listensForThresholds() bool { return h.events.events.ShouldEmit(eventThreshold) }
 
-// crosses reports whether the units of a check, with the result after them, have reached a mark of a rule.
-func (h *Handler) crosses(c *limiter.Check, r *rule.Rule, s limiter.Source) bool {
-	capacity := h.app.store.CapacityIn(c.Policy, s)
-	return slices.ContainsFunc(r.Notify, func(mark rule.Fraction) bool { return crossesMark(c, mark, capacity) })
-}
-
-// crossesMark reports whether the units of a check, with the result after them, have reached a fraction of
-// the capacity.
-func crossesMark(c *limiter.Check, mark rule.Fraction, capacity int64) bool {
-	used, at := capacity-c.Unused(), mark.Of(capacity)
-	return used >= at && used-c.Weight < at
-}
-
-// emitThresholds emits the events of the marks that a check has reached, unless they had one in this window.
-func (h *Handler) emitThresholds(c *limiter.Check, r *rule.Rule, s limiter.Source, dryRun bool) {
+// reachedMarks returns the marks of a rule that the units of a check, with the result after them, have reached,
+// unless they had an event in this window.
+func (h *Handler) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source) (reached []rule.Fraction) {
 	capacity := h.app.store.CapacityIn(c.Policy, s)
 	for _, mark := range r.Notify {
-		if !crossesMark(c, mark, capacity) || !lastThresholds.Pass(c.Policy.ID(), c.Key.String(), mark.Percent(), time.Now(), quietTime(c)) {
-			continue
+		if reachesMark(c, mark, capacity) && lastThresholds.Pass(c.Policy.ID(), c.Key.String(), mark.Percent(), time.Now(), quietTime(c)) {
+			reached = append(reached, mark)
 		}
+	}
+	return reached
+}
+
+// forgetMarks lets a later request emit what could not be emitted.
+func forgetMarks(c *limiter.Check, marks []rule.Fraction) {
+	for _, mark := range marks {
+		lastThresholds.Forget(c.Policy.ID(), c.Key.String(), mark.Percent())
+	}
+}
+
+// reachesMark reports whether the units of a check, with the result after them, have reached a fraction of the
+// capacity. Of a policy that leases, units are taken ahead, so that no request of any node may find itself to be
+// the one that reaches it: there the fraction need only be in use.
+func reachesMark(c *limiter.Check, mark rule.Fraction, capacity int64) bool {
+	used, at := capacity-c.Unused(), mark.Of(capacity)
+	return used >= at && (used-c.Weight < at || c.Policy.LongestLease() > 0)
+}
+
+// emitThresholds emits the events of marks that a check has reached.
+func (h *Handler) emitThresholds(c *limiter.Check, marks []rule.Fraction, s limiter.Source, dryRun bool) {
+	for _, mark := range marks {
 		data := map[string]any{
 			"policy": c.Policy.Name(), "limit": c.Policy.Capacity(), "threshold": mark.Percent(), "remaining": c.Result.Remaining,
 			"reset_after": quotaheader.Seconds(c.Result.ResetAfter), "source": string(s), "dry_run": dryRun,
@@ -94,11 +107,15 @@ func (h *Handler) emitThresholds(c *limiter.Check, r *rule.Rule, s limiter.Sourc
 	}
 }
 
-// quietTime is how long a mark of a quota has no further event: until the end of a fixed window, otherwise
-// for a window's length.
+// quietTime is how long a mark of a quota has no further event: until the end of a fixed window, for the node
+// timeout of a count of running requests, otherwise for a window's length.
 func quietTime(c *limiter.Check) time.Duration {
-	if s := c.Policy.Settings(); s.Algorithm != limiter.FixedWindow {
+	switch s := c.Policy.Settings(); {
+	case s.Algorithm == limiter.FixedWindow:
+		return c.Result.ResetAfter
+	case c.Policy.CountsRunning():
+		return s.NodeTimeout
+	default:
 		return s.Window
 	}
-	return c.Result.ResetAfter
 }

@@ -17,7 +17,7 @@ import (
 
 // serveUsage answers with the client's own quotas, and charges nothing.
 func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer, p *responseWriter) error {
-	evaluation := rule.Evaluation{Enforced: p.checks[:0]}
+	evaluation := rule.Evaluation{Enforced: p.room(len(h.rules.Rules))}
 	if err := h.rules.Quotas(r, repl, &evaluation); err != nil {
 		return fail(w, r, err)
 	}
@@ -96,8 +96,8 @@ func writeUsage(w http.ResponseWriter, p *responseWriter, answer *usageAnswer) e
 	return err
 }
 
-// json returns the body, at an age of the answer: times in seconds, -1 for never. Names of policies need no
-// escapes.
+// json returns the body, at an age of the answer: times in seconds, -1 for never. Policies without a window
+// have no member for it. Names of policies need no escapes.
 func (a *usageAnswer) json(age time.Duration) []byte {
 	body := append(make([]byte, 0, 256), `{"policies":[`...)
 	for i := range a.checks {
@@ -110,10 +110,20 @@ func (a *usageAnswer) json(age time.Duration) []byte {
 		body = strconv.AppendInt(append(body, `,"remaining":`...), c.Result.Remaining, 10)
 		body = append(append(body, `,"reset_after":`...), quotaheader.Seconds(aged(c.Result.ResetAfter, age))...)
 		body = append(append(body, `,"retry_after":`...), quotaheader.Seconds(aged(c.Result.RetryAfter, age))...)
-		body = append(append(body, `,"window":`...), quotaheader.Seconds(c.Policy.Settings().Window)...)
+		if !c.Policy.CountsRunning() {
+			body = append(append(body, `,"window":`...), windowJSON(c.Policy)...)
+		}
 		body = append(body, '}')
 	}
 	return append(body, "]}"...)
+}
+
+// windowJSON is a policy's window in seconds, or the word of its calendar periods.
+func windowJSON(p *limiter.Policy) string {
+	if s := p.Settings(); s.Calendar != "" {
+		return strconv.Quote(s.Calendar)
+	}
+	return quotaheader.Seconds(p.Settings().Window)
 }
 
 // aged is what is left of a time after another.

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/delay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
@@ -19,15 +18,15 @@ type fleet struct {
 	ctx         context.Context
 	dir         string
 	caddyBinary string
-	redis       *serve.Process
+	redis       map[string]*serve.Process // by program
 	cluster     []*serve.Process
-	targets     map[server]*target
+	targets     map[string]*target // by name
 	stops       []func()
 	notes       []string
 }
 
 func newFleet(ctx context.Context, dir string) *fleet {
-	return &fleet{ctx: ctx, dir: dir, targets: map[server]*target{}}
+	return &fleet{ctx: ctx, dir: dir, redis: map[string]*serve.Process{}, targets: map[string]*target{}}
 }
 
 func (f *fleet) stop() {
@@ -41,17 +40,21 @@ var errLeftOut = errors.New("left out")
 
 // target returns the running server of that name.
 func (f *fleet) target(s server) (*target, error) {
-	if t := f.targets[s]; t != nil {
+	if t := f.targets[s.name]; t != nil {
 		return t, nil
 	}
 	if err := f.build(); err != nil {
 		return nil, err
 	}
-	t, err := f.start(s)
+	t, err := s.start(f, s)
 	if err != nil {
+		if errors.Is(err, errLeftOut) {
+			f.notes = append(f.notes, fmt.Sprintf("The server %s is %v.", s.name, err))
+		}
 		return nil, err
 	}
-	f.targets[s] = t
+	t.server = s
+	f.targets[s.name] = t
 	err = t.check(f.ctx)
 	return t, err
 }
@@ -66,7 +69,7 @@ func (f *fleet) build() error {
 	return serve.Build(f.ctx, ".", "./cmd/caddy", f.caddyBinary, "-trimpath", "-tags", "nobadger,nomysql,nopgx")
 }
 
-// startEnvoy builds and starts envoyproxy/ratelimit. Where that fails, the page says why.
+// startEnvoy builds and starts envoyproxy/ratelimit.
 func (f *fleet) startEnvoy() (*target, error) {
 	var on store
 	addrs, err := f.open(&on)
@@ -80,10 +83,9 @@ func (f *fleet) startEnvoy() (*target, error) {
 		var process *serve.Process
 		if process, err = serve.Envoy(f.ctx, f.dir, binary, addrs[0]); err == nil {
 			f.stops = append(f.stops, process.Stop)
-			return &target{process: process, store: on, path: "/json", status: http.StatusOK}, nil
+			return &target{process: process, store: on, path: "/json"}, nil
 		}
 	}
-	f.notes = append(f.notes, fmt.Sprintf("envoyproxy/ratelimit is left out: %v", err))
 	return nil, fmt.Errorf("%w: %w", errLeftOut, err)
 }
 
@@ -92,25 +94,45 @@ func (f *fleet) open(on *store) ([]string, error) {
 	if on.cluster {
 		return f.openCluster(on)
 	}
-	if f.redis == nil {
-		process, err := serve.Redis(f.ctx, f.dir)
-		if err != nil {
-			return nil, err
-		}
-		f.redis = process
-		f.stops = append(f.stops, process.Stop)
+	server, err := f.openRedis(on.program)
+	if err != nil {
+		return nil, err
 	}
-	on.processes = []*serve.Process{f.redis}
+	on.processes = []*serve.Process{server}
 	if on.delay == (delay.Options{}) {
-		return []string{f.redis.Addr}, nil
+		return []string{server.Addr}, nil
 	}
-	proxy, err := delay.Start(f.ctx, f.redis.Addr, on.delay)
+	proxy, err := delay.Start(f.ctx, server.Addr, on.delay)
 	if err != nil {
 		return nil, err
 	}
 	f.stops = append(f.stops, proxy.Close)
 	on.proxy = proxy
 	return []string{proxy.Addr()}, nil
+}
+
+// openRedis returns the running server of a program, by default of the machine's own Redis.
+func (f *fleet) openRedis(p program) (*serve.Process, error) {
+	path := serve.RedisServer
+	if p.path != "" {
+		var err error
+		if path, err = filepath.Abs(p.path); err != nil { // servers run in a folder of their own
+			return nil, err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, p.missing()
+		}
+	}
+	if server := f.redis[path]; server != nil {
+		return server, nil
+	}
+	server, err := serve.Redis(f.ctx, f.dir, path)
+	if err != nil {
+		return nil, err
+	}
+	f.redis[path] = server
+	f.stops = append(f.stops, server.Stop)
+	return server, nil
 }
 
 func (f *fleet) openCluster(on *store) ([]string, error) {
@@ -131,5 +153,3 @@ func (f *fleet) openCluster(on *store) ([]string, error) {
 	}
 	return addrs, nil
 }
-
-func spaced(words []string) string { return strings.Join(words, " ") }

@@ -17,7 +17,8 @@ func facts(ctx context.Context, o options) [][2]string {
 	return [][2]string{
 		{"command", "`" + command() + "`"},
 		{"date", time.Now().UTC().Format(time.DateOnly)},
-		{"run", fmt.Sprintf("%d rounds, %d s a row after %v of warming up", o.rounds, o.seconds, warmUp)},
+		{"run", fmt.Sprintf("%d rounds, %d s a row after %v of warming up; slower links, the cluster and latencies in every second round", o.rounds, o.seconds, warmUp)},
+		{"load average before", o.loadBefore},
 		{"processor", fmt.Sprintf("%s, %d cores", procField("/proc/cpuinfo", "model name"), runtime.NumCPU())},
 		{"memory", procField("/proc/meminfo", "MemTotal")},
 		{"system", runtime.GOOS + "/" + runtime.GOARCH + " " + firstLine("/proc/sys/kernel/osrelease")},
@@ -25,6 +26,8 @@ func facts(ctx context.Context, o options) [][2]string {
 		{"Redis", found(ctx, `v=(\S+)`, "redis-server", "--version")},
 		{"Caddy", version(ctx, ".", "github.com/caddyserver/caddy/v2")},
 		{"go-redis", version(ctx, ".", "github.com/redis/go-redis/v9")},
+		{"Valkey", found(ctx, `v=(\S+)`, valkey9.path, "--version")},
+		{"mholt/caddy-ratelimit", version(ctx, ".", "github.com/mholt/caddy-ratelimit")},
 		{"redis_rate", version(ctx, ".", "github.com/go-redis/redis_rate/v10")},
 		{"envoyproxy/ratelimit", version(ctx, "envoy", "github.com/envoyproxy/ratelimit")},
 		{"wrk", found(ctx, `wrk (\S+)`, "wrk", "-v")},

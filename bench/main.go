@@ -1,8 +1,8 @@
-// Command bench compares the throughput and latency of Caddy without limits, with this repository's
-// handler, and with other limiters in its place.
+// Command bench compares the processor time, throughput and latency of Caddy without limits, with this
+// repository's handler, and with other limiters in its place.
 //
-// It starts all servers itself on loopback ports, measures every row of the table once in each
-// round, prints the table and, with -out, writes it as a page and a chart.
+// It starts all servers itself on loopback ports, measures the rows of the table in rounds, one after
+// another, prints the table and, with -out, writes it as a page and a chart.
 package main
 
 import (
@@ -30,12 +30,13 @@ type options struct {
 	connections int
 	only        string
 	out         string
+	loadBefore  string // of the machine, in the last minute
 }
 
 func main() {
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 5, "how often every row is measured")
-	flag.IntVar(&o.seconds, "seconds", 5, "how long a row is measured in a round, after a second of warming up")
+	flag.IntVar(&o.rounds, "rounds", 8, "how often the rows of processor time are measured; slower links, the cluster and\nlatencies are measured in every second round")
+	flag.IntVar(&o.seconds, "seconds", 2, "how long a row is measured in a round, after a second of warming up")
 	flag.IntVar(&o.connections, "connections", 64, "connections of the main comparison")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand the rows that they are compared with; names are printed during a run")
 	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
@@ -72,6 +73,7 @@ func run(ctx context.Context, o options) error {
 	if len(groups) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)
 	}
+	o.loadBefore, _, _ = strings.Cut(firstLine("/proc/loadavg"), " ")
 	fleet := newFleet(ctx, dir)
 	defer fleet.stop()
 	r := &runner{fleet: fleet, wrk: wrk, duration: time.Duration(o.seconds) * time.Second}

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
@@ -15,6 +14,7 @@ type trial struct {
 	name        string
 	server      server
 	connections int
+	keys        int     // clients
 	against     *trial  // the row of the comparison; nil: none
 	generator   bool    // load by the generator of package load instead of wrk
 	peak        *trial  // load at a constant rate, a fraction of the rate that this one reached
@@ -26,25 +26,23 @@ type trial struct {
 type section struct {
 	title, note string
 	trials      []*trial
+	sometimes   bool // measured in every second round, to save time
 }
-
-// Loads of several rows.
-const (
-	peakFraction = 0.7
-	manyClients  = 512
-)
 
 // plan returns all trials in the order of the page.
 func plan(connections int) []*section {
 	latency := latencySection(connections)
 	return []*section{
 		allowedSection(connections),
+		headersOffSection(connections),
+		hotKeySection(connections),
+		policiesSection(connections),
 		deniedSection(connections),
 		linkSection(),
+		clusterSection(connections),
 		loneSection(),
 		latency,
 		slowSection(latency.trials[0]),
-		clusterSection(connections),
 	}
 }
 
@@ -57,7 +55,10 @@ func compare(trials ...*trial) []*trial {
 }
 
 func wrkTrial(name, title string, s server, connections int) *trial {
-	return &trial{name: name, Row: report.Row{Title: title, Ours: strings.HasPrefix(title, "this module")}, server: s, connections: connections}
+	return &trial{
+		Row:  report.Row{Title: title, Ours: strings.HasPrefix(title, "this module")},
+		name: name, server: s, connections: connections, keys: load.Keys,
+	}
 }
 
 func (t *trial) aim(target report.Target) *trial {
@@ -65,58 +66,16 @@ func (t *trial) aim(target report.Target) *trial {
 	return t
 }
 
-func allowedSection(connections int) *section {
-	return &section{
-		title: fmt.Sprintf("%d connections, allowed", connections),
-		note:  "`respond \"ok\"` to 5,000 clients far below their limit; the bare Caddy sends three constant headers of the same size. envoyproxy/ratelimit stands alone, without a web server before it, and counts in fixed windows.",
-		trials: compare(
-			wrkTrial("64/bare", "bare Caddy", serverBare, connections),
-			wrkTrial("64/memory", "this module, in process", serverMemory, connections).aim(report.Target{AtLeast: 0.93}),
-			wrkTrial("64/redis", "this module, Redis", serverRedis, connections).aim(report.Target{AtLeast: 0.70}),
-			wrkTrial("64/autopipeline", "go-redis AutoPipeline", serverAutoPipeline, connections),
-			wrkTrial("64/redis_rate", "redis_rate v10", serverRedisRate, connections),
-			wrkTrial("64/evalsha", "one EVALSHA a request", serverEvalSHA, connections),
-			wrkTrial("64/envoy", "envoyproxy/ratelimit, alone", serverEnvoy, connections),
-		),
-	}
+// ofOneKey has all requests come from one client.
+func (t *trial) ofOneKey() *trial {
+	t.keys = 1
+	return t
 }
 
-func deniedSection(connections int) *section {
-	return &section{
-		title: fmt.Sprintf("%d connections, denied", connections),
-		note:  "A flood from 5,000 clients that have used up their limit. The bare Caddy is `respond 429` with three constant headers; `error 429` with the same headers goes through Caddy's error routes, as denials do, and Caddy describes the request for its error log there.",
-		trials: compare(
-			wrkTrial("denied/bare", "bare Caddy", serverBareDenied, connections),
-			wrkTrial("denied/error", "bare Caddy, error routes", serverBareError, connections),
-			wrkTrial("denied/redis", "this module, Redis", serverDenied, connections).aim(report.Target{AtLeast: 0.90}),
-		),
-	}
-}
-
-func linkSection() *section {
-	target := report.Target{AtLeast: 0.60}
-	return &section{
-		title: fmt.Sprintf("%d connections, slower link", manyClients),
-		note:  "A proxy holds each of Redis's replies back, and takes its own part of the processors for that.",
-		trials: compare(
-			wrkTrial("512/bare", "bare Caddy", serverBare, manyClients),
-			wrkTrial("512/redis-1ms", "this module, Redis 1 ms away", serverRedis1ms, manyClients).aim(target),
-			wrkTrial("512/redis-5ms", "this module, Redis 5 ms away", serverRedis5ms, manyClients).aim(target),
-			wrkTrial("512/redis-20ms", "this module, Redis 20 ms away", serverRedis20ms, manyClients).aim(target),
-		),
-	}
-}
-
-func loneSection() *section {
-	s := &section{
-		title: "one connection, p50",
-		note:  "The time of a request alone in its batch.",
-		trials: compare(
-			wrkTrial("lone/evalsha", "one EVALSHA a request", serverEvalSHA, 1),
-			wrkTrial("lone/redis", "this module, Redis", serverRedis, 1).aim(report.Target{AtMost: 1.10}),
-		),
-	}
-	return s.by(report.P50)
+// alone marks a limiter that runs beside a web server.
+func (t *trial) alone() *trial {
+	t.Alone = true
+	return t
 }
 
 // by sets the measure that the section's trials compare.
@@ -127,51 +86,19 @@ func (s *section) by(m report.Measure) *section {
 	return s
 }
 
-// latencySection begins with the peak trial. The constant loads of other sections depend on it.
-func latencySection(connections int) *section {
-	peak := wrkTrial("p99/evalsha-peak", "one EVALSHA a request, peak", serverEvalSHA, connections)
-	ownPeak := wrkTrial("p99/redis-peak", "this module, peak", serverRedis, connections)
-	peak.generator, ownPeak.generator = true, true
-	steady := compare(
-		wrkTrial("p99/evalsha", "one EVALSHA, 70 % of its peak", serverEvalSHA, connections),
-		wrkTrial("p99/redis", "this module, the same load", serverRedis, connections).aim(report.Target{AtMost: 1.50}),
-		wrkTrial("p99/redis-own", "this module, 70 % of its peak", serverRedis, connections).aim(report.Target{AtMost: 1.50}),
-	)
-	for _, t := range steady {
-		t.peak, t.fraction, t.Measure = peak, peakFraction, report.P99
+// inTurn returns what a round, counted from 0, measures of the section. Every second round measures it
+// backwards, so that a drift of the machine's speed does not favor one end. Constant loads depend on peaks
+// of the same round, and stay in order.
+func (s *section) inTurn(round int) []*trial {
+	switch {
+	case round%2 == 0:
+		return s.trials
+	case s.sometimes:
+		return nil
 	}
-	steady[2].peak = ownPeak
-	return &section{
-		title:  "70 % of the peak load, p99",
-		note:   "Requests are due at a constant rate, whatever the answers, and a latency counts from the instant that its request was due.",
-		trials: append([]*trial{peak, ownPeak}, steady...),
-	}
-}
-
-func slowSection(peak *trial) *section {
-	trials := []*trial{
-		wrkTrial("slow/evalsha", "one EVALSHA a request", serverEvalSHASlow, manyClients),
-		wrkTrial("slow/redis", "this module, Redis", serverRedisSlow, manyClients).aim(report.Target{Within: 10 * time.Millisecond}),
-		wrkTrial("slow/bare", "bare Caddy, which asks no Redis", serverBare, manyClients),
-	}
-	for _, t := range trials {
-		t.peak, t.fraction, t.others, t.Measure = peak, peakFraction/2, t.server != serverBare, report.P99
-	}
-	return &section{
-		title:  "5 % of replies 50 ms late, p99",
-		note:   "The p99 is that of the other requests, those whose reply came in time, at half the constant load of the rows before, under which the bare Caddy has a p99 well below the target. A reply is what Redis sends at once, so that a batch is late as a whole.",
-		trials: trials,
-	}
-}
-
-func clusterSection(connections int) *section {
-	return &section{
-		title: fmt.Sprintf("%d conn., cluster of 3 masters", connections),
-		trials: compare(
-			wrkTrial("cluster/evalsha", "one EVALSHA a request", serverEvalSHACluster, connections),
-			wrkTrial("cluster/redis", "this module, Redis Cluster", serverRedisCluster, connections).aim(report.Target{AtLeast: 1.30}),
-		),
-	}
+	backwards := slices.Clone(s.trials)
+	slices.Reverse(backwards)
+	return backwards
 }
 
 // selected returns the trials whose name contains one of the comma-separated words, with the trials

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -37,6 +38,58 @@ func TestSelected_comparisons(t *testing.T) {
 	}
 	if all := names(selected(plan(64), "")); !slices.Equal(all, names(plan(64))) {
 		t.Errorf("no words select %v", all)
+	}
+}
+
+func TestSection_inTurn(t *testing.T) {
+	sections := selected(plan(64), "denied,lone")
+	want := [][]string{
+		{"denied/bare", "denied/error", "denied/redis", "lone/evalsha", "lone/redis"},
+		{"denied/redis", "denied/error", "denied/bare"},
+	}
+	for round, want := range want {
+		var got []string
+		for _, s := range sections {
+			for _, t := range s.inTurn(round) {
+				got = append(got, t.name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("round %d: got %v, want %v", round, got, want)
+		}
+	}
+}
+
+// TestPlan_titles has the widths of the printed table, and one name for each trial.
+func TestPlan_titles(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range plan(64) {
+		if len(s.title) > 33 {
+			t.Errorf("%q has %d letters, at most 33", s.title, len(s.title))
+		}
+		for _, trial := range s.trials {
+			if len(trial.Title) > 31 || seen[trial.name] {
+				t.Errorf("%s: %q has %d letters, at most 31, or the name twice", trial.name, trial.Title, len(trial.Title))
+			}
+			seen[trial.name] = true
+		}
+	}
+}
+
+// TestServers_answer starts each server and sends it a request: the status and the headers of its limit
+// must be those of its rows.
+func TestServers_answer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds Caddy with all contenders")
+	}
+	f := newFleet(t.Context(), t.TempDir())
+	t.Cleanup(f.stop)
+	for _, s := range plan(64) {
+		for _, trial := range s.trials {
+			if _, err := f.target(trial.server); err != nil && !errors.Is(err, errLeftOut) {
+				t.Errorf("%s: %v", trial.name, err)
+			}
+		}
 	}
 }
 

@@ -42,14 +42,15 @@ func (r *runner) rounds(ctx context.Context, sections []*section, rounds int) er
 	}
 	for round := range rounds {
 		for _, s := range sections {
-			for _, t := range s.trials {
+			for _, t := range s.inTurn(round) {
 				sample, err := r.measure(ctx, t)
 				if err != nil {
 					return fmt.Errorf("%s: %w", t.name, err)
 				}
 				t.Samples = append(t.Samples, sample)
-				progress("round %d of %d  %-17s %7.0f req/s  p50 %6.2f ms  p99 %6.2f ms  wrong %.1f %%", round+1, rounds,
-					t.name, sample.Rate, sample.P50.Seconds()*1000, sample.P99.Seconds()*1000, sample.Wrong*100)
+				progress("round %d of %d  %-17s %7.0f req/s  CPU %6.1f + %5.1f µs  p50 %6.2f ms  p99 %6.2f ms  wrong %.1f %%", round+1, rounds,
+					t.name, sample.Rate, sample.CPU.Seconds()*1e6, sample.StoreCPU.Seconds()*1e6,
+					sample.P50.Seconds()*1000, sample.P99.Seconds()*1000, sample.Wrong*100)
 			}
 		}
 	}
@@ -83,7 +84,8 @@ func (r *runner) measure(ctx context.Context, t *trial) (report.Sample, error) {
 // load puts the server under the trial's load. It returns the p99 that the trial compares.
 func (r *runner) load(ctx context.Context, t *trial, target *target, duration time.Duration) (load.Result, time.Duration, error) {
 	if !t.generator && t.peak == nil {
-		result, err := r.wrk.Run(ctx, target.process.Addr, target.path, t.connections, duration)
+		at := load.Target{Addr: target.process.Addr, Path: target.path, Keys: t.keys, Connections: t.connections}
+		result, err := r.wrk.Run(ctx, at, duration)
 		return result, result.P99, err
 	}
 	constant := load.Constant{Addr: target.process.Addr, Connections: t.connections, Duration: duration}

@@ -3,124 +3,100 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"time"
+	"slices"
+	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/contenders"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/delay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// server is the name of a server under load.
-type server string
-
-const (
-	serverBare           server = "bare"
-	serverBareDenied     server = "bare-denied"
-	serverBareError      server = "bare-error"
-	serverMemory         server = "memory"
-	serverRedis          server = "redis"
-	serverDenied         server = "denied"
-	serverEvalSHA        server = "evalsha"
-	serverAutoPipeline   server = "autopipeline"
-	serverRedisRate      server = "redis_rate"
-	serverEnvoy          server = "envoy"
-	serverRedis1ms       server = "redis-1ms"
-	serverRedis5ms       server = "redis-5ms"
-	serverRedis20ms      server = "redis-20ms"
-	serverRedisSlow      server = "redis-slow"
-	serverEvalSHASlow    server = "evalsha-slow"
-	serverRedisCluster   server = "redis-cluster"
-	serverEvalSHACluster server = "evalsha-cluster"
-)
-
-// slowReplies delays some replies of Redis.
-var slowReplies = delay.Options{SlowFraction: 0.05, SlowDelay: 50 * time.Millisecond}
-
-// start starts a server on the stores that it needs.
-func (f *fleet) start(s server) (*target, error) {
-	switch s {
-	case serverBare:
-		return f.caddy(s, store{}, nil, constantHeaders("1000000", "999999"), `respond "ok"`)
-	case serverBareDenied:
-		t, err := f.caddy(s, store{}, nil, constantHeaders("1", "0"), "respond 429")
-		return t.refusing(), err
-	case serverBareError:
-		t, err := f.caddy(s, store{}, nil, constantHeaders("1", "0"), "error 429")
-		return t.refusing(), err
-	case serverMemory:
-		return f.caddy(s, store{}, nil, limitAllowed, `respond "ok"`)
-	case serverDenied:
-		t, err := f.module(s, store{}, limitDenied)
-		return t.refusing(), err
-	case serverRedis:
-		return f.module(s, store{}, limitAllowed)
-	case serverRedis1ms:
-		return f.module(s, store{delay: delay.Options{Delay: time.Millisecond}}, limitAllowed)
-	case serverRedis5ms:
-		return f.module(s, store{delay: delay.Options{Delay: 5 * time.Millisecond}}, limitAllowed)
-	case serverRedis20ms:
-		return f.module(s, store{delay: delay.Options{Delay: 20 * time.Millisecond}}, limitAllowed)
-	case serverRedisSlow:
-		return f.module(s, store{delay: slowReplies}, limitAllowed)
-	case serverRedisCluster:
-		return f.module(s, store{cluster: true}, limitAllowed)
-	case serverEvalSHA:
-		return f.contender(s, store{}, contenders.EvalSHA)
-	case serverEvalSHASlow:
-		return f.contender(s, store{delay: slowReplies}, contenders.EvalSHA)
-	case serverEvalSHACluster:
-		return f.contender(s, store{cluster: true}, contenders.EvalSHA)
-	case serverAutoPipeline:
-		return f.contender(s, store{}, contenders.AutoPipeline)
-	case serverRedisRate:
-		return f.contender(s, store{}, contenders.RedisRate)
-	case serverEnvoy:
-		return f.startEnvoy()
-	}
-	return nil, fmt.Errorf("there is no server %q", s)
+// server is a server under load. Trials with servers of one name share the process.
+type server struct {
+	name      string
+	denies    bool // answers with 429
+	unlimited bool // has no headers of a limit
+	start     func(f *fleet, s server) (*target, error)
 }
 
-// The policies. Their key is the header in which the load generators name a client.
-var (
-	limitAllowed = fmt.Sprintf("redis_ratelimit {http.request.header.X-Key} %d %v", contenders.Limit, contenders.Window)
-	limitDenied  = "redis_ratelimit {http.request.header.X-Key} 1 24h"
-)
-
-// constantHeaders sets the headers of a limiter without one, for their cost.
-func constantHeaders(limit, remaining string) string {
-	return fmt.Sprintf("header {\n\t\tX-RateLimit-Limit %s\n\t\tX-RateLimit-Remaining %s\n\t\tX-RateLimit-Reset %d\n\t}",
-		limit, remaining, time.Now().Add(contenders.Window).Unix())
+// denying is the server, which is expected to answer with 429.
+func (s server) denying() server {
+	s.denies = true
+	return s
 }
 
-// module starts a Caddy with this repository's handler on a store. Requests that Redis does not decide
+// quiet is the server, which is expected to send no headers of a limit.
+func (s server) quiet() server {
+	s.unlimited = true
+	return s
+}
+
+// caddyServer is a Caddy with directives and a response, without a Redis.
+func caddyServer(name string, directives ...string) server {
+	return server{name: name, start: func(f *fleet, s server) (*target, error) {
+		return f.caddy(s, store{}, nil, directives...)
+	}}
+}
+
+// moduleServer is a Caddy with this repository's handler on a store. Requests that Redis does not decide
 // get 503, so that only decisions of Redis count.
-func (f *fleet) module(s server, on store, policy string) (*target, error) {
-	addrs, err := f.open(&on)
-	if err != nil {
-		return nil, err
-	}
-	options := []string{"redis_ratelimit {", "\tredis redis://" + addrs[0]}
-	if on.cluster {
-		options = []string{"redis_ratelimit {", "\tredis {", "\t\tmode cluster", "\t\taddress " + spaced(addrs), "\t}"}
-	}
-	options = append(options, "\tfail_mode closed", "}")
-	return f.caddy(s, on, options, policy, `respond "ok"`)
+func moduleServer(name string, on store, policy string) server {
+	return server{name: name, start: func(f *fleet, s server) (*target, error) {
+		on := on // one start's own
+		addrs, err := f.open(&on)
+		if err != nil {
+			return nil, err
+		}
+		options := []string{"redis_ratelimit {", "\tredis redis://" + addrs[0]}
+		if on.cluster {
+			options = []string{"redis_ratelimit {", "\tredis {", "\t\tmode cluster", "\t\taddress " + strings.Join(addrs, " "), "\t}"}
+		}
+		options = append(options, "\tfail_mode closed", "}")
+		return f.caddy(s, on, options, policy)
+	}}
 }
 
-// contender starts a Caddy with another limiter on a store.
-func (f *fleet) contender(s server, on store, way string) (*target, error) {
-	addrs, err := f.open(&on)
-	if err != nil {
-		return nil, err
-	}
-	return f.caddy(s, on, nil, "contender "+way+" "+spaced(addrs), `respond "ok"`)
+// contenderServer is a Caddy with another limiter on a store.
+func contenderServer(name string, on store, way string) server {
+	return server{name: name, start: func(f *fleet, s server) (*target, error) {
+		on := on // one start's own
+		addrs, err := f.open(&on)
+		if err != nil {
+			return nil, err
+		}
+		return f.caddy(s, on, nil, "contender "+way+" "+strings.Join(addrs, " "))
+	}}
 }
 
-func (f *fleet) caddy(s server, on store, options []string, lines ...string) (*target, error) {
-	process, err := serve.Caddy(f.ctx, f.dir, f.caddyBinary, serve.Site{Name: string(s), Options: options, Lines: lines})
+// envoyServer is envoyproxy/ratelimit by itself, as a web server for JSON.
+func envoyServer(name string) server {
+	return server{name: name, unlimited: true, start: func(f *fleet, _ server) (*target, error) { return f.startEnvoy() }}
+}
+
+// caddy starts a Caddy whose requests are answered with ok, unless a directive answers them.
+func (f *fleet) caddy(s server, on store, options []string, directives ...string) (*target, error) {
+	answers := func(d string) bool { return strings.HasPrefix(d, "respond ") || strings.HasPrefix(d, "error ") }
+	if !slices.ContainsFunc(directives, answers) {
+		directives = append(slices.Clone(directives), `respond "ok"`)
+	}
+	process, err := serve.Caddy(f.ctx, f.dir, f.caddyBinary, serve.Site{Name: s.name, Options: options, Lines: directives})
 	if err != nil {
 		return nil, err
 	}
 	f.stops = append(f.stops, process.Stop)
-	return &target{process: process, store: on, path: "/", status: http.StatusOK}, nil
+	return &target{process: process, store: on, path: "/"}, nil
+}
+
+// status is the status of the server's responses.
+func (s server) status() int {
+	if s.denies {
+		return http.StatusTooManyRequests
+	}
+	return http.StatusOK
+}
+
+// valkey9 is the program of Valkey 9.
+var valkey9 = program{name: "Valkey 9", path: "../.build/compat/sid/valkey-server.sh", brings: "make compat SERVERS=sid/valkey-server"}
+
+// missing says how to bring a program.
+func (p program) missing() error {
+	return fmt.Errorf("%w: there is no %s; `%s` brings it", errLeftOut, p.name, p.brings)
 }

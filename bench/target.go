@@ -14,26 +14,25 @@ import (
 
 // target is a running server.
 type target struct {
+	server  server
 	process *serve.Process
 	store   store
 	path    string
-	status  int // of its responses
 }
 
 // store holds the counts of a server: none, a Redis or a cluster. A proxy may stand before the Redis.
 type store struct {
+	program   program
 	cluster   bool
 	delay     delay.Options
 	proxy     *delay.Proxy
 	processes []*serve.Process
 }
 
-// refusing sets 429 as the status of a target that denies all requests.
-func (t *target) refusing() *target {
-	if t != nil {
-		t.status = http.StatusTooManyRequests
-	}
-	return t
+// program is another server than the machine's own Redis.
+type program struct {
+	name, path string
+	brings     string // the command that installs it
 }
 
 // storeCPU returns the processor time of the stores.
@@ -73,11 +72,11 @@ func (t *target) request(ctx context.Context) error {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != t.status {
-		return fmt.Errorf("answers %s, want %d", response.Status, t.status)
+	if response.StatusCode != t.server.status() {
+		return fmt.Errorf("answers %s, want %d", response.Status, t.server.status())
 	}
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
-		if t.path == "/" && response.Header.Get(name) == "" {
+		if !t.server.unlimited && response.Header.Get(name) == "" {
 			return fmt.Errorf("answers without the header %s", name)
 		}
 	}
@@ -87,7 +86,7 @@ func (t *target) request(ctx context.Context) error {
 // wrong returns the fraction of requests without a response or with a wrong status.
 func (t *target) wrong(result load.Result, requests float64) float64 {
 	wrong := result.Refused
-	if t.status == http.StatusTooManyRequests {
+	if t.server.status() == http.StatusTooManyRequests {
 		wrong = 1 - wrong
 	}
 	return wrong + float64(result.Failed)/requests

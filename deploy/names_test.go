@@ -41,6 +41,7 @@ func record(t *testing.T) *recording {
 	r.waitFor(t, "/payments", 200) // by Redis
 	for range 2 {
 		r.traffic(t)
+		r.waitForSeries(t, `leased_units_total{outcome="spent",policy="hot"}`)
 		r.scrape(t)
 	}
 	if err := r.scene.KillRedisDuring(t.Context(), "/jobs", "other"); err != nil {
@@ -58,7 +59,7 @@ func record(t *testing.T) *recording {
 		t.Fatal(err)
 	}
 	r.waitFor(t, "/payments", 200)
-	r.waitForSettlement(t)
+	r.waitForSeries(t, `settled_units_total{direction="outage"`) // charged on Redis
 	for range 2 {
 		r.scrape(t)
 	}
@@ -68,13 +69,15 @@ func record(t *testing.T) *recording {
 // traffic sends requests to every policy, within its limit and beyond.
 func (r *recording) traffic(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"/api", "/login", "/payments", "/assets", "/reports", "/trial", "/guess"} {
+	for _, path := range []string{"/api", "/login", "/payments", "/assets", "/reports", "/trial", "/guess", "/uploads", "/hot"} {
 		for range 60 {
 			r.get(t, path, "flood")
 		}
 		r.get(t, path, "other")
 	}
 	r.get(t, "/plan", "customer", "X-Limit", "many")
+	r.get(t, "/tokens", "customer", "X-Cost", "4")
+	r.get(t, "/tokens", "customer", "X-Cost", "25")
 }
 
 func (r *recording) get(t *testing.T, path, client string, headers ...string) int {
@@ -104,8 +107,8 @@ func (r *recording) waitFor(t *testing.T, path string, want int) {
 	}
 }
 
-// waitForSettlement waits until Redis has charged units of the outage.
-func (r *recording) waitForSettlement(t *testing.T) {
+// waitForSeries waits until the metrics have a series that begins so.
+func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -114,13 +117,13 @@ func (r *recording) waitForSettlement(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "caddy_redis_ratelimit_settled_units_total{") {
+		if strings.Contains(string(text), "caddy_redis_ratelimit_"+series) {
 			return
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("Redis has charged no units of the outage")
+			t.Fatalf("there is no %s", series)
 		}
 	}
 }

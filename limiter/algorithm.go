@@ -11,6 +11,9 @@ type algorithm struct {
 	bursts bool // has a burst
 	queues bool // has a max_delay
 
+	// running reports that the requests that run are counted, and nothing in a window.
+	running bool
+
 	// maxLimit and maxWindow are the largest limit and the longest window in ticks; 0: the bounds of
 	// the precision alone.
 	maxLimit, maxWindow int64
@@ -26,6 +29,7 @@ var registry = []algorithm{
 	{name: TokenBucket, code: "t", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
 	{name: GCRA, code: "g", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: Concurrency, code: "n", script: "concurrency", kernel: concurrency{}, running: true, maxLimit: maxRunning},
 }
 
 // The algorithms' names. See the README for how to choose, and the file of each for its formulas.
@@ -36,6 +40,7 @@ const (
 	TokenBucket          = "token_bucket"           // refills steadily up to the burst
 	LeakyBucket          = "leaky_bucket"           // as TokenBucket; with a MaxDelay it is a queue
 	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
+	Concurrency          = "concurrency"            // requests that run at once; has no window
 )
 
 // DefaultAlgorithm is the algorithm of a policy without one.
@@ -72,9 +77,9 @@ type kernel interface {
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt
 
-	// refund returns the state without a take, as far as the take has not drained by itself. A
-	// receipt is valid once.
-	refund(s state, now int64, t *params, weight int64, r receipt) state
+	// refund returns the state without some of the units of a take, from 1 to its weight, as far as they
+	// have not drained by themselves. A receipt is valid once.
+	refund(s state, now int64, t *params, weight, units int64, r receipt) state
 
 	// charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
 	// debt. The debt saturates where the formulas would stop to be exact.
@@ -100,6 +105,13 @@ type kernel interface {
 	expires(s state, now int64, t *params) int64
 }
 
+// extendedKernel is a kernel whose policies bring numbers of their own to Redis. Its Lua twin has a
+// function `read` that takes them from the message.
+type extendedKernel interface {
+	// writePolicy writes the numbers of one policy.
+	writePolicy(m *message, p *Policy)
+}
+
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type verdict struct {
 	wait      int64 // 0 passes
@@ -107,6 +119,7 @@ type verdict struct {
 	reset     int64
 	delay     int64
 	a, b, c   int64
+	lead      int64 // of a log: by how much the tick of the entry is ahead of the clock
 }
 
 // debt is what a key owes to a store: units of a window, by the window's index; of a log, by their

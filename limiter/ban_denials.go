@@ -4,7 +4,8 @@ import "time"
 
 // This file is the deny cache's part in bans. A policy that bans counts denials, so that the store
 // has to decide them. What the cache repeats is the ban, for any weight, and that a weight is above
-// the capacity. A weight below the one that the ban was answered to may be told the end of the ban
+// the capacity. That a check passes is kept too, where another check of its request is denied: while nothing is
+// known, the store decides whether the next denial counts. A weight below the one that the ban was answered to may be told the end of the ban
 // though its count makes it wait longer.
 
 // anyWeight is the weight in the denyKey of a ban. No check has it.
@@ -13,9 +14,9 @@ const anyWeight = -1
 func banKeyOf(c *Check) denyKey { return denyKey{policy: c.Policy, key: c.Key.text, weight: anyWeight} }
 
 // denyBanned answers a check whose client is banned, or whose weight is above the capacity. Otherwise
-// it reports whether the last answer was a denial that counts: the store must decide the request then,
-// even if another check denies it, unless a client of the request is banned.
-func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
+// it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
+// then, even if another check denies it, unless a client of the request is banned.
+func (c *denyCache) denyBanned(check *Check, now time.Time) (mayCount bool) {
 	if check.Peek {
 		return false
 	}
@@ -33,7 +34,10 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
 	if !found || d.counts {
-		return found
+		return true
+	}
+	if d.passes {
+		return false
 	}
 	if due && c.refresh != nil {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
@@ -42,12 +46,17 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (counts bool) {
 	return false
 }
 
-// learnBan keeps what the answer to a check of a policy that bans says about the next ones.
+// learnBan keeps what the answer to a check of a policy that bans, in a request that was denied, says about the
+// next ones.
 func (c *denyCache) learnBan(check *Check, sent time.Time) {
-	if check.Peek || check.Result.Passes() {
+	if check.Peek {
 		return
 	}
 	s := c.shardOf(check.Key.text)
+	if check.Result.Passes() {
+		s.put(denyKeyOf(check), denial{passes: true, expires: sent.Add(c.maxAge)}, sent)
+		return
+	}
 	if check.Result.Banned {
 		s.put(banKeyOf(check), c.banDenial(check, sent), sent)
 		return

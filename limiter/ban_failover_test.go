@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,42 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	if r := both(); !r.Banned {
 		t.Errorf("%+v; want a ban after three denials of its own", r)
 	}
+}
+
+// TestFailover_ban_filled_elsewhere has another node use up a quota whose denials count, while the deny cache repeats
+// a denial by another policy of the request.
+func TestFailover_ban_filled_elsewhere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: 100 * time.Millisecond})
+	other := openRedis(t, server, 10*time.Second)
+	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, Settings{Name: "plain", Algorithm: FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
+	sources := map[Source]int{}
+	both := func() Result {
+		checks := []Check{{Policy: plain, Key: EncodeKey("k")}, {Policy: bans, Key: EncodeKey("k")}}
+		source, err := f.Decide(context.Background(), checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources[source]++
+		return checks[1].Result
+	}
+	both()
+	for range 50 {
+		if r := both(); !r.Passes() {
+			t.Fatalf("denied by the other policy alone: %+v", r)
+		}
+	}
+	if sources[SourceDenyCache] == 0 {
+		t.Errorf("decided by %v; want the deny cache too", sources)
+	}
+	decide(t, other, Check{Policy: bans, Key: EncodeKey("k"), Weight: 1})
+	redistest.WaitFor(t, "the client is banned", func() error {
+		if r := both(); !r.Banned {
+			return fmt.Errorf("%+v", r)
+		}
+		return nil
+	})
 }
 
 // TestFailover_ban_burst sends many requests at once from two nodes: one of them begins one ban.

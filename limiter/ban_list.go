@@ -39,6 +39,9 @@ const (
 // not complete where there are more than [MaxBanned], or the search took too long. With an error it
 // has what was found until then.
 func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, complete bool, err error) {
+	if policy != "" && !validName(policy) {
+		return nil, true, nil // no policy is called so, and Redis must not match a pattern
+	}
 	policy = cmp.Or(policy, anyPolicy)
 	if f.shared == nil {
 		list = f.local.banned(policy)
@@ -97,6 +100,9 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 	}
 	for i, answer := range answers {
 		policy, key, ok := splitBanKey(names[i], head)
+		if isRedirected(answer.Err()) {
+			answer = r.client.Get(ctx, names[i])
+		}
 		state, left, err := r.readBan(answer, names[i])
 		if err != nil {
 			return list, err

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 // none, or a foreign value.
 func (r *Redis) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
 	text, err := answer.Result()
-	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {

@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +20,9 @@ const (
 
 // batcher sends calls in batches: those that arrive while all senders are busy leave together in the
 // next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
-// Nothing waits for a batch to fill. Other senders are goroutines that live while there is work.
+// Nothing waits for a batch to fill, but in a crowd a sender lets the goroutines run first that can: they
+// need the processor in any case, and their calls leave with the batch. Other senders are goroutines that
+// live while there is work.
 type batcher struct {
 	// send decides a batch and sets every call's results or error. The context bounds it. It returns
 	// true where Redis answered, so that a connection is ready for the next batch.
@@ -40,33 +44,42 @@ type batcher struct {
 	unsettled unsettled
 	senders   senders
 	ready     int         // connections that have answered and are idle, an estimate
+	crowded   atomic.Bool // the last batch of a sender held several calls
 	answered  time.Time   // when the last batch was
 	late      *time.Timer // runs checkStalled; nil before the first
 	watched   bool        // the timer is set
 	wakesAt   time.Time   // when it runs
+	looks     *time.Timer // runs look; nil before the first
+	looking   bool        // the timer is set
+	looksAt   moment      // when it runs
+	looked    moment      // when it ran last
 }
 
 // do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
+	until := now().add(timeout)
 	if b.tryInline(c) {
-		if b.sendAlone(c, timeout) {
-			return nil
+		if w := b.sendAlone(ctx, c, timeout, until); w != nil {
+			return w.wait()
 		}
-		return await(ctx, c, timeout-time.Since(c.inflight.sent))
+		return nil
 	}
+	w := c.awaitedBy(ctx, until)
 	if err := b.enqueue(c); err != nil {
+		w.recycle()
 		return err
 	}
-	return await(ctx, c, timeout)
+	return w.wait()
 }
 
 // tryInline reports whether the caller is to send its call itself, as a sender of its own: nothing
-// waits, a sender is free, and a connection is ready, so that the call will not wait for one.
+// waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
+// a sender takes others along.
 func (b *batcher) tryInline(c *call) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ready == 0 || len(b.waiting) > b.held || !b.senders.mayOpen(1) || b.unsettled.isFollowedBy(c) {
+	if b.ready == 0 || b.crowded.Load() || len(b.waiting) > b.held || !b.senders.mayOpen(1) || b.unsettled.isFollowedBy(c) {
 		return false
 	}
 	b.senders.open++
@@ -76,17 +89,21 @@ func (b *batcher) tryInline(c *call) bool {
 }
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
-// of their own. It returns false where the call has returned to the queue.
-func (b *batcher) sendAlone(c *call, timeout time.Duration) (done bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+// of their own. It returns a waiter where the call has returned to the queue.
+func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration, until moment) (queued *waiter) {
+	sending, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.markSent()
-	answered := b.send(ctx, c.alone[:])
+	answered := b.send(sending, c.alone[:])
 	b.mu.Lock()
 	b.finish(&c.inflight, answered)
 	refusal := error(nil)
 	if !answered {
 		_, refusal = b.putBack([]*call{c}, c.inflight.sent)
+	}
+	if refusal != nil {
+		queued = c.awaitedBy(ctx, until)
+		b.lookBy(queued)
 	}
 	if len(b.waiting) > 0 && !b.senders.tooMany() {
 		go b.sendLoop()
@@ -95,7 +112,7 @@ func (b *batcher) sendAlone(c *call, timeout time.Duration) (done bool) {
 	}
 	b.mu.Unlock()
 	b.refused(refusal)
-	return refusal == nil
+	return queued
 }
 
 // finish ends a batch in flight. Without an answer the other connections may be gone too, and
@@ -129,6 +146,9 @@ func (b *batcher) enqueue(c *call) error {
 		b.unsettled.add(c)
 	}
 	b.waiting = append(b.waiting, c)
+	if c.waiter != nil {
+		b.lookBy(c.waiter)
+	}
 	b.senders.skipStalled()
 	b.startSender()
 	if !b.watched || b.held > 0 {
@@ -188,6 +208,9 @@ func (b *batcher) sendLoop() {
 	var calls []*call
 	var f inflight
 	for {
+		if b.crowded.Load() {
+			runtime.Gosched()
+		}
 		calls = b.next(calls[:0], &f)
 		if len(calls) == 0 {
 			return

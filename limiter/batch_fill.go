@@ -13,7 +13,9 @@ func (b *batcher) next(calls []*call, f *inflight) []*call {
 		calls = b.fill(calls)
 	}
 	if len(calls) > 0 {
+		b.crowded.Store(len(calls) > 1)
 		b.ready = max(0, b.ready-1)
+		f.calls = calls
 		b.senders.begin(f)
 	} else {
 		b.senders.open--

@@ -180,3 +180,61 @@ func TestBatcher_lost_answer(t *testing.T) {
 		t.Errorf("sent within a request's own timeout: %v, want %v", alone, want)
 	}
 }
+
+// TestBatcher_crowd has a batch of several calls. The next request leaves by a sender, which takes those along
+// that come meanwhile. As none does, the one after it sends its call itself again.
+func TestBatcher_crowd(t *testing.T) {
+	type batch struct {
+		size    int
+		bounded bool // sent within a request's own timeout
+	}
+	var sent []batch
+	first, entered := make(chan struct{}), make(chan struct{})
+	b := batcher{ready: 1}
+	b.senders.usual = time.Hour // no batch counts as stalled here
+	b.send = func(ctx context.Context, calls []*call) bool {
+		_, bounded := ctx.Deadline()
+		if sent = append(sent, batch{len(calls), bounded}); len(sent) == 1 {
+			close(entered)
+			<-first
+		}
+		return true
+	}
+	ask := func() {
+		c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
+		if err := b.do(context.Background(), c, time.Minute); err != nil {
+			t.Error(err)
+		}
+		c.recycle()
+	}
+	var crowd sync.WaitGroup
+	crowd.Go(ask)
+	<-entered
+	for range 5 {
+		crowd.Go(ask)
+	}
+	redistest.WaitFor(t, "five requests wait", func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.waiting) != 5 {
+			return fmt.Errorf("%d", len(b.waiting))
+		}
+		return nil
+	})
+	close(first)
+	crowd.Wait()
+	for range 2 {
+		redistest.WaitFor(t, "the senders end", func() error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.senders.open != 0 {
+				return fmt.Errorf("%d are open", b.senders.open)
+			}
+			return nil
+		})
+		ask()
+	}
+	if want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+}

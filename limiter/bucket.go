@@ -92,7 +92,7 @@ func (bucket) take(s state, t *params, v verdict, reserve bool) state {
 // refund subtracts at most what the debt is above the units since the take, without the refunded ones
 // of them. They alone would be left of it if the bucket had once been empty meanwhile. The receipt is
 // the tick of the take and the serial right after it.
-func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) state {
+func (k bucket) refund(s state, now int64, t *params, _, units int64, r receipt) state {
 	debt, at := k.drained(s, now, t)
 	if s.c == 0 || debt == 0 || now-r.first >= t.full {
 		return s
@@ -102,12 +102,12 @@ func (k bucket) refund(s state, now int64, t *params, weight int64, r receipt) s
 	if !found || since > debt/t.window {
 		return s
 	}
-	returned := min(weight*t.window, debt-since*t.window)
+	returned := min(units*t.window, debt-since*t.window)
 	if returned <= 0 {
 		return s
 	}
 	debt -= returned
-	held = held.with(newer, ago, weight, ceilDiv(debt, t.window))
+	held = held.with(newer, ago, units, ceilDiv(debt, t.window))
 	return state{numbers: numbers{debt, at, s.c}, holes: held.stored(s.c)}
 }
 
@@ -174,4 +174,47 @@ func (bucket) expires(s state, _ int64, t *params) int64 {
 
 func (bucket) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"units_owed": float64(s.a) / float64(t.window), "as_of": t.instant(s.b)}
+}
+
+// lease takes units that may be spent until it ends. The debt counts as at least what drains until then,
+// so that units that are spent right before its end have not drained by then.
+func (k bucket) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
+	v := k.decide(s, now, t, weight, leave)
+	if v.wait != 0 || t.maxDelay >= 0 {
+		return v, lease{}, s
+	}
+	wish = t.wishes(wish)
+	raised := max(v.a, wish.lasts*t.limit)
+	l := lease{units: leasable((t.capacity*t.window-raised)/t.window-leave, wish.units), lasts: wish.lasts}
+	if weight+l.units == 0 {
+		return v, l, s
+	}
+	holes := s.holes.after(v.a - weight*t.window)
+	if l.units > 0 {
+		v.a, v.c = raised+l.units*t.window, (v.c+l.units)&serialMask
+		l.receipt = k.receipt(v)
+	} else if s.c == 0 {
+		v.c = 0
+	}
+	v.reset = v.b - now + ceilDiv(v.a, t.limit)
+	return v, l, state{numbers: numbers{v.a, v.b, v.c}, holes: holes}
+}
+
+// giveBack returns at most what the debt is above the units granted since, and above what later leases
+// have raised it by.
+func (k bucket) giveBack(s state, now int64, t *params, units int64, r receipt) state {
+	debt, at := k.drained(s, now, t)
+	if s.c == 0 || now-r.first >= t.full {
+		return s
+	}
+	since := (s.c - r.second) & serialMask
+	if since > debt/t.window {
+		return s
+	}
+	returned := min(units*t.window, debt-since*t.window-t.longestLease()*t.limit)
+	if returned <= 0 {
+		return s
+	}
+	debt -= returned
+	return state{numbers: numbers{debt, at, s.c}, holes: s.holes.after(debt)}
 }

@@ -88,7 +88,7 @@ func (b *bucketPair) settle(amount int64) {
 // refund refunds units of the open reserve i.
 func (b *bucketPair) refund(i int, units int64) {
 	r := b.open[i]
-	b.state = (bucket{}).refund(b.state, b.now, &b.p, units, r.receipt)
+	b.state = (bucket{}).refund(b.state, b.now, &b.p, units, units, r.receipt)
 	if b.now-b.since[i] < b.p.full {
 		b.list.refund(r.op, units, &b.p)
 	}
@@ -215,7 +215,7 @@ func TestBucket_Refund_twice(t *testing.T) {
 	open := slices.Clone(b.open)
 	for _, i := range []int{2, 1, 3} {
 		for range 2 {
-			b.state = bucket{}.refund(b.state, b.now, &b.p, 1, open[i].receipt)
+			b.state = bucket{}.refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
 	if got := b.debt(); got != 2*sec {

@@ -121,7 +121,7 @@ func (s *bucketSchedule) refund(p *params) {
 		units = 1 + s.random.Int64N(r.units)
 	}
 	before := s.debt(p)
-	after := bucket{}.refund(s.state, s.now, p, units, r.receipt)
+	after := bucket{}.refund(s.state, s.now, p, r.units, units, r.receipt)
 	if after.b != s.state.b {
 		s.taken = append(s.taken, bucketOp{s.now, 0, p}) // so that the clock stands where it stands here
 	}

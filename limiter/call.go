@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,8 @@ type call struct {
 
 	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
 
-	state    atomic.Int32
-	answered chan struct{} // of capacity 1
+	state  atomic.Int32
+	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
 }
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
@@ -37,22 +36,10 @@ const (
 	callLeft
 )
 
-// The package's mutable state is these two pools alone. They belong to the process and not to a store,
-// because requests of all stores use the same calls and timers, and a store that is replaced should
-// leave nothing to build up again.
-var (
-	callPool = sync.Pool{New: func() any {
-		return &call{answered: make(chan struct{}, 1)}
-	}}
-
-	// timerPool holds stopped timers. A timer belongs to its waiter and not to its call, which may have
-	// another owner as soon as the waiter has left it.
-	timerPool = sync.Pool{New: func() any {
-		timer := time.NewTimer(time.Hour)
-		timer.Stop()
-		return timer
-	}}
-)
+// The package's mutable state is this pool and that of waiters. They belong to the process and not to a store,
+// because requests of all stores use the same calls and waiters, and a store that is replaced should leave
+// nothing to build up again.
+var callPool = sync.Pool{New: func() any { return new(call) }}
 
 // newCall copies the checks, for a refund with their receipts, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
@@ -78,7 +65,7 @@ func newCall(op operation, checks []Check) *call {
 func (c *call) recycle() {
 	clear(c.checks)
 	uses := c.uses
-	c.err, c.done, c.uses = nil, nil, nil
+	c.err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
 	callPool.Put(c)
 	if uses != nil {
 		uses.release()
@@ -112,8 +99,8 @@ func (c *call) detach(done func()) { c.detached, c.done = true, done }
 
 // answer wakes the caller, or recycles the call where there is none.
 func (c *call) answer() {
-	if !c.detached && c.state.CompareAndSwap(callSent, callAnswered) {
-		c.answered <- struct{}{}
+	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
+		w.woken <- nil
 		return
 	}
 	if c.done != nil {
@@ -123,44 +110,14 @@ func (c *call) answer() {
 }
 
 // leave gives the call up, and reports whether it was sent. It is not left where the answer has come
-// meanwhile. A call that was sent may return to the queue between the two tries.
+// meanwhile. The lock of its batcher must be held, so that it stays queued or sent.
 func (c *call) leave() (left, sent bool) {
-	for c.state.Load() != callAnswered {
-		if c.state.CompareAndSwap(callQueued, callLeft) {
-			return true, false
-		}
-		if c.state.CompareAndSwap(callSent, callLeft) {
-			return true, true
-		}
+	sent = !c.state.CompareAndSwap(callQueued, callLeft)
+	if sent && !c.state.CompareAndSwap(callSent, callLeft) {
+		return false, true
 	}
-	return false, true
-}
-
-// await waits for the answer to a call that was enqueued. After an error the call is gone.
-func await(ctx context.Context, c *call, timeout time.Duration) error {
-	timer := timerPool.Get().(*time.Timer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	timer.Reset(timeout)
-	defer func() {
-		timer.Stop() // leaves no value in its channel
-		timerPool.Put(timer)
-	}()
-	reason := error(errTimeout)
-	select {
-	case <-c.answered:
-		return nil
-	case <-timer.C:
-	case <-ctx.Done():
-		reason = ctx.Err()
-	}
-	left, sent := c.leave()
-	switch {
-	case !left:
-		<-c.answered
-		return nil
-	case !sent && ctx.Err() == nil:
-		return errUnsent
-	}
-	return reason
+	c.waiter = nil
+	return true, sent
 }
 
 // sameShape reports whether two calls differ in their keys alone.

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -58,39 +57,4 @@ func TestRedis_Decide_canceled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUndecided) || time.Since(start) > time.Second {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}
-}
-
-// TestAwait_timer has calls change hands the moment their callers leave them, while those callers
-// are still returning: the next owner's timeout must pass all the same. More threads than processors
-// make the moment between leaving and returning a long one now and then.
-func TestAwait_timer(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	end := time.Now().Add(time.Second)
-	var pairs sync.WaitGroup
-	for range 8 {
-		pairs.Go(func() {
-			c := newCall(opTake, nil)
-			for time.Now().Before(end) {
-				former := make(chan error, 1)
-				c.state.Store(callQueued)
-				go func() { former <- await(gone, c, time.Hour) }()
-				for c.state.Load() != callLeft {
-					runtime.Gosched()
-				}
-				c.state.Store(callQueued) // as the pool hands it to its next owner
-				if err := await(patience, c, time.Microsecond); !errors.Is(err, errUnsent) {
-					t.Errorf("got %v, want a timeout: the former owner has stopped the timer", err)
-					return
-				}
-				if err := <-former; !errors.Is(err, context.Canceled) {
-					t.Errorf("the former owner got %v", err)
-				}
-			}
-		})
-	}
-	pairs.Wait()
 }

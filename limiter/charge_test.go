@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 func TestFailover_Charge(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		for _, algorithm := range Algorithms() {
+		for _, algorithm := range rateAlgorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				checks := []Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: EncodeKey("k"), Weight: 1}}
 				source, err := f.Decide(context.Background(), checks)
@@ -77,7 +79,7 @@ func TestBucket_debt(t *testing.T) {
 func TestMemory_Charge_debt(t *testing.T) {
 	t.Parallel()
 	const window = 4 * time.Second
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
 			m := NewMemoryOnClock(func() int64 { return now })
@@ -106,7 +108,7 @@ func TestRedis_Charge_debt(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}}, SourceRedis)
@@ -121,5 +123,71 @@ func TestRedis_Charge_debt(t *testing.T) {
 				t.Errorf("the next request passes after %v", check.Result.RetryAfter)
 			}
 		})
+	}
+}
+
+// TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
+// run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
+// of outages each is, and where there is no room to keep it.
+func TestFailover_Charge_outage_begins(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kept", "forgiven", "no room"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			local := NewMemory()
+			f := NewFailover(r, local, FailoverOptions{ForgiveOutages: name == "forgiven"})
+			p := dayPolicy(t, "charged", SlidingWindowCounter, 1000)
+			if name == "no room" {
+				local.Limit(1, nil)
+				f.ledger.size.Store(1)
+			}
+			setPermissions("-set")
+			for range 3 {
+				f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceRedis)
+				redistest.WaitFor(t, "the charge is answered", func() error {
+					if r.uses.count.Load() > 1 {
+						return errors.New("it is under way")
+					}
+					return nil
+				})
+			}
+			if name != "kept" {
+				waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
+				return
+			}
+			waitReported(t, reported, "outage:auth")
+			setPermissions("+set")
+			redistest.WaitFor(t, "the charges are made", func() error {
+				look := Check{Policy: p, Key: EncodeKey("k")}
+				if err := r.Peek(t.Context(), &look); err != nil || look.Result.Remaining != 700 {
+					return fmt.Errorf("%d remain, %w", look.Result.Remaining, err)
+				}
+				return nil
+			})
+			if got := reported.String(); got != "outage:auth recovery" {
+				t.Errorf("reported %s", got)
+			}
+		})
+	}
+}
+
+// TestMemory_Charge_bounds charges what is no charge, and more than there can be.
+func TestMemory_Charge_bounds(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range rateAlgorithms() {
+		m, p := NewMemory(), dayPolicy(t, "p", algorithm, 10)
+		check := Check{Policy: p, Key: EncodeKey("k"), Weight: 3}
+		decide(t, m, check)
+		check.Weight = -5
+		m.Charge([]Check{check})
+		if left := decide(t, m, Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
+			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
+		}
+		check.Weight = math.MaxInt64
+		m.Charge([]Check{check})
+		if r := decide(t, m, Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
+		}
 	}
 }

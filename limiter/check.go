@@ -7,9 +7,17 @@ import (
 )
 
 // Allow decides a request that takes one unit of one policy. The key names the client's quota; any
-// bytes. The request may pass if the result does. For an error see [Store].
+// bytes. The request may pass if the result does. For an error see [Store]. A policy of the algorithm
+// concurrency is one, which wraps [ErrInvalidCheck]: its requests are ended by [Failover.EndRunning],
+// which needs the checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
+	if err := validate(checks[:]); err != nil {
+		return Result{}, err
+	}
+	if policy.CountsRunning() {
+		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
+	}
 	_, err := store.Decide(ctx, checks[:])
 	return checks[0].Result, err
 }
@@ -33,6 +41,14 @@ func (c *Check) units() int64 {
 		return 1
 	}
 	return c.Weight
+}
+
+// refunded returns how many of the check's units a refund returns.
+func (c *Check) refunded() int64 {
+	if c.excess == 0 {
+		return c.units()
+	}
+	return c.excess
 }
 
 // validate reports what is wrong with the checks of a request.

@@ -109,14 +109,17 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 // ErrURLParameters is the error of [ParseURL] about parameters of a redis:// or rediss:// URL.
 var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of ClientOptions instead")
 
-// ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[user[:password]@]host[:port][/db]
-// and unix://[user[:password]@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
+// ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
+// and unix://[[user]:password@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
 // a password.
 func ParseURL(text string) (ClientOptions, error) {
 	o := ClientOptions{Mode: Standalone}
 	u, err := url.Parse(text)
 	if err != nil {
 		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded")
+	}
+	if u.Opaque != "" {
+		return o, errors.New("redis URL: write // behind the scheme, such as redis://127.0.0.1:6379")
 	}
 	if u.User != nil {
 		o.Username = u.User.Username()

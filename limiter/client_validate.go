@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -43,7 +44,7 @@ func (o *ClientOptions) Validate() error {
 	if err := o.validNames(); err != nil {
 		return err
 	}
-	return o.validAddresses()
+	return cmp.Or(o.validUsers(), o.validAddresses())
 }
 
 func isSocket(address string) bool { return strings.HasPrefix(address, "/") }
@@ -71,6 +72,18 @@ func (o *ClientOptions) validNames() error {
 		return urlInPlace("PasswordFile", "", path)
 	case strings.Contains(o.SentinelPasswordFile, "://"):
 		return urlInPlace("SentinelPasswordFile", "", path)
+	}
+	return nil
+}
+
+// validUsers refuses a user without a password: the client of Redis would log nobody in, and be the default user.
+func (o *ClientOptions) validUsers() error {
+	const problem = "needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"
+	switch {
+	case o.Username != "" && o.Password == "" && o.PasswordFile == "":
+		return &FieldError{"Username", "", problem}
+	case o.SentinelUsername != "" && o.SentinelPassword == "" && o.SentinelPasswordFile == "":
+		return &FieldError{"SentinelUsername", "", problem}
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ func TestClientOptions_Validate(t *testing.T) {
 		"a socket of a cluster":   {ClientOptions{Addresses: []string{"/hunter2"}, Mode: Cluster}, "Addresses: mode cluster needs host:port"},
 		"a URL for an address":    {ClientOptions{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
 		"a URL for a user":        {ClientOptions{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
+		"a user alone":            {ClientOptions{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
+		"a sentinel's user alone": {ClientOptions{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
 		"a URL for a file":        {ClientOptions{Addresses: one, PasswordFile: url}, "PasswordFile: use the path of a file; ParseURL reads URLs"},
 		"a URL for a master":      {ClientOptions{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
 	} {

@@ -40,6 +40,9 @@ func (r *Redis) nodeOf(key EncodedKey) (*node, uint16) {
 
 // sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
 func (r *Redis) sendSlots(ctx context.Context, n *node, w *writer, calls []*call) bool {
+	w.calls = append(w.calls[:0], calls...) // the batcher looks at the others meanwhile
+	defer clear(w.calls)
+	calls = w.calls
 	slices.SortStableFunc(calls, func(a, b *call) int { return int(a.slot) - int(b.slot) })
 	w.used = 0
 	for len(calls) > 0 {
@@ -47,19 +50,53 @@ func (r *Redis) sendSlots(ctx context.Context, n *node, w *writer, calls []*call
 		for size < len(calls) && calls[size].slot == calls[0].slot {
 			size++
 		}
-		w.message().write(calls[:size], w.keys)
+		w.message(n).write(calls[:size], w.keys)
 		calls = calls[size:]
 	}
 	messages := w.messages[:w.used]
 	if len(messages) == 1 {
-		return r.end(ctx, n, messages[0], r.run(ctx, n.client, messages[0]))
+		return r.endSlot(ctx, n, w, messages[0], r.run(ctx, n.client, messages[0]))
 	}
+	return r.sendAll(ctx, n, w, messages)
+}
+
+// sendAll sends messages in one pipeline, and reports whether the node answered all.
+func (r *Redis) sendAll(ctx context.Context, n *node, w *writer, messages []*message) bool {
 	r.runAll(ctx, n.client, messages)
 	answered := true
 	for _, m := range messages {
-		answered = r.end(ctx, n, m, m.sent.Err()) && answered
+		answered = r.endSlot(ctx, n, w, m, m.sent.Err()) && answered
 	}
 	return answered
+}
+
+// endSlot passes the outcome of a slot's message to its calls, after those that need it were sent again.
+func (r *Redis) endSlot(ctx context.Context, n *node, w *writer, m *message, err error) (answered bool) {
+	answered = r.end(ctx, n, m, err)
+	if m.isTorn() {
+		return r.sendApart(ctx, n, w, m)
+	}
+	if m.hasUncovered() {
+		again := w.again(n, m)
+		r.end(ctx, n, again, r.run(ctx, n.client, again))
+	}
+	return answered
+}
+
+// isTorn reports whether a message was refused because some of its keys have moved with their slot, and
+// others have not. Nothing has run.
+func (m *message) isTorn() bool {
+	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].err) == "tryagain"
+}
+
+// sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
+func (r *Redis) sendApart(ctx context.Context, n *node, w *writer, torn *message) bool {
+	first := w.used
+	for i, c := range torn.order {
+		c.err = nil
+		w.message(n).write(torn.order[i:i+1], w.keys)
+	}
+	return r.sendAll(ctx, n, w, w.messages[first:w.used])
 }
 
 // runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by

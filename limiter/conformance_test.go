@@ -101,6 +101,12 @@ func (s *testStore) refund(checks []Check) {
 	s.settle()
 }
 
+// settleCost settles a check to a cost before it returns.
+func (s *testStore) settleCost(check Check, cost int64) {
+	s.SettleCost(check, cost, s.source)
+	s.settle()
+}
+
 // charge charges checks before it returns.
 func (s *testStore) charge(checks []Check) {
 	s.Charge(checks, s.source)
@@ -146,7 +152,7 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 			tr := newTrace(t, seed)
 			for range steps {
 				tr.step()
-				switch tr.random.IntN(8) {
+				switch tr.random.IntN(9) {
 				case 0:
 					reserveBoth(t, tr, stores)
 				case 1:
@@ -157,6 +163,8 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 					settleBoth(t, tr, stores)
 				case 4:
 					confirmBoth(tr, stores)
+				case 5:
+					settleCostBoth(tr, stores)
 				default:
 					playBoth(t, tr, stores)
 				}
@@ -176,61 +184,6 @@ func playBoth(t *testing.T, tr *trace, stores []*testStore) {
 		s.decide(t, answers[i])
 	}
 	compare(t, tr, stores, answers)
-}
-
-// reserveBoth makes a take that can be refunded in all stores.
-func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
-	t.Helper()
-	request := slices.DeleteFunc(tr.request(), func(c Check) bool { return c.Peek })
-	if len(request) == 0 {
-		return
-	}
-	for i := range request {
-		request[i].Reserve = true
-	}
-	answers := make([][]Check, len(stores))
-	for i, s := range stores {
-		s.set(tr.now)
-		answers[i] = slices.Clone(request)
-		s.decide(t, answers[i])
-	}
-	compare(t, tr, stores, answers)
-	if Allowed(answers[0]) {
-		tr.reserved = append(tr.reserved, answers)
-	}
-}
-
-// refundBoth undoes one of the takes made so far in all stores: often one of the last, whose units are
-// still there, with others reserved before and after it.
-func refundBoth(tr *trace, stores []*testStore) {
-	if len(tr.reserved) == 0 {
-		return
-	}
-	at := tr.random.IntN(len(tr.reserved))
-	if tr.random.IntN(2) == 0 {
-		at = max(at, len(tr.reserved)-1-tr.random.IntN(3))
-	}
-	r := tr.reserved[at]
-	tr.reserved = slices.Delete(tr.reserved, at, at+1)
-	for i, s := range stores {
-		s.set(tr.now)
-		s.refund(r[i])
-	}
-}
-
-// confirmBoth counts one of the last takes that can be refunded in all stores.
-func confirmBoth(tr *trace, stores []*testStore) {
-	if len(tr.reserved) == 0 {
-		return
-	}
-	at := max(0, len(tr.reserved)-1-tr.random.IntN(3))
-	r := tr.reserved[at]
-	tr.reserved = slices.Delete(tr.reserved, at, at+1)
-	for i, s := range stores {
-		s.set(tr.now)
-		s.Confirm(r[i], s.source)
-		s.settle()
-	}
 }
 
 // chargeBoth charges something in all stores, whether there is room or not. Charges that saturate
@@ -262,6 +215,8 @@ func settleBoth(t *testing.T, tr *trace, stores []*testStore) {
 		d.amount = 1 + tr.random.Int64N(2*p.capacity*p.window)
 	case c.Policy.algorithm.logs:
 		d.at = now - []int64{0, 1, p.window / 2, p.window - 1, p.window, p.window + 1, -1}[tr.random.IntN(7)]
+	case p.periods != nil:
+		d.at = p.periods.Around(now)[tr.random.IntN(4)] + tr.random.Int64N(5*3_600_000_000)
 	default:
 		d.at = now/p.window + tr.random.Int64N(4) - 2
 	}

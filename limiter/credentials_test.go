@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -258,4 +259,26 @@ func TestRedis_sentinels_down(t *testing.T) {
 		t.Error("no connection was refused: the test has tried nothing")
 	}
 	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
+}
+
+// TestRedis_unknown_master has sentinels that watch no master of the name. Their reply is nil, which must not pass
+// for one of Redis.
+func TestRedis_unknown_master(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
+	client, err := NewClient(ClientOptions{Mode: Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	ctx, p := context.Background(), hourBan(t, "p", 1)
+	_, decided := r.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("k")}})
+	_, ran := r.Command(ctx, 1, "get", "k")
+	_, inspected := r.Inspect(ctx, p, EncodeKey("k"))
+	for name, err := range map[string]error{"Decide": decided, "Command": ran, "Inspect": inspected} {
+		if !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

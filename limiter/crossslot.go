@@ -16,11 +16,21 @@ type slotGroup struct {
 	decided bool    // by the last operation
 	node    *node   // of the last operation
 	call    *call   // in flight, or nil
+	waiter  *waiter // for it
 }
 
-// decideCrossSlot decides the groups of a request, all or nothing.
+// decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
+// too late have them decided once more.
 func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*slotGroup) error {
 	deadline := time.Now().Add(r.timeout)
+	err := r.decideGroups(ctx, checks, groups, deadline)
+	if errors.Is(err, errLate) && time.Now().Before(deadline) {
+		err = r.decideGroups(ctx, checks, groups, deadline)
+	}
+	return err
+}
+
+func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slotGroup, deadline time.Time) error {
 	if err := r.runGroups(ctx, groups, opPeek, deadline); err != nil {
 		return err
 	}
@@ -38,6 +48,7 @@ func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*s
 		case !g.decided:
 		case Allowed(g.checks):
 			g.node.refund(g.slot, g.checks)
+			r.EndRunning(g.checks)
 		default:
 			denied = append(denied, g)
 		}
@@ -91,12 +102,13 @@ func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation
 	sent := now()
 	var failed error
 	for _, g := range groups {
-		failed = errors.Join(failed, r.enqueueGroup(g, op))
+		failed = errors.Join(failed, r.enqueueGroup(ctx, g, op, momentOf(deadline)))
 	}
 	for _, g := range groups {
 		if g.call != nil {
-			err := g.await(ctx, deadline)
+			err := g.await(ctx)
 			g.node.report(op, g.slot, g.checks, sent, err)
+			err = r.endTakes(g.checks, err)
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -105,26 +117,31 @@ func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation
 
 // enqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Redis) enqueueGroup(g *slotGroup, op operation) error {
+func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, deadline moment) error {
 	g.node, g.decided = r.topology.to(g.slot), false
 	if g.node.breaker.open() {
 		return ErrOutage
 	}
+	if op == opReserve {
+		r.running.begin(g.checks)
+	}
 	c := newCall(op, g.checks)
 	c.slot = g.slot
+	w := c.awaitedBy(ctx, deadline)
 	if err := g.node.batcher.enqueue(c); err != nil {
+		w.recycle()
 		g.node.report(op, g.slot, g.checks, now(), err)
-		return err
+		return r.endTakes(g.checks, err)
 	}
-	g.call = c
+	g.call, g.waiter = c, w
 	return nil
 }
 
 // await takes the answer of the group's call.
-func (g *slotGroup) await(ctx context.Context, deadline time.Time) error {
+func (g *slotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.node.settle(ctx, c, await(ctx, c, max(0, time.Until(deadline))))
+	err := g.node.settle(ctx, c, g.waiter.wait())
 	if err != nil {
 		return err
 	}

@@ -50,16 +50,16 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 	if c == nil {
 		return false
 	}
-	denied, banned, counted := false, false, false
+	denied, banned, mayCount := false, false, false
 	for i := range checks {
 		check := &checks[i]
 		check.Result = Result{Remaining: Unknown}
 		if check.Policy.ban != nil {
-			counted = c.denyBanned(check, now) || counted
+			mayCount = c.denyBanned(check, now) || mayCount
 			denied, banned = denied || !check.Result.Passes(), banned || check.Result.Banned
 			continue
 		}
-		if check.Policy.refunds.Load() {
+		if check.Policy.endsEarly() {
 			continue
 		}
 		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
@@ -71,12 +71,12 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 			check.Result = d.result(now)
 		}
 	}
-	return denied && (banned || !counted)
+	return denied && (banned || !mayCount)
 }
 
 // learn keeps the denials among the answers to a query that was sent at some instant.
 func (c *denyCache) learn(checks []Check, sent time.Time) {
-	if c == nil {
+	if c == nil || Allowed(checks) {
 		return
 	}
 	for i := range checks {
@@ -84,7 +84,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		switch {
 		case check.Policy.ban != nil:
 			c.learnBan(check, sent)
-		case !check.Result.Passes() && !check.Policy.refunds.Load():
+		case !check.Result.Passes() && !check.Policy.endsEarly():
 			c.shardOf(check.Key.text).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
@@ -163,14 +163,16 @@ func (c *denyCache) forgetAll(policy string) {
 	}
 }
 
-// ForgetDenials ends the remembered denials of the policies of a name: those of some keys, or all of them
-// where there is no key.
+// ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or
+// all of them where there is no key.
 func (f *Failover) ForgetDenials(policy string, keys ...EncodedKey) {
 	if len(keys) == 0 {
 		f.denied.forgetAll(policy)
+		f.leases.endAll(named(policy), keyEnded)
 		return
 	}
 	for _, key := range keys {
+		f.leases.end(key.text, named(policy), keyEnded)
 		f.denied.forgetWhere(key.text, func(p *Policy) bool { return p.Name() == policy })
 	}
 }

@@ -37,6 +37,7 @@ type denial struct {
 	leave     int64 // of the same answer
 	retryAt   time.Time
 	counts    bool      // the next denial counts for a ban, so that the store must decide it
+	passes    bool      // none: another check was denied, and a denial of this one would count for a ban
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	expires   time.Time // the entry is used before this

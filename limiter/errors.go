@@ -17,8 +17,8 @@ import (
 // which names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, incompatible, value, overload,
-	// other, or breaker for a request that was not sent.
+	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, incompatible, value, clock,
+	// overload, other, or breaker for a request that was not sent.
 	Kind string
 
 	// Err is the cause.
@@ -40,6 +40,9 @@ var ErrAlreadyTimedOut = &UndecidedError{Kind: "breaker", Err: errors.New("the r
 
 // kindIncompatible is the kind of the errors of a server that cannot run the scripts.
 const kindIncompatible = "incompatible"
+
+// kindClock is the kind of the errors of calendar periods that are not around Redis's time.
+const kindClock = "clock"
 
 var (
 	errTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
@@ -72,11 +75,11 @@ func Kind(err error) string {
 }
 
 // FailedAlone reports whether an error concerns one request, or one slot of a Cluster, while Redis
-// decides the others: a key's stored value is foreign, a slot has no master, or its keys are moving
-// to another one. Every error that is not surely of these is a failure of Redis.
+// decides the others: a key's stored value is foreign, its clock jumps between calendar periods, a slot has
+// no master, or its keys are moving to another one. Every error that is not surely of these is a failure of Redis.
 func FailedAlone(err error) bool {
 	switch Kind(err) {
-	case "value", "tryagain":
+	case "value", kindClock, "tryagain":
 		return true
 	}
 	return err != nil && strings.Contains(err.Error(), "Hash slot not served")
@@ -86,6 +89,10 @@ func FailedAlone(err error) bool {
 // type, or one that the kernels refuse (prelude.lua). Redis 6 writes the place before it. The match
 // is anchored, because an error may quote any words.
 var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|FOREIGNVALUE)\b`)
+
+// uncovered matches the error that a script caught about a policy whose calendar periods, as they were sent,
+// are not around Redis's time (calendar.lua).
+var uncovered = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?NOPERIOD\b`)
 
 // replyKinds are the words by which Redis says that it did not decide. Of a user's missing
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
@@ -121,6 +128,10 @@ func incompatibility(text string) string {
 	return ""
 }
 
+// isNil reports whether an error is the reply nil of Redis. A sentinel replies so too, to the name of a master that
+// it does not watch, which go-redis wraps: nothing was asked of Redis then.
+func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
+
 // undecided wraps a cause with its kind.
 func undecided(err error) error {
 	var known *UndecidedError
@@ -128,8 +139,11 @@ func undecided(err error) error {
 		return err
 	}
 	kind, cause := kindOf(err), withoutArguments(err)
-	if kind == kindIncompatible {
+	switch {
+	case kind == kindIncompatible:
 		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
+	case errors.Is(err, redis.Nil) && !isNil(err):
+		cause = fmt.Errorf("the sentinels know no master of this name: %w", cause)
 	}
 	return &UndecidedError{Kind: kind, Err: cause}
 }
@@ -152,6 +166,10 @@ func mayHaveRun(err error) bool {
 	}
 	return Kind(err) == "timeout" || Kind(err) == "connection"
 }
+
+// isLost reports whether an operation that no request waits for is not to be sent again after an error: it may
+// have run, or the value that it would change is foreign and stays so.
+func isLost(err error) bool { return mayHaveRun(err) || Kind(err) == "value" }
 
 // IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
 // the command was renamed, or this is no Redis.
@@ -194,6 +212,9 @@ func kindOf(err error) string {
 	if isCaught && foreignValue.MatchString(err.Error()) {
 		return "value"
 	}
+	if isCaught && uncovered.MatchString(err.Error()) {
+		return kindClock
+	}
 	for _, k := range replyKinds {
 		if strings.Contains(err.Error(), k.word) {
 			return k.kind
@@ -203,4 +224,29 @@ func kindOf(err error) string {
 		return kindIncompatible
 	}
 	return "other"
+}
+
+// FieldError says which field of [Settings] or [ClientOptions] is wrong, and what would be right. It
+// quotes no secret.
+type FieldError struct {
+	// Field is the field's name, such as MaxDelay. Several are joined by ", ".
+	Field string
+
+	// Value is what the field holds, as text; empty where that would not help. Of several Addresses it
+	// is the number of the wrong one, from 1.
+	Value string
+
+	// Problem says what is wrong, and what to use instead.
+	Problem string
+}
+
+// Error returns the problem behind the field's name.
+func (e *FieldError) Error() string { return e.Of(e.Field) }
+
+// Of returns the problem behind another name, for programs that call the field so.
+func (e *FieldError) Of(name string) string {
+	if e.Value != "" {
+		name += " " + e.Value
+	}
+	return name + ": " + e.Problem
 }

@@ -190,3 +190,32 @@ func Example_grpc() {
 	// hello OK
 	// <nil> ResourceExhausted
 }
+
+// A budget by estimate: a request takes what it may cost, and keeps what it has cost.
+func ExampleFailover_SettleCost() {
+	tokens, err := limiter.NewPolicy(limiter.Settings{Name: "tokens", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Hour})
+	if err == nil {
+		err = tokens.AllowRefunds()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, user := context.Background(), "alice"
+	store := limiter.NewFailover(nil, limiter.NewMemory(), limiter.FailoverOptions{})
+	for _, used := range []int64{1500, 4000, 4600} {
+		checks := []limiter.Check{{Policy: tokens, Key: limiter.EncodeKey(user), Weight: 4000, Reserve: true}}
+		source, err := store.Decide(ctx, checks)
+		if err != nil || !limiter.Allowed(checks) {
+			fmt.Println(limiter.Allowed(checks), err)
+			return
+		}
+		store.SettleCost(checks[0], used, source)
+		quota, _ := limiter.Peek(ctx, store, tokens, user)
+		fmt.Println(quota.Remaining)
+	}
+	// Output:
+	// 8500
+	// 4500
+	// 0
+}

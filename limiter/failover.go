@@ -29,6 +29,7 @@ type Failover struct {
 	onUndecided   func(err error)
 	localFraction float64 // of each limit that this process enforces in an outage
 	ledger        *ledger // of outages; nil: they are forgiven
+	leases        *leaseTable
 }
 
 // FailoverOptions say how a [Failover] is to behave.
@@ -51,6 +52,10 @@ type FailoverOptions struct {
 	// block. May be nil.
 	OnSettled func(policy string, units int64)
 
+	// OnLeaseEnd is called when it is known what became of units of a lease ([Settings.Lease]), with the
+	// policy's name. It must not block. May be nil.
+	OnLeaseEnd func(policy string, fate LeaseFate, units int64)
+
 	// OnAsk is called before the shared store decides a request, and the function that it returns,
 	// unless that is nil, after the answer. Neither must block. May be nil.
 	OnAsk func(ctx context.Context) func(err error)
@@ -64,6 +69,11 @@ type FailoverOptions struct {
 // decides everything.
 func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failover {
 	f := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
+	if shared != nil {
+		f.leases = newLeaseTable()
+		f.leases.ask, f.leases.giveBack, f.leases.ended = f.askAhead, f.giveBack, options.OnLeaseEnd
+		f.leases.after = f.endLater
+	}
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnSettled)
 	}
@@ -89,22 +99,33 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 	if err := validate(checks); err != nil {
 		return SourceRedis, err
 	}
+	forgetRunning(checks)
 	if f.shared == nil {
 		f.local.decide(checks)
 		f.confirmTaken(checks, SourceMemory)
 		return SourceMemory, nil
 	}
 	now := time.Now()
-	if f.denied.deny(checks, now) {
+	if mayLease(checks) {
+		return f.decideByLeases(ctx, mode, checks, now)
+	}
+	return f.decideShared(ctx, mode, checks, nil, now)
+}
+
+// decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
+// unless it is nil, is the busy one of the only check, for which units may be leased.
+func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Check, k *busyKey, now time.Time) (Source, error) {
+	if f.denied.deny(checks, now) || f.denyFull(mode, checks) {
 		return SourceDenyCache, nil
 	}
-	err := f.decideShared(ctx, checks)
+	leased, err := f.askShared(ctx, checks, k)
 	switch {
 	case err == nil:
 		f.denied.learn(checks, now)
 		f.confirmTaken(checks, SourceRedis)
+		f.local.startRunning(checks)
 		if mode == FailLocal {
-			f.remember(checks)
+			f.remember(checks, leased)
 		}
 		return SourceRedis, nil
 	case !errors.Is(err, ErrUndecided):
@@ -113,9 +134,19 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 	return f.Fallback(mode, checks, err)
 }
 
+// denyFull denies what this process alone fills, without a query. In an outage [FailOpen] lets it run.
+func (f *Failover) denyFull(mode FailMode, checks []Check) bool {
+	if !f.shared.running.denyFull(checks) {
+		return false
+	}
+	failing, _ := f.Failing()
+	return mode != FailOpen || !failing
+}
+
 // Fallback does what [Failover.DecideIn] does where the shared store cannot decide, for the given
 // reason, without a query. The reason wraps [ErrUndecided].
 func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source, error) {
+	forgetRunning(checks)
 	if f.shared == nil {
 		f.local.decide(checks)
 		f.confirmTaken(checks, SourceMemory)
@@ -123,6 +154,9 @@ func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source
 	}
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
+	}
+	if mode == FailOpen {
+		f.letRun(checks)
 	}
 	if mode != FailLocal {
 		return SourceRedis, reason
@@ -143,13 +177,14 @@ func (f *Failover) decideInOutage(checks []Check, reason error) {
 	if !Allowed(checks) {
 		return
 	}
+	f.shared.letRun(checks)
 	for i := range checks {
 		f.ledger.admit(&checks[i], seen[i], reason)
 	}
 }
 
-// decideShared decides on the shared store.
-func (f *Failover) decideShared(ctx context.Context, checks []Check) error {
+// askShared has the shared store decide, and returns how many units it has leased.
+func (f *Failover) askShared(ctx context.Context, checks []Check, k *busyKey) (leased int64, err error) {
 	if !f.ledger.isEmpty() {
 		f.ledger.settleAhead(checks)
 	}
@@ -157,17 +192,21 @@ func (f *Failover) decideShared(ctx context.Context, checks []Check) error {
 	if f.onAsk != nil {
 		answered = f.onAsk(ctx)
 	}
-	err := f.shared.decide(ctx, checks)
+	if k != nil {
+		leased, err = f.askForLease(ctx, checks, k)
+	} else {
+		err = f.shared.decide(ctx, checks)
+	}
 	if answered != nil {
 		answered(err)
 	}
-	return err
+	return leased, err
 }
 
-// remember keeps the shared store's answers for an outage.
-func (f *Failover) remember(checks []Check) {
+// remember keeps the shared store's answers for an outage. Leased units are used there.
+func (f *Failover) remember(checks []Check, leased int64) {
 	for i := range checks {
-		f.local.remember(&checks[i])
+		f.local.rememberLease(&checks[i], leased)
 	}
 }
 
@@ -181,46 +220,30 @@ func (f *Failover) Refund(checks []Check, source Source) {
 		return
 	}
 	for i := range checks {
-		c := checks[i]
-		if source == SourceFallback {
-			f.ledger.refund(&c)
-		}
-		if source == SourceFallback && f.isPartial() {
-			f.scaleDown(&c)
-		}
-		f.local.Refund([]Check{c})
+		f.refundHere(checks[i], source)
 	}
 }
 
-// Charge charges the units that a request turned out to cost, the checks' weights, after a decision of
-// that source; also those of checks with Peek. It needs no room: later requests pay what this one
-// overdrew. It does not wait. While Redis fails the debt is kept in this process, and settled when
-// Redis decides again. Weights are at most 2^52; one of 0 charges nothing.
-func (f *Failover) Charge(checks []Check, source Source) {
-	source = f.possible(source)
-	for i := range checks {
-		c := checks[i]
-		c.Weight, c.Peek = min(c.Weight, MaxCharge), false
-		if c.Weight > 0 {
-			f.Confirm([]Check{c}, source)
+// refundHere undoes what a check took in this process, or a part of it.
+func (f *Failover) refundHere(c Check, source Source) {
+	if source == SourceFallback {
+		f.ledger.refund(&c)
+		cost := c.units() - c.refunded()
+		f.scaleDown(&c)
+		if c.excess = c.units() - min(cost, c.Policy.Capacity()); c.excess <= 0 {
+			return
 		}
-		if c.Weight <= 0 || (source == SourceRedis && f.shared.chargeAsync(&c)) {
-			continue
-		}
-		if source != SourceMemory {
-			f.ledger.charge(&c)
-		}
-		if source != SourceMemory && f.isPartial() {
-			c.Policy = f.localPolicy(c.Policy)
-		}
-		f.local.Charge([]Check{c})
 	}
+	f.local.Refund([]Check{c})
 }
 
 // possible returns the source, or the only one that a store without a shared one has.
 func (f *Failover) possible(source Source) Source {
-	if f.shared == nil {
+	switch {
+	case f.shared == nil:
 		return SourceMemory
+	case source == SourceLease:
+		return SourceRedis // whose units these are
 	}
 	return source
 }

@@ -38,17 +38,27 @@ func (fixedWindow) take(_ state, _ *params, v verdict, _ bool) state {
 	return state{numbers: numbers{a: v.a, b: v.b}}
 }
 
-// refund subtracts the weight if the receipt's window is the current one. The receipt is the
+// refund subtracts the units if the receipt's window is the current one. The receipt is the
 // window's index.
-func (k fixedWindow) refund(s state, now int64, t *params, weight int64, r receipt) state {
+func (k fixedWindow) refund(s state, now int64, t *params, _, units int64, r receipt) state {
 	index, count := k.rolled(s, now, t)
 	if index != r.first || count == 0 {
 		return s
 	}
-	return state{numbers: numbers{a: index, b: max(0, count-weight)}}
+	return state{numbers: numbers{a: index, b: max(0, count-units)}}
 }
 
 func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+// lease takes units that end with their window at the latest: they count in the window that they are
+// spent in.
+func (k fixedWindow) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
+	return leaseInWindow(k, s, now, t, weight, leave, wish, 0)
+}
+
+func (k fixedWindow) giveBack(s state, now int64, t *params, units int64, r receipt) state {
+	return k.refund(s, now, t, units, units, r)
+}
 
 // charge counts the weight in the current window.
 func (k fixedWindow) charge(s state, now int64, t *params, weight int64) state {

@@ -2,10 +2,7 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // StoredKey is a key in Redis, as it is.
@@ -13,7 +10,7 @@ type StoredKey struct {
 	// Name is the key's whole name.
 	Name string
 
-	// Type is Redis's word for it: string, list.
+	// Type is Redis's word for it: string, list, hash.
 	Type string
 
 	// TTL is how long the key lives; negative where it never expires.
@@ -30,6 +27,9 @@ func (r *Redis) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]Store
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	stored, err := r.inspect(ctx, r.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
+		if kind == "hash" && p.CountsRunning() {
+			return r.readRunning(ctx, name, r.slotOf(key))
+		}
 		return r.readStored(ctx, p, name, kind)
 	})
 	if err == nil && p.ban != nil {
@@ -63,10 +63,12 @@ func (r *Redis) inspect(ctx context.Context, name string, read func(name, kind s
 func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
 	logs := p.algorithm.logs
 	switch {
+	case p.CountsRunning():
+		return nil, nil //nolint:nilnil // a foreign value has no description
 	case kind == "list" && logs:
 		return r.readLog(ctx, p, name)
 	case kind != "string" || logs:
-		return nil, nil //nolint:nilnil // a foreign value has no description
+		return nil, nil //nolint:nilnil // as above
 	}
 	text, err := r.client.Get(ctx, name).Result()
 	if p.algorithm.bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*maxHoles {
@@ -109,7 +111,7 @@ func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string
 
 // ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
-	if errors.Is(err, redis.Nil) {
+	if isNil(err) {
 		return nil
 	}
 	return err

@@ -15,9 +15,15 @@ type lastSeen struct {
 const outOfOrder = 1_000_000
 
 // remember keeps the answer to a check that Redis decided, if there is room.
-func (m *Memory) remember(c *Check) {
+func (m *Memory) remember(c *Check) { m.rememberLease(c, 0) }
+
+// rememberLease does so where so many of the units that remained were leased.
+func (m *Memory) rememberLease(c *Check, leased int64) {
+	if c.Policy.CountsRunning() {
+		return // what other nodes run changes without end
+	}
 	now := m.clock()
-	a := lastSeen{used: c.Policy.params.capacity - c.Unused(), resets: now + c.Result.ResetAfter.Microseconds(), at: now}
+	a := lastSeen{used: c.Policy.params.capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
 	if c.Policy.ban != nil {
@@ -31,9 +37,12 @@ func (m *Memory) remember(c *Check) {
 	}
 	before, known := s.seen[c.Key.text]
 	if !known && !s.makeRoom(now) {
+		s.owner.overflows() // an outage would begin with a whole quota
 		return
 	}
-	if known && before.at <= now && now-before.at < outOfOrder && before.resets > now {
+	// An answer without a unit left says of what is used only that it is no less than a limit, which may have
+	// been lower than that of the one before.
+	if known && before.at <= now && before.resets > now && (now-before.at < outOfOrder || c.Unused() == 0) {
 		a = a.orFuller(before)
 	}
 	if s.seen == nil {

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -12,7 +13,7 @@ import (
 func TestLastSeen_denials(t *testing.T) {
 	t.Parallel()
 	const window = 15 * time.Minute
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
 			now := epoch + into.Microseconds()
 			remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
@@ -34,7 +35,7 @@ func TestLastSeen_denials(t *testing.T) {
 // TestLastSeen_out_of_order has the answer to a request arrive after the answers to later ones.
 func TestLastSeen_out_of_order(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		now := epoch
 		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
@@ -50,6 +51,32 @@ func TestLastSeen_out_of_order(t *testing.T) {
 		local.remember(&answers[3])
 		if decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.Passes() {
 			t.Errorf("%s: a sixth request of 5 passes", algorithm)
+		}
+	}
+}
+
+// TestLastSeen_lower_limit has a request of the same quota denied by a much lower limit, some seconds after nine
+// tenths of the higher one were used. That many are still known to be used.
+func TestLastSeen_lower_limit(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range rateAlgorithms() {
+		now := epoch
+		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
+		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
+		low, err := p.WithLimit(10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Weight: 900})
+		local.remember(&used[0])
+		now += 3_000_000
+		denied := decide(t, remote, Check{Policy: low, Key: EncodeKey("k")})
+		if denied[0].Result.Passes() {
+			t.Fatalf("%s: the lower limit passes", algorithm)
+		}
+		local.remember(&denied[0])
+		if got := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Weight: 101})[0].Result; got.Passes() {
+			t.Errorf("%s: 101 units pass beside 900 of 1,000", algorithm)
 		}
 	}
 }
@@ -73,7 +100,7 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 // last answers about them: for the policy itself and for a fraction of it.
 func TestKernel_restoreState(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			for round := range 300 {
@@ -99,5 +126,20 @@ func TestKernel_restoreState(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLastSeen_no_room has an answer for which there is no room: the store reports it before an outage begins.
+func TestLastSeen_no_room(t *testing.T) {
+	t.Parallel()
+	remote, local := NewMemory(), NewMemory()
+	local.Limit(1, nil)
+	p := dayPolicy(t, "room", FixedWindow, 5)
+	for i, want := range []int64{0, 1, 2} {
+		answer := decide(t, remote, Check{Policy: p, Key: EncodeKey(strconv.Itoa(i))})[0]
+		local.remember(&answer)
+		if n := local.Overflows(); n != want {
+			t.Errorf("client %d: %d overflows, want %d", i, n, want)
+		}
 	}
 }

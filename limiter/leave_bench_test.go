@@ -16,7 +16,7 @@ func BenchmarkTakeLeave(b *testing.B) {
 	server := redistest.Start(b)
 	store := benchRedis(b, server)
 	client, ctx := server.Client(b), context.Background()
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		p := benchPolicy(b, algorithm)
 		for _, leave := range []int64{0, p.Capacity() / 5} {
 			b.Run(fmt.Sprintf("store=redis/algorithm=%s/leave=%d", algorithm, leave), func(b *testing.B) {

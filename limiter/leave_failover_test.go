@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func leaving(p *Policy, weight, leave int64) Check {
 func TestFailover_leave_deny_cache(t *testing.T) {
 	t.Parallel()
 	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
 		decide(t, f, leaving(p, 3, 2))
 		for i, want := range []Source{SourceRedis, SourceDenyCache, SourceDenyCache} {
@@ -45,7 +46,7 @@ func TestFailover_leave_deny_cache(t *testing.T) {
 // on from what was used, without what was left to others.
 func TestFailover_leave_outage(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		for _, fraction := range []float64{1, 0.5} {
 			r := openRedis(t, redistest.Start(t), 10*time.Second)
 			f := NewFailover(r, NewMemory(), FailoverOptions{LocalFraction: fraction, ForgiveOutages: true})
@@ -151,7 +152,7 @@ func TestStores_leave_with_others(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cluster, _ := openCluster(t)
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
 		stores := map[string]Store{"memory": NewMemory(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
 		for name, s := range stores {
@@ -194,7 +195,7 @@ func TestWire_leave(t *testing.T) {
 		{opTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
 		{opReserve, []int64{0, 3}, head + 2*group + 8, 2},
 		{opCharge, []int64{0, 3}, head + group, 1},
-		{opRefund, []int64{0, 3}, head + group + 2*2*8, 1},
+		{opRefund, []int64{0, 3}, head + group + 2*3*8, 1},
 	} {
 		if bytes, groups := length(test.op, test.leaves...); bytes != test.bytes || groups != test.groups {
 			t.Errorf("operation %d, leaves %v: %d bytes, %d groups; want %d and %d", test.op, test.leaves, bytes, groups, test.bytes, test.groups)
@@ -207,5 +208,22 @@ func TestCheck_Leave_negative(t *testing.T) {
 	_, err := NewMemory().Decide(t.Context(), []Check{leaving(dayPolicy(t, "negative", GCRA, 5), 1, -1)})
 	if !errors.Is(err, ErrInvalidCheck) || !strings.Contains(err.Error(), "Leave -1; use a number from 0") {
 		t.Error(err)
+	}
+}
+
+// TestStores_leave_enormous has weights that overflow with what they leave: no store lets one pass.
+func TestStores_leave_enormous(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	for _, algorithm := range rateAlgorithms() {
+		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
+		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
+			for name, s := range map[string]Store{"redis": r, "memory": NewMemory()} {
+				checks := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Weight: units[0], Leave: units[1]})
+				if checks[0].Result.RetryAfter != Never || checks[0].Unused() != 10 {
+					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, name, units[0], units[1], checks[0].Result)
+				}
+			}
+		}
 	}
 }

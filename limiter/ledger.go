@@ -78,7 +78,7 @@ func (l *ledger) lastSeen(c *Check) (seen lastSeen) {
 // and nothing is owed for it.
 func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 	c.owed = nil
-	if l == nil || c.Peek || Kind(reason) == "value" {
+	if l == nil || c.Peek || c.Policy.CountsRunning() || Kind(reason) == "value" {
 		return // a foreign value stays foreign
 	}
 	unknown := mayHaveRun(reason)
@@ -158,15 +158,17 @@ func (l *ledger) refund(c *Check) {
 	defer s.mu.Unlock()
 	if a := c.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), c.owed.receipt)
+		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), c.refunded(), c.owed.receipt)
 	}
 }
 
-// charge adds what a request turned out to cost.
-func (l *ledger) charge(c *Check) {
-	if l != nil {
-		l.add(c, c.Weight, l.lastSeen(c), false)
+// charge adds what a request turned out to cost, and reports whether there was room for it.
+func (l *ledger) charge(c *Check) (kept bool) {
+	if l == nil {
+		return false
 	}
+	_, a := l.add(c, c.Weight, l.lastSeen(c), false)
+	return a != nil
 }
 
 // drop removes an account, if there is one. The shard's lock is held.

@@ -47,6 +47,9 @@ type Check struct {
 	receipt  receipt   // of a reserve that passed, or a debt
 	owed     *owedTake // of a reserve that passed in an outage
 	withheld int64     // units that remain and are not in the result
+	excess   int64     // units of a reserve that its request did not cost; 0: all of them
+	places   int64     // units that the request has until it ends, see Failover.EndRunning
+	run      *run      // its part in what a shared store knows of; nil: none
 }
 
 // Unknown is the Remaining of a quota that was not looked up.
@@ -138,6 +141,7 @@ const (
 	SourceMemory    Source = "memory"
 	SourceFallback  Source = "fallback"
 	SourceDenyCache Source = "deny_cache"
+	SourceLease     Source = "lease" // units of the shared store that were taken ahead
 )
 
 // Store decides requests.

@@ -2,9 +2,9 @@ package limiter
 
 import "slices"
 
-// decideLocally decides by this process's fraction of the limits.
+// decideLocally decides by this process's fraction of the limits, and by its clock.
 func (f *Failover) decideLocally(checks []Check) {
-	if !f.isPartial() {
+	if !f.isPartial() && !slices.ContainsFunc(checks, hasPeriods) {
 		f.local.decide(checks)
 		return
 	}
@@ -15,17 +15,24 @@ func (f *Failover) decideLocally(checks []Check) {
 	f.local.decide(own)
 	for i := range own {
 		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
+		if own[i].places > 0 { // it was decided by what is left of its weight, and runs with all of it
+			checks[i].places = checks[i].units()
+			f.local.addRunning(&checks[i], checks[i].places-own[i].places)
+		}
 	}
 }
 
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown scales a check to this process's fraction. A weight and what it leaves to others that fit the
-// full capacity fit the scaled one too, and no others do.
+// scaleDown scales a check to this process's fraction, and to its clock. A weight and what it leaves to
+// others that fit the full capacity fit the scaled one too, and no others do.
 func (f *Failover) scaleDown(c *Check) {
 	full, never := c.Policy, c.neverPasses()
-	c.Policy = f.localPolicy(full)
+	c.Policy = f.localPolicy(full, c.Key)
+	if !f.isPartial() {
+		return
+	}
 	capacity := c.Policy.Capacity()
 	switch weight := c.units(); {
 	case c.Peek:
@@ -44,8 +51,27 @@ func (f *Failover) scaleDown(c *Check) {
 	}
 }
 
-// localPolicy returns the policy scaled by this process's fraction. The policy caches it.
-func (f *Failover) localPolicy(p *Policy) *Policy {
+// localPolicy returns the policy as this process decides by it for a key while Redis does not: scaled by
+// its fraction, with calendar periods as its clock shows them.
+func (f *Failover) localPolicy(p *Policy, key EncodedKey) *Policy {
+	if f.isPartial() {
+		p = f.localShare(p)
+	}
+	if p.params.periods == nil || f.shared == nil {
+		return p
+	}
+	offset, _ := f.shared.offset(f.shared.slotOf(key))
+	ahead := offset.Microseconds()
+	if local := p.local.Load(); local != nil && local.ahead == ahead && local.fraction == p.fraction {
+		return local
+	}
+	local := p.by(ahead)
+	p.local.Store(local)
+	return local
+}
+
+// localShare returns the policy scaled by this process's fraction. The policy caches it.
+func (f *Failover) localShare(p *Policy) *Policy {
 	if local := p.local.Load(); local != nil && local.fraction == f.localFraction {
 		return local
 	}
@@ -54,14 +80,19 @@ func (f *Failover) localPolicy(p *Policy) *Policy {
 	return local
 }
 
+// hasPeriods reports whether a check counts in calendar periods.
+func hasPeriods(c Check) bool { return c.Policy.params.periods != nil }
+
 // scaled returns the policy with limits scaled by a fraction above 0 and below 1: at least one unit.
 // It counts in the same states.
 func (p *Policy) scaled(fraction float64) *Policy {
 	t := p.params
 	t.limit = max(1, int64(float64(t.limit)*fraction))
 	t.capacity = max(1, int64(float64(t.capacity)*fraction))
-	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
-		return p // rounding would make it longer than times can be
+	if p.IsBucket() {
+		if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
+			return p // rounding would make it longer than times can be
+		}
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
 	local := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: fraction}

@@ -58,7 +58,8 @@ func (m *Memory) Limit(maxKeys int64, onOverflow func()) {
 // Len returns the number of states kept, some of which may have decayed to empty.
 func (m *Memory) Len() int64 { return m.keys.Load() }
 
-// Overflows counts the takes that found no room of their own, so that several keys used one place.
+// Overflows counts the takes that found no room of their own, so that several keys used one place, and the answers
+// of a shared store that are not remembered for an outage.
 func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 
 // admit counts one more state, unless the bound is reached.
@@ -101,6 +102,7 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 	if err := validate(checks); err != nil {
 		return SourceMemory, err
 	}
+	forgetRunning(checks)
 	m.decide(checks)
 	return SourceMemory, nil
 }
@@ -165,12 +167,12 @@ func (m *Memory) decideMany(checks []Check) {
 	}
 }
 
-// Refund undoes the charges of checks with Reserve that passed, each at most once. Other checks stay
-// charged.
+// Refund undoes the charges of checks with Reserve that passed. Other checks stay charged. It must be called at most
+// once for a decision.
 func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 
-// Charge charges checks without the condition that there is room, into debt if need be. A weight of 0
-// charges nothing.
+// Charge charges checks without the condition that there is room, into debt if need be. A weight of 0 or less
+// charges nothing, one above [MaxCharge] that.
 func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
 
 // Confirm counts units of checks that were reserved and stay, for bans of policies that refund.

@@ -112,6 +112,9 @@ func TestFailover_wrongSource(t *testing.T) {
 // TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
 func TestStore_Decide_zeroPolicy(t *testing.T) {
 	t.Parallel()
+	if _, err := Allow(t.Context(), NewMemory(), concurrencyPolicy(t, 2), "k"); !errors.Is(err, ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
+		t.Errorf("a request that nothing ends: %v", err)
+	}
 	if _, err := Allow(t.Context(), NewMemory(), &Policy{}, "k"); !errors.Is(err, ErrInvalidCheck) {
 		t.Errorf("the error is %v", err)
 	}

@@ -37,11 +37,27 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 	return err
 }
 
-// refund undoes a reserve in the background.
+// refund undoes a reserve in the background. Refunds of takes do not reckon with leases of others; giving back
+// does.
 func (n *node) refund(slot uint16, checks []Check) {
-	c := newCall(opRefund, checks)
-	c.slot = slot
-	n.enqueue(c, nil)
+	plain := make([]Check, 0, len(checks))
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.settings.Lease == 0 {
+			plain = append(plain, *c)
+			continue
+		}
+		if c.units() > 0 {
+			back := newLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, leaseWish{}, c.units(), c.receipt)
+			back.slot = slot
+			n.enqueue(back, nil)
+		}
+	}
+	if len(plain) > 0 {
+		c := newCall(opRefund, plain)
+		c.slot = slot
+		n.enqueue(c, nil)
+	}
 }
 
 // enqueue queues a call that no request waits for, and reports whether it was queued. Losses are

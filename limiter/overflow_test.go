@@ -12,7 +12,7 @@ import (
 // quotas.
 func TestMemory_full_quota(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
 			m := NewMemory()
@@ -69,11 +69,11 @@ func TestMemory_full_flood(t *testing.T) {
 		p := dayPolicy(t, "flood", algorithm, 100)
 		spent := dayPolicy(t, "spent", algorithm, 1)
 		decide(t, m, Check{Policy: spent, Key: EncodeKey("k"), Weight: 1})
-		before := heap()
+		before := liveHeap()
 		for i := range keys {
 			_, _ = m.Decide(t.Context(), []Check{{Policy: p, Key: EncodeKey(fmt.Sprintf("%016x", i)), Weight: 1}}) // cannot fail
 		}
-		grown := heap() - before
+		grown := liveHeap() - before
 		if most := 300*bound + 256*65536; grown > most {
 			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
 		}
@@ -85,7 +85,7 @@ func TestMemory_full_flood(t *testing.T) {
 	}
 }
 
-func heap() int64 {
+func liveHeap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 )
 
 // params are a policy's numbers as the formulas take them; times count in ticks.
@@ -15,6 +17,8 @@ type params struct {
 	maxDebt  int64 // of a bucket, in 1/window units
 	full     int64 // ticks in which a full bucket drains
 	tick     int64 // microseconds
+
+	periods *calendar.Periods // instead of windows of one length; nil: none
 }
 
 // precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
@@ -24,6 +28,9 @@ const precision = 1 << 53
 // milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
 // intermediate value is a whole number that a double holds. The tick is at least leastTick.
 func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
+	if s.Calendar != "" {
+		return newCalendarParams(s), nil
+	}
 	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
 	if s.Burst > 0 {
 		t.capacity = s.Burst
@@ -34,6 +41,11 @@ func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
 	}
 	if a.maxLimit > 0 && most > a.maxLimit {
 		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
+	}
+	if a.running {
+		t.window = s.nodeTimeout().Microseconds()
+		t.full = t.window
+		return t, nil
 	}
 	micros := s.Window.Microseconds()
 	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {

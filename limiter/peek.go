@@ -25,12 +25,28 @@ func (f *Failover) Peek(ctx context.Context, check *Check) (Source, error) {
 	return SourceFallback, err
 }
 
+// PeekIn peeks as [Failover.Peek] does, for requests: where the shared store cannot decide, the mode applies
+// as in [Failover.DecideIn]. With [FailLocal] the result is that of this process's own state and the source
+// [SourceFallback]; otherwise the error wraps [ErrUndecided]. A store that fails already is not queried.
+func (f *Failover) PeekIn(ctx context.Context, mode FailMode, check *Check) (Source, error) {
+	if f.shared == nil {
+		f.local.Peek(check)
+		return SourceMemory, nil
+	}
+	err := f.shared.peekUnlessOpen(ctx, check)
+	switch {
+	case err == nil:
+		return SourceRedis, nil
+	case !errors.Is(err, ErrUndecided) || mode != FailLocal:
+		return SourceRedis, err
+	}
+	return f.PeekLocal(check), nil
+}
+
 // PeekLocal does what [Failover.Peek] does where the shared store does not answer, without a query.
 func (f *Failover) PeekLocal(check *Check) Source {
 	own := *check
-	if f.isPartial() {
-		f.scaleDown(&own)
-	}
+	f.scaleDown(&own)
 	f.local.Peek(&own)
 	check.answeredBy(&own)
 	return SourceFallback
@@ -119,4 +135,13 @@ func (r *Redis) peekBy(check *Check, send func(n *node, c *call, checks []Check)
 	c.take(checks)
 	check.answeredBy(&checks[0])
 	return nil
+}
+
+// CapacityIn returns the capacity that decisions of a source apply: that of the policy, or in an outage this
+// process's fraction of it.
+func (f *Failover) CapacityIn(p *Policy, source Source) int64 {
+	if source == SourceFallback && f.isPartial() {
+		return f.localShare(p).Capacity()
+	}
+	return p.Capacity()
 }

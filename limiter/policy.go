@@ -17,11 +17,26 @@ type Settings struct {
 	// Algorithm is one of [Algorithms]; empty: [DefaultAlgorithm].
 	Algorithm string
 
-	// Limit is the units allowed per window, from 1.
+	// Limit is the units allowed per window, from 1; of [Concurrency] the units of the requests that may
+	// run at once, up to 1,000,000,000.
 	Limit int64
 
-	// Window is the window's length, whole microseconds, from 1ms.
+	// Window is the window's length, whole microseconds, from 1ms. [Concurrency] has none: 0.
 	Window time.Duration
+
+	// Calendar makes the windows periods of the calendar: one of [Calendars]. Weeks begin on Monday. There
+	// is no Window then; [Policy.Settings] has the length of the longest period in its place. The algorithm
+	// is [FixedWindow], which may be left out. Default: windows of one length.
+	Calendar string
+
+	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ
+	// from node to node. The counts of a policy go on where it changes.
+	Location *time.Location
+
+	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
+	// with, from [MinNodeTimeout] to [MaxNodeTimeout], in whole microseconds. Only with [Concurrency]; 0
+	// is [DefaultNodeTimeout].
+	NodeTimeout time.Duration
 
 	// Burst is the capacity of a bucket in units, from 1; 0 means the limit. The window
 	// algorithms have none.
@@ -40,6 +55,12 @@ type Settings struct {
 	// BanAfter is how many denials are an offense, up to [MaxBanAfter]; 0 is 1.
 	BanAfter int
 
+	// Lease lets [Failover] take units of keys that are asked for again and again ahead of their requests,
+	// and decide these by itself: for at most so long, and at most a hundredth of the window. From
+	// [MinLease] to [MaxLease]; 0: every request is decided by the shared store. Never is more admitted
+	// than without. Policies that ban, queue or refund have none.
+	Lease time.Duration
+
 	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].
 	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
 	// small limits use the same states.
@@ -54,9 +75,12 @@ type Policy struct {
 	params    params
 	id        string
 	ban       *ban                   // nil: none
+	lease     time.Duration          // the longest on this node; 0: none
+	salt      uint64                 // mixed into hashes of keys
 	derived   atomic.Pointer[any]    // cached by Derived
 	fraction  float64                // of the limits it was scaled from; 0: not scaled
-	local     atomic.Pointer[Policy] // it scaled by the last local fraction
+	ahead     int64                  // microseconds that Redis's clock is ahead of the one it decides by
+	local     atomic.Pointer[Policy] // it by the last local fraction and clock
 	refunds   atomic.Bool            // charges may be undone: no deny cache
 	table     atomic.Pointer[table]  // of the last Memory, cached
 }
@@ -69,10 +93,8 @@ func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
 
 // newPolicy makes a policy whose tick is at least so many microseconds.
 func newPolicy(s Settings, leastTick int64) (*Policy, error) {
-	if s.Algorithm == "" {
-		s.Algorithm = DefaultAlgorithm
-	}
-	a := algorithmNamed(s.Algorithm)
+	s.setDefaults()
+	a := s.algorithm()
 	if err := s.check(a); err != nil {
 		return nil, err
 	}
@@ -80,9 +102,18 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := s.Name + ":" + a.code + windowCode(s.Window, t.tick)
+	length := s.Window
+	if a.running {
+		s.NodeTimeout = s.nodeTimeout()
+		length = s.NodeTimeout
+	}
+	id := s.Name + ":" + a.code + windowCode(length, t.tick)
 	s.Ban = slices.Clone(s.Ban)
-	return &Policy{settings: s, algorithm: a, params: t, id: id, ban: newBan(s)}, nil
+	p := &Policy{settings: s, algorithm: a, params: t, id: id, ban: newBan(s)}
+	if s.Lease > 0 {
+		p.lease, p.salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
+	}
+	return p, nil
 }
 
 // check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
@@ -94,6 +125,10 @@ func (s *Settings) check(a *algorithm) error {
 		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
 	case s.Limit < 1:
 		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
+	case s.checkCalendar() != nil:
+		return s.checkCalendar()
+	case a.running || s.NodeTimeout != 0:
+		return s.checkRunning(a)
 	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
 		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
 	case s.Burst < 0:
@@ -104,6 +139,9 @@ func (s *Settings) check(a *algorithm) error {
 		return &FieldError{"MaxDelay", "", a.name + " has none; only leaky_bucket holds requests"}
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
+	}
+	if err := s.checkLease(a); err != nil {
+		return err
 	}
 	return s.checkBan()
 }
@@ -170,10 +208,17 @@ func (p *Policy) Capacity() int64 { return p.params.capacity }
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Reserve). A denial may then end
-// early, so the deny cache leaves the policy out, except for bans. A queue cannot refund: its error is a [*FieldError].
+// early, so the deny cache leaves the policy out, except for bans. A queue and a policy of [Concurrency]
+// cannot refund: the error is a [*FieldError].
 func (p *Policy) AllowRefunds() error {
+	if p.CountsRunning() {
+		return &FieldError{"Algorithm", p.algorithm.name, "units of running requests return when these end, and cannot be refunded; use another algorithm"}
+	}
 	if p.params.maxDelay >= 0 {
 		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
+	}
+	if p.settings.Lease > 0 {
+		return &FieldError{"Lease", "", "units that a node has leased cannot be refunded; leave it out"}
 	}
 	p.refunds.Store(true)
 	return nil
@@ -196,15 +241,24 @@ func (p *Policy) ID() string { return p.id }
 
 // Equal reports whether two settings allow the same.
 func (s Settings) Equal(other Settings) bool {
+	s.setDefaults()
+	other.setDefaults()
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
-	return sameDelay && s.sameBans(&other) && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.Burst == other.Burst && s.Dynamic == other.Dynamic
+	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
+		s.Limit == other.Limit && s.Window == other.Window && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic
 }
 
 // String returns the settings as text, for messages.
 func (s Settings) String() string {
-	text := fmt.Sprintf("limit %d, window %v, algorithm %s", s.Limit, s.Window, s.Algorithm)
+	window := s.Window.String()
+	if s.Calendar != "" {
+		window = s.Calendar + " " + s.Zone()
+	}
+	text := fmt.Sprintf("limit %d, window %s, algorithm %s", s.Limit, window, s.Algorithm)
+	if s.nodeTimeout() > 0 {
+		text = fmt.Sprintf("limit %d, algorithm %s, node_timeout %v", s.Limit, s.Algorithm, s.nodeTimeout())
+	}
 	if s.Burst > 0 {
 		text += fmt.Sprintf(", burst %d", s.Burst)
 	}
@@ -213,6 +267,9 @@ func (s Settings) String() string {
 	}
 	if len(s.Ban) > 0 {
 		text += fmt.Sprintf(", ban %v after %d", s.Ban, max(1, s.BanAfter))
+	}
+	if s.Lease > 0 {
+		text += fmt.Sprintf(", lease %v", s.Lease)
 	}
 	return text
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 func TestNewPolicy_errors(t *testing.T) {
@@ -84,11 +86,20 @@ func TestRegistry_scripts(t *testing.T) {
 	var found []string
 	for _, file := range files {
 		name, isLua := strings.CutSuffix(file.Name(), ".lua")
-		if isLua && !slices.Contains([]string{"clock", "prelude", "ban", "batch"}, name) {
+		if isLua && !slices.Contains([]string{"clock", "prelude", "kernels", "lease", "ban", "batch", "takes"}, name) {
 			found = append(found, name)
 		}
 	}
-	want := slices.Sorted(slices.Values(kernelNames))
+	want := slices.Clone(kernelNames)
+	for i, name := range kernelNames {
+		if scripts.HasTakes(name) {
+			want = append(want, name+"_changes")
+		}
+		if leasing&(1<<i) != 0 {
+			want = append(want, name+"_lease")
+		}
+	}
+	slices.Sort(want)
 	if fmt.Sprint(found) != fmt.Sprint(want) {
 		t.Errorf("scripts/ has %v, the registry %v", found, want)
 	}

@@ -127,9 +127,12 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 }
 
 // forProbes returns a policy of the same algorithm, under the same name in Redis, whose keys expire
-// soon.
+// soon. Probes of all nodes take units of running requests that nothing releases, and never reach that limit.
 func (p *Policy) forProbes() *Policy {
 	s := Settings{Name: p.Name(), Algorithm: p.algorithm.name, Limit: 1000, Window: time.Second}
+	if p.CountsRunning() {
+		s.Limit, s.Window, s.NodeTimeout = maxRunning, 0, MinNodeTimeout
+	}
 	if p.ban != nil {
 		s.Ban, s.BanAfter = []time.Duration{MinBan}, MaxBanAfter // writes, and hardly ever bans
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // Redis is the [Store] of any number of processes together. It decides on Redis's own clock, in
@@ -27,6 +29,8 @@ type Redis struct {
 	closing    atomic.Bool // Close was called
 	closeError error       // of closing the client
 	probeKeys  sync.Map    // string by uint16: a reserved key in each probed slot
+
+	running *runningTracker
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -58,8 +62,10 @@ type RedisOptions struct {
 // NewRedis returns a store on a client, which it closes. It does not connect. Decisions wait for as
 // long as the client waits for a reply; see [NewClient].
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
+	scripts.Prepare()
 	r := &Redis{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}
-	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter()} }
+	r.startRunning()
+	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter(), node: r.running.node} }
 	r.onBatch = options.OnBatch
 	r.uses = newReferences(r.shut)
 	r.topology.uses = r.uses
@@ -93,6 +99,7 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	if err := validate(checks); err != nil {
 		return SourceRedis, err
 	}
+	forgetRunning(checks)
 	return SourceRedis, r.decide(ctx, checks)
 }
 
@@ -114,15 +121,15 @@ func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
 	return r.topology.lastNode(slot).clock.offset()
 }
 
-// decideAt decides checks of one slot on a node.
-func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Check) error {
+// decideCall decides checks of one slot on a node by one call.
+func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []Check, timeout time.Duration) error {
 	op := opTake
 	if reserves(checks) {
 		op = opReserve
 	}
 	c := newCall(op, checks)
 	c.slot = slot
-	if err := n.decide(ctx, c, checks, r.timeout); err != nil {
+	if err := n.decide(ctx, c, checks, timeout); err != nil {
 		return err
 	}
 	c.take(checks)
@@ -140,8 +147,29 @@ func (r *Redis) Refund(checks []Check) {
 }
 
 // chargeAsync charges a check without the condition that there is room, at most once, in the
-// background. It reports whether the charge was queued.
-func (r *Redis) chargeAsync(check *Check) bool { return r.enqueueAsync(opCharge, check, nil) }
+// background. Where Redis has certainly not charged it, unsent is called with the check and the reason,
+// perhaps at once; it must not block nor keep the check. A charge that may have run is reported as lost.
+func (r *Redis) chargeAsync(check *Check, unsent func(c *Check, err error)) {
+	if r.closed.Load() {
+		unsent(check, errClosed)
+		return
+	}
+	n, slot := r.nodeOf(check.Key)
+	c := newCall(opCharge, []Check{*check})
+	c.slot = slot
+	err := n.background(c, func(c *call) {
+		switch {
+		case c.err == nil:
+		case isLost(c.err):
+			n.lose(opCharge, c.err)
+		default:
+			unsent(&c.checks[0], c.err)
+		}
+	})
+	if err != nil {
+		unsent(check, err)
+	}
+}
 
 // peekAsync queries what a check would get, without charging it, in the background. The callback
 // runs with the answer, if there is one; it must not block nor keep the check.
@@ -164,4 +192,22 @@ func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) 
 			answered(&c.checks[0])
 		}
 	})
+}
+
+// Command runs a command that decides nothing, such as one of administration, and returns its reply; nil
+// where Redis replies so. The key at that place of the arguments says which master of a Cluster runs it.
+// It is sent once, also while the breaker is open, and its failure opens none. An error wraps
+// [ErrUndecided]; the command may have run nevertheless, unless [Answered].
+func (r *Redis) Command(ctx context.Context, keyAt int8, args ...any) (any, error) {
+	if !r.uses.acquire() {
+		return nil, errClosed
+	}
+	defer r.uses.release()
+	cmd := noRetryCmd{redis.NewCmd(ctx, args...)}
+	cmd.SetFirstKeyPos(keyAt)
+	err := r.client.Process(ctx, cmd)
+	if isNil(err) {
+		return nil, nil //nolint:nilnil // the reply is nil
+	}
+	return cmd.Val(), undecided(err)
 }

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 // refundStep is one step of a vector with refunds, at a time in microseconds.
 type refundStep struct {
 	at        int64
-	do        string // take, reserve, refund, charge, or left, which compares the remaining units
+	do        string // take, reserve, refund (all or a part), charge, or left, which compares the remaining units
 	units     int64
 	of        int // of a refund: the number of the reserve, from 0
 	remaining int64
@@ -64,7 +63,25 @@ var refundVectors = []struct {
 	{"a fixed window that has ended", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, []refundStep{
 		{0, "reserve", 8, 0, 2}, {10 * sec, "take", 7, 0, 3}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 3},
 	}},
+	{"a part of a log's entry", logOfTen, []refundStep{
+		{0, "reserve", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 8}, {5 * sec, "take", 8, 0, 0},
+		{10 * sec, "left", 0, 0, 2}, {15 * sec, "left", 0, 0, 10},
+	}},
+	{"a part of a log's entry below others", logOfTen, []refundStep{
+		{0, "take", 1, 0, 9}, {0, "reserve", 5, 0, 4}, {sec, "take", 1, 0, 3}, {2 * sec, "refund", 2, 0, 0}, {2 * sec, "left", 0, 0, 5},
+		{10 * sec, "left", 0, 0, 9}, {11 * sec, "left", 0, 0, 10},
+	}},
+	{"parts of a log's entries of one instant", logOfTen, []refundStep{
+		{0, "reserve", 4, 0, 6}, {0, "reserve", 4, 0, 2}, {0, "refund", 3, 0, 0}, {0, "left", 0, 0, 5}, {0, "refund", 4, 1, 0},
+		{0, "left", 0, 0, 9}, {0, "take", 9, 0, 0}, {10 * sec, "left", 0, 0, 10},
+	}},
+	{"a part of a log's entry that is dead", logOfTen, []refundStep{
+		{0, "reserve", 8, 0, 2}, {10 * sec, "take", 4, 0, 6}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 6},
+	}},
 }
+
+// logOfTen allows ten units in any ten seconds.
+var logOfTen = Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 10 * time.Second}
 
 // bucketOfTen drains a unit a second.
 var bucketOfTen = Settings{Algorithm: LeakyBucket, Limit: 1, Window: time.Second, Burst: 10}
@@ -91,9 +108,11 @@ func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refu
 		checks := []Check{{Policy: p, Key: EncodeKey(key), Weight: step.units, Peek: step.units == 0, Reserve: step.do == "reserve"}}
 		switch step.do {
 		case "refund":
-			part := slices.Clone(reserved[step.of])
-			part[0].Weight = step.units
-			s.refund(part)
+			if of := reserved[step.of]; step.units == of[0].Weight {
+				s.refund(of)
+			} else {
+				s.settleCost(of[0], of[0].Weight-step.units)
+			}
 			continue
 		case "charge":
 			s.charge(checks)

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -29,6 +30,8 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 		return found, nil
 	}
 	f.ledger.forget(p, key.text)
+	f.leases.end(key.text, ofState(p.id), keyReset)
+	defer f.leases.end(key.text, ofState(p.id), keyReset) // what was leased meanwhile
 	defer f.denied.forget(p.id, key.text)
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
@@ -45,13 +48,19 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 		return found, nil
 	}
 	f.ledger.forgetAll(policy)
+	f.leases.endAll(named(policy), keyReset)
+	defer f.leases.endAll(named(policy), keyReset) // what was leased meanwhile
 	defer f.denied.forgetAll(policy)
 	found.Shared, err = f.shared.ResetAll(ctx, policy)
 	return found, err
 }
 
-// Reset drops the state of a key in a policy and returns how many there were.
+// Reset drops the state of a key in a policy and returns how many there were. Requests that run still
+// do: of [Concurrency] it drops nothing.
 func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
+	if p.CountsRunning() {
+		return 0
+	}
 	shard := m.lock(p, key.text)
 	defer shard.mu.Unlock()
 	if shard.drop(key.text) {
@@ -60,27 +69,33 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 	return 0
 }
 
-// ResetAll drops all states of the policy of that name and returns how many there were.
+// ResetAll drops all states of the policy of that name and returns how many there were, but for those of
+// [Concurrency].
 func (m *Memory) ResetAll(policy string) (found int64) {
-	m.eachShardOf(policy, func(s *shard) { found += s.dropAll() })
+	m.eachShardOf(policy, func(s *shard) {
+		if !s.countsRunning() {
+			found += s.dropAll()
+		}
+	})
 	return found
 }
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
-	names := []any{r.RedisKey(p, key)}
-	if p.ban != nil {
-		names = append(names, r.banKey(p, key))
+	found, err := r.unlink(ctx, r.RedisKey(p, key))
+	if p.ban != nil && err == nil {
+		banned := int64(0)
+		banned, err = r.unlink(ctx, r.banKey(p, key))
+		found += banned
 	}
-	found, err := r.unlink(ctx, names...)
 	return min(found, 1), err // one quota
 }
 
-// unlink deletes keys of one slot.
-func (r *Redis) unlink(ctx context.Context, names ...any) (int64, error) {
+// unlink deletes a key. While its slot moves, Redis would refuse to delete two at once.
+func (r *Redis) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	cmd := noRetryCmd{redis.NewCmd(ctx, append([]any{"unlink"}, names...)...)}
+	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := r.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
@@ -108,7 +123,7 @@ func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
-		n, err := unlinkEach(ctx, master, names)
+		n, err := r.unlinkEach(ctx, master, names)
 		found.Add(n)
 		return true, err
 	})
@@ -117,19 +132,22 @@ func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 
 // unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one
 // command must lie in one slot.
-func unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
+func (r *Redis) unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
 	pipeline := master.Pipeline()
-	for _, name := range names {
-		pipeline.Unlink(ctx, name)
+	answers := make([]*redis.IntCmd, len(names))
+	for i, name := range names {
+		answers[i] = pipeline.Unlink(ctx, name)
 	}
-	commands, err := pipeline.Exec(ctx)
-	for _, command := range commands {
-		if deleted, ok := command.(*redis.IntCmd); ok {
-			found += deleted.Val()
+	_, _ = pipeline.Exec(ctx) // every command has its own error
+	for i, answer := range answers {
+		n, failed := answer.Result()
+		if isRedirected(failed) {
+			n, failed = r.unlink(ctx, names[i])
 		}
+		found, err = found+n, cmp.Or(err, failed)
 	}
 	return found, err
 }

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -31,11 +32,38 @@ func (r *Redis) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 	scan := func(ctx context.Context, master *redis.Client) error { return scanMaster(ctx, master, pattern, visit) }
 	switch client := r.client.(type) {
 	case *redis.ClusterClient:
-		return undecided(client.ForEachMaster(ctx, scan))
+		err := client.ForEachMaster(ctx, scan)
+		if err == nil {
+			err = checkCovered(ctx, client)
+		}
+		return undecided(err)
 	case *redis.Client:
 		return undecided(scan(ctx, client))
 	}
 	return undecided(errKindOfClient)
+}
+
+// checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
+// keys still, and a SCAN of the others says nothing of it.
+func checkCovered(ctx context.Context, client *redis.ClusterClient) error {
+	ranges, err := client.ClusterSlots(ctx).Result() //nolint:staticcheck // ClusterShards needs Redis 7
+	if err != nil {
+		return err
+	}
+	covered := 0
+	for _, r := range ranges {
+		covered += r.End - r.Start + 1
+	}
+	if covered < clusterSlots {
+		return failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", clusterSlots-covered))
+	}
+	return nil
+}
+
+// isRedirected reports whether a master answers that another one has the key: its slot is moving. The client of the
+// Cluster follows where it is asked for that key alone.
+func isRedirected(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
 func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit visitKeys) error {

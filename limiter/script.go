@@ -14,15 +14,22 @@ import (
 // kernelSet is a set of script fragments, a bit for each in the order of kernelNames.
 type kernelSet uint
 
-// kernelNames are the fragments of the registry, each once.
-var kernelNames = func() []string {
-	var names []string
-	for i := range registry {
-		if !slices.Contains(names, registry[i].script) {
-			names = append(names, registry[i].script)
+// kernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
+// fragment of leases, those of taking the set that have a script of takes alone.
+var kernelNames, leasing, taking = func() (names []string, leasing, taking kernelSet) {
+	for _, a := range append(slices.Clone(registry), calendarAlgorithm) {
+		if slices.Contains(names, a.script) {
+			continue
 		}
+		if a.leases() {
+			leasing |= 1 << len(names)
+		}
+		if scripts.HasTakes(a.script) {
+			taking |= 1 << len(names)
+		}
+		names = append(names, a.script)
 	}
-	return names
+	return names, leasing, taking
 }()
 
 func kernelSetOf(a *algorithm) kernelSet {
@@ -31,6 +38,12 @@ func kernelSetOf(a *algorithm) kernelSet {
 
 // banFragment is the fragment of bans, behind all kernels.
 const banFragment kernelSet = 1 << 31
+
+// leaseFragment is the fragments of leases, one in front of the kernels and one behind each.
+const leaseFragment kernelSet = 1 << 30
+
+// takesFragment is takes.lua instead of batch.lua, for one kernel.
+const takesFragment kernelSet = 1 << 29
 
 // kernelSet returns the fragments that decide by the policy.
 func (p *Policy) kernelSet() kernelSet {
@@ -51,28 +64,23 @@ type script struct{ text, sha string }
 
 // scriptSet builds the script for each set of kernels, once.
 type scriptSet struct {
-	clock string // a fragment instead of Redis's own clock, for tests
-	mu    sync.RWMutex
-	built map[kernelSet]*script
+	clock  string // a fragment instead of Redis's own clock, for tests
+	always bool   // batch.lua for everything, for tests
+	mu     sync.RWMutex
+	built  map[kernelSet]*script
 }
 
 func (s *scriptSet) get(kernels kernelSet) (*script, error) {
+	if s.always {
+		kernels &^= takesFragment
+	}
 	s.mu.RLock()
 	built := s.built[kernels]
 	s.mu.RUnlock()
 	if built != nil {
 		return built, nil
 	}
-	var names []string
-	for i, name := range kernelNames {
-		if kernels&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	if kernels&banFragment != 0 {
-		names = append(names, "ban")
-	}
-	text, err := scripts.Build(s.clock, names...)
+	text, err := s.build(kernels)
 	if err != nil {
 		return nil, fmt.Errorf("building a script: %w", err)
 	}
@@ -85,4 +93,28 @@ func (s *scriptSet) get(kernels kernelSet) (*script, error) {
 	}
 	s.built[kernels] = built
 	return built, nil
+}
+
+// build returns the text of a script.
+func (s *scriptSet) build(kernels kernelSet) (string, error) {
+	if kernels&takesFragment != 0 {
+		return scripts.BuildTakes(s.clock, kernelNames[bits.TrailingZeros(uint(kernels))])
+	}
+	var names []string
+	leases := kernels&leaseFragment != 0
+	if leases {
+		names = append(names, "lease")
+	}
+	for i, name := range kernelNames {
+		if kernels&(1<<i) != 0 {
+			names = append(names, name)
+			if leases && leasing&(1<<i) != 0 {
+				names = append(names, name+"_lease")
+			}
+		}
+	}
+	if kernels&banFragment != 0 {
+		names = append(names, "ban")
+	}
+	return scripts.Build(s.clock, names...)
 }

@@ -12,8 +12,10 @@ import (
 // writer holds what one batch needs to be written and read.
 type writer struct {
 	keys     *keyWriter
+	node     int64 // of this process, see runningTracker
 	messages []*message
-	used     int // by the current batch
+	used     int     // by the current batch
+	calls    []*call // of a batch for several slots, in the order of these
 }
 
 // writer returns a writer without messages from the pool.
@@ -23,13 +25,15 @@ func (r *Redis) writer() *writer {
 	return w
 }
 
-// message returns the next reusable message.
-func (w *writer) message() *message {
+// message returns the next reusable message, to a node.
+func (w *writer) message(n *node) *message {
 	if w.used == len(w.messages) {
-		w.messages = append(w.messages, &message{})
+		w.messages = append(w.messages, &message{node: w.node})
 	}
 	w.used++
-	return w.messages[w.used-1]
+	m := w.messages[w.used-1]
+	m.clock, m.asOf = &n.clock, 0
+	return m
 }
 
 // noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
@@ -58,7 +62,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 	if r.slotted.Load() {
 		return r.sendSlots(ctx, n, w, calls)
 	}
-	m := w.message()
+	m := w.message(n)
 	m.write(calls, w.keys)
 	err := r.run(ctx, n.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
@@ -70,6 +74,10 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 		return r.sendSlots(ctx, n, w, calls)
 	}
 	n.finish(m, err)
+	if m.hasUncovered() {
+		again := w.again(n, m)
+		n.finish(again, r.run(ctx, n.client, again))
+	}
 	return err == nil
 }
 

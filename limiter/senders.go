@@ -55,6 +55,7 @@ type senders struct {
 type inflight struct {
 	sent    time.Time
 	stalled bool
+	calls   []*call // nil for a call that its caller sends
 }
 
 // allowed adapts the number of batches in flight to the round trip: on a link of 20 ms, two batches
@@ -92,7 +93,7 @@ func (s *senders) begin(f *inflight) {
 
 // end removes a batch in flight and observes how long it took.
 func (s *senders) end(f *inflight) {
-	if f.stalled {
+	if f.calls = nil; f.stalled {
 		s.stalled--
 	}
 	i := slices.Index(s.inflights, f)

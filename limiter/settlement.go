@@ -76,7 +76,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 			if l.onSettled != nil {
 				l.onSettled(a.policy.Name(), units)
 			}
-		case mayHaveRun(c.err) || Kind(c.err) == "value":
+		case isLost(c.err):
 			n.lose(opSettle, c.err)
 		default:
 			l.putBack(a, debts)

@@ -102,13 +102,22 @@ func (s *shard) dropAll() int64 {
 
 // take charges a passing check and stores its state.
 func (s *shard) take(c *Check, old state, v verdict, now int64) {
+	if c.Policy.CountsRunning() {
+		c.places = c.units()
+		s.addRunning(c.Key.text, c.places)
+		return
+	}
 	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Reserve), now)
 }
 
 // charge charges a check without the condition that there is room.
 func (s *shard) charge(c *Check, now int64) {
+	weight := min(c.Weight, MaxCharge)
+	if weight <= 0 {
+		return
+	}
 	t, old := &c.Policy.params, s.get(c.Policy, c.Key.text, now)
-	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, c.Weight), now)
+	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, weight), now)
 }
 
 // store keeps the new state of a check's key, where there is room in a place of its own.
@@ -123,13 +132,15 @@ func (s *shard) store(c *Check, old, value state, now int64) {
 	s.put(c.Key.text, value)
 }
 
-// refund undoes a take, wherever its state is now.
+// refund undoes a take or a part of it, wherever its state is now.
 func (s *shard) refund(c *Check, now int64) {
 	if !c.Reserve || c.Peek {
 		return
 	}
 	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
-	undo := func(held state) state { return kernel.refund(held, now/t.tick, t, c.units(), c.receipt) }
+	undo := func(held state) state {
+		return kernel.refund(held, now/t.tick, t, c.units(), c.refunded(), c.receipt)
+	}
 	if held, found := s.kept(c.Key.text); found {
 		s.put(c.Key.text, undo(held))
 	} else if s.spill != nil {

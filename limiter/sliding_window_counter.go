@@ -50,17 +50,17 @@ func (slidingWindowCounter) take(_ state, _ *params, v verdict, _ bool) state {
 	return state{numbers: numbers{v.a, v.b, v.c}}
 }
 
-// refund subtracts the weight from the receipt's window, if that is the current or the previous one.
+// refund subtracts the units from the receipt's window, if that is the current or the previous one.
 // The receipt is the window's index.
-func (k slidingWindowCounter) refund(s state, now int64, t *params, weight int64, r receipt) state {
+func (k slidingWindowCounter) refund(s state, now int64, t *params, _, units int64, r receipt) state {
 	index, count, previous := k.rolled(s, now, t)
 	switch {
 	case count == 0 && previous == 0:
 		return s
 	case r.first == index:
-		count = max(0, count-weight)
+		count = max(0, count-units)
 	case r.first == index-1:
-		previous = max(0, previous-weight)
+		previous = max(0, previous-units)
 	default:
 		return s
 	}
@@ -68,6 +68,16 @@ func (k slidingWindowCounter) refund(s state, now int64, t *params, weight int64
 }
 
 func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v.a} }
+
+// lease takes units that end with their window at the latest. They count in full from now on, and what
+// counts of the window before only falls until they are spent.
+func (k slidingWindowCounter) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
+	return leaseInWindow(k, s, now, t, weight, leave, wish, t.window)
+}
+
+func (k slidingWindowCounter) giveBack(s state, now int64, t *params, units int64, r receipt) state {
+	return k.refund(s, now, t, units, units, r)
+}
 
 // charge counts the weight in the current window.
 func (k slidingWindowCounter) charge(s state, now int64, t *params, weight int64) state {

@@ -21,11 +21,11 @@ func (slidingWindowLog) live(s state, now int64, t *params) (live []logEntry, be
 		return nil, 0, now
 	}
 	entries := s.log.entries
-	newest := entries[len(entries)-1].tick(now)
-	if newest-now > t.window {
+	_, written := s.log.newest(now)
+	if written-now > t.window {
 		return nil, 0, now
 	}
-	at = max(now, newest)
+	at = max(now, written)
 	dead := deadEntries(entries, now, at-t.window)
 	if dead == 0 {
 		return entries, s.log.before, at
@@ -58,7 +58,9 @@ func (k slidingWindowLog) decide(s state, now int64, t *params, weight, leave in
 		}
 	case used+weight+leave <= t.limit:
 		used += weight
-		v.reset = at + t.window - now
+		v.a = max(at, newest.tick(now))
+		v.lead = v.a - at
+		v.reset = v.a + t.window - now
 	default:
 		room := t.limit - weight - leave
 		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
@@ -81,12 +83,17 @@ func emptyLogVerdict(now int64, t *params, weight int64) verdict {
 // take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
 // before the oldest live entry, c the total after the new one.
 func (k slidingWindowLog) take(s state, t *params, v verdict, _ bool) state {
-	live, _, _ := k.live(s, v.a, t)
+	live, _, _ := k.live(s, v.a-v.lead, t)
 	if s.log == nil {
 		s.log = &unitLog{}
 	}
+	if s.log.leads != nil {
+		s.log.replaceLeads(live)
+	}
 	s.log.entries, s.log.before = grown(live), v.b
-	s.log.entries = append(s.log.entries, newLogEntry(v.a, v.c))
+	entry := newLogEntry(v.a, v.c)
+	s.log.entries = append(s.log.entries, entry)
+	s.log.keepLead(entry, v.lead)
 	return s
 }
 
@@ -96,9 +103,9 @@ func (slidingWindowLog) receipt(v verdict) receipt { return receipt{first: v.a} 
 // half a millisecond; an entry with more after it stays until it is dead.
 const logRewritten = 1000
 
-// refund removes one live entry of the receipt's tick and weight: the first with at most
-// logRewritten entries after it. The receipt is the tick.
-func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r receipt) state {
+// refund makes one live entry of the receipt's tick and weight smaller, or removes it: the first with at
+// most logRewritten entries after it. The receipt is the tick.
+func (k slidingWindowLog) refund(s state, now int64, t *params, weight, refunded int64, r receipt) state {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.first })
 	first = max(first, len(live)-1-logRewritten)
@@ -110,10 +117,19 @@ func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r 
 		if units(live[i].total(), previous) != weight {
 			continue
 		}
-		for j := i + 1; j < len(live); j++ {
-			live[j-1] = newLogEntry(live[j].tick(now), live[j].total()-weight)
+		leads := s.log.replaceLeads(live[:i])
+		for j := i; j < len(live); j++ {
+			lead := leads[live[j]]
+			live[j] = newLogEntry(live[j].tick(now), live[j].total()-refunded)
+			if j > i || refunded < weight {
+				s.log.keepLead(live[j], lead)
+			}
 		}
-		s.log.entries = s.log.entries[:len(s.log.entries)-1]
+		if refunded == weight {
+			last := len(s.log.entries) - 1
+			copy(live[i:], live[i+1:])
+			s.log.entries = s.log.entries[:last]
+		}
 		break
 	}
 	return s
@@ -123,12 +139,13 @@ func (k slidingWindowLog) refund(s state, now int64, t *params, weight int64, r 
 // total.
 func (k slidingWindowLog) charge(s state, now int64, t *params, weight int64) state {
 	live, before, at := k.live(s, now, t)
-	total := before
+	total, tick := before, at
 	if len(live) > 0 {
-		total = live[len(live)-1].total()
+		newest := live[len(live)-1]
+		total, tick = newest.total(), max(at, newest.tick(now))
 	}
 	weight = min(weight, logUnits-1-units(total, before))
-	return k.take(s, t, verdict{a: at, b: before, c: total + weight}, false)
+	return k.take(s, t, verdict{a: tick, b: before, c: total + weight, lead: tick - at}, false)
 }
 
 // owedEntries is the most debts of a log. Entries that are next to one another are one debt, at the tick
@@ -193,7 +210,9 @@ func (k slidingWindowLog) settle(s state, now int64, t *params, d debt) (state, 
 	if s.log == nil {
 		s.log = &unitLog{}
 	}
-	s.log.entries, s.log.before = append(grown(live), newLogEntry(tick, total+settled)), before
+	entry := newLogEntry(tick, total+settled)
+	s.log.entries, s.log.before = append(grown(live), entry), before
+	s.log.keepLead(entry, max(0, tick-at))
 	return s, settled
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -194,13 +195,13 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.topology.discover()
 	p := dayPolicy(t, "moved", SlidingWindowLog, 10)
 	group := a.groupBySlot([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})[0]
-	if err := a.enqueueGroup(group, opPeek); err != nil {
+	if err := a.enqueueGroup(context.Background(), group, opPeek, now().add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	before := group.node
 	before.breaker.failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	if err := a.enqueueGroup(group, opReserve); err != nil || group.node == before {
+	if err := a.enqueueGroup(context.Background(), group, opReserve, now().add(time.Minute)); err != nil || group.node == before {
 		t.Errorf("error %v, sent to the old master: %v", err, group.node == before)
 	}
 }

@@ -20,7 +20,7 @@ func tracePolicies(t *testing.T) []*Policy {
 		policies = append(policies, mustPolicy(t, s))
 	}
 	strict, patient := time.Duration(0), 700*time.Millisecond
-	for _, algorithm := range Algorithms() {
+	for _, algorithm := range rateAlgorithms() {
 		add(Settings{Algorithm: algorithm, Limit: 1, Window: 10 * time.Second})
 		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second})
 		add(Settings{Algorithm: algorithm, Limit: 50, Window: time.Minute})
@@ -39,6 +39,16 @@ func tracePolicies(t *testing.T) []*Policy {
 	}
 	add(Settings{Algorithm: FixedWindow, Limit: 100_000, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: 2, Dynamic: true})
 	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, MaxDelay: &patient, Ban: []time.Duration{2 * time.Second}, BanAfter: 2})
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(Settings{Calendar: "day", Limit: 3})
+	add(Settings{Calendar: "day", Location: zone, Limit: 100_000, Ban: []time.Duration{3 * time.Hour, 40 * time.Hour}, BanAfter: 2})
+	add(Settings{Calendar: "week", Location: zone, Limit: 50})
+	add(Settings{Calendar: "month", Location: zone, Limit: MaxCharge})
+	add(Settings{Calendar: "month", Limit: 7, Ban: []time.Duration{time.Second}})
+	add(Settings{Calendar: "year", Location: zone, Limit: 5})
 	return policies
 }
 
@@ -50,6 +60,7 @@ type trace struct {
 	now      int64
 	waits    []int64     // waits lately answered, in microseconds
 	reserved [][][]Check // requests that may be refunded, as each store has answered them
+	leases   []heldLease // that may be given back
 }
 
 // newTrace chooses four policies, for every other seed of one algorithm, for every third of those that
@@ -58,7 +69,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
 	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
 	all := tracePolicies(t)
-	if only := Algorithms()[seed/2%uint64(len(registry))]; seed%2 == 1 {
+	if only := rateAlgorithms()[seed/2%uint64(len(rateAlgorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
 	} else if seed%3 == 0 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.ban == nil })
@@ -90,6 +101,9 @@ func (tr *trace) step() {
 	case 0, 1, 2:
 	case 3:
 		tr.now = (tr.now/window+1)*window + nudge
+		if p.params.periods != nil {
+			tr.now = p.params.periods.Around(tr.now)[2] + nudge
+		}
 	case 4:
 		tr.now += window + nudge
 	case 5, 6:
@@ -101,7 +115,7 @@ func (tr *trace) step() {
 	case 8:
 		tr.now += tr.random.Int64N(2000)
 	case 9:
-		full := ceilDiv(p.params.capacity*p.params.window, p.params.limit) * p.params.tick
+		full := p.params.full * p.params.tick
 		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.params.tick}
 		if tr.random.IntN(3) == 0 {
 			tr.now -= back[tr.random.IntN(len(back))]

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"strings"
@@ -95,19 +96,28 @@ func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 		w.mac = nil // the key stands in the name as it is
 		names = append(names, string(w.append(nil, p.ban.id, key.text)))
 	}
-	banned := int64(0)
+	banned := false
 	for _, name := range names {
-		master, err := r.masterOf(ctx, name)
+		if master, err := r.masterOf(ctx, name); err == nil {
+			r.learnClock(ctx, master, name)
+		}
+		lifted, err := r.unbanOne(ctx, name)
 		if err != nil {
 			return false, undecided(err)
 		}
-		lifted, err := r.unban(ctx, master, []string{name})
-		if err != nil {
-			return false, undecided(err)
-		}
-		banned += lifted
+		banned = banned || lifted
 	}
-	return banned > 0, nil
+	return banned, nil
+}
+
+// unbanOne deletes the key of a ban, wherever a Cluster has it, and reports whether the client was banned.
+func (r *Redis) unbanOne(ctx context.Context, name string) (banned bool, err error) {
+	_, left, err := r.readBan(r.client.Get(ctx, name), name)
+	if err != nil {
+		return false, err
+	}
+	_, err = r.unlink(ctx, name)
+	return left > 0, err
 }
 
 // mayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
@@ -150,14 +160,17 @@ func (r *Redis) unban(ctx context.Context, master *redis.Client, names []string)
 	r.learnClock(ctx, master, bans[0].name)
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for _, b := range bans {
-		if err := b.deleted.Err(); err != nil {
-			return banned, err
-		}
 		_, left, err := r.readBan(b.state, b.name)
-		if err != nil {
-			return banned, err
+		lifted := left > 0
+		switch failed := cmp.Or(err, b.deleted.Err()); {
+		case isRedirected(failed):
+			if lifted, err = r.unbanOne(ctx, b.name); err != nil {
+				return banned, err
+			}
+		case failed != nil:
+			return banned, failed
 		}
-		if left > 0 {
+		if lifted {
 			banned++
 		}
 	}

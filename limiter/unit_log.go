@@ -9,6 +9,40 @@ import (
 type unitLog struct {
 	entries []logEntry
 	before  int64 // the running total before the first entry
+
+	// leads says of entries by how much their tick was ahead of the clock; nil before the first lease. In
+	// Redis an entry has it behind the total.
+	leads map[logEntry]int64
+}
+
+// keepLead keeps the lead of an entry, unless it is 0.
+func (l *unitLog) keepLead(e logEntry, lead int64) {
+	if lead == 0 {
+		return
+	}
+	if l.leads == nil {
+		l.leads = map[logEntry]int64{}
+	}
+	l.leads[e] = lead
+}
+
+// replaceLeads begins new leads with those of the entries that stay, and returns the old ones.
+func (l *unitLog) replaceLeads(stay []logEntry) map[logEntry]int64 {
+	old := l.leads
+	l.leads = nil
+	if len(old) > 0 {
+		for _, e := range stay {
+			l.keepLead(e, old[e])
+		}
+	}
+	return old
+}
+
+// newest returns the tick of the last entry, and the instant at which that was written.
+func (l *unitLog) newest(now int64) (tick, written int64) {
+	e := &l.entries[len(l.entries)-1]
+	tick = e.tick(now)
+	return tick, tick - l.leads[*e]
 }
 
 // logEntry is one admitted request, packed as in Redis: its tick modulo 2^48 in 6 bytes, the units

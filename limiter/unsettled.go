@@ -33,7 +33,7 @@ const (
 
 // settles reports whether the operation changes a state after its request was answered.
 func (o operation) settles() bool {
-	return o == opRefund || o == opCharge || o == opSettle || o == opConfirm
+	return o == opRefund || o == opCharge || o == opSettle || o == opConfirm || o == opRelease
 }
 
 // quotaName identifies the state of a key in a policy.

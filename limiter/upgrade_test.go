@@ -24,7 +24,7 @@ func olderNode(t *testing.T, server *redistest.Server) *Redis {
 		t.Fatal(err)
 	}
 	text := ""
-	for _, name := range []string{scripts.ClockFragment, "prelude", "", "batch"} {
+	for _, name := range []string{scripts.ClockFragment, "prelude", "kernels", "", "batch"} {
 		fragment := string(bucket)
 		if name != "" {
 			if fragment, err = scripts.Fragment(name); err != nil {
@@ -34,6 +34,7 @@ func olderNode(t *testing.T, server *redistest.Server) *Redis {
 		text += fragment + "\n"
 	}
 	r := openRedis(t, server, 10*time.Second)
+	r.scripts.always = true
 	r.scripts.built = map[kernelSet]*script{kernelSetOf(algorithmNamed(GCRA)): {text: text, sha: redis.NewScript(text).Hash()}}
 	return r
 }

@@ -3,6 +3,7 @@ package limiter
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -18,21 +19,39 @@ const (
 	opSettle                       // add debts of an outage
 	opOffend                       // peek, and count denials for bans
 	opConfirm                      // count units that were reserved and stay, for bans
+	opRelease                      // state what this process runs, less what has ended
+	opState                        // the same by another name: no request waits for it
+	opLease                        // take, and take units ahead; both may be none
 )
+
+// number returns the operation's number in batch.lua.
+func (o operation) number() int64 {
+	if o == opState {
+		o = opRelease
+	}
+	return int64(o)
+}
 
 // decides reports whether the operation answers what a request would get.
 func (o operation) decides() bool {
-	return o == opTake || o == opPeek || o == opReserve || o == opOffend
+	return o == opTake || o == opPeek || o == opReserve || o == opOffend || o == opLease
 }
+
+// hasNumbers reports whether each call of the operation has numbers of its own.
+func (o operation) hasNumbers() bool { return o == opRefund || o == opSettle || o == opLease }
 
 // headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
 const headSize = 8
 
 // answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
-// delay, and the two numbers of a receipt for a reserve, each as a little-endian double.
+// delay, and the two numbers of a receipt for a reserve, each as a little-endian double. See
+// lease_redis.go for a lease.
 func (o operation) answerSize() int {
-	if o == opReserve {
+	switch o {
+	case opReserve:
 		return 6 * 8
+	case opLease:
+		return 8 * 8
 	}
 	return 4 * 8
 }
@@ -50,10 +69,26 @@ type message struct {
 	text     argument
 	args     []any
 	kernels  kernelSet
+	node     int64      // of this process, see runningTracker
 	sent     noRetryCmd // the command that was sent
 
-	began, ended time.Time // when it was sent, and answered
-	redisTime    int64     // by the answer, in microseconds since the Unix epoch; 0: none
+	clock        *clockOffset // of the node that it goes to; nil: not known
+	asOf         int64        // Redis's time as far as known, in microseconds; 0: not asked for yet
+	began, ended time.Time    // when it was sent, and answered
+	redisTime    int64        // by the answer, in microseconds since the Unix epoch; 0: none
+}
+
+// now returns the time of the Redis that the message goes to, as far as known, in microseconds since the Unix
+// epoch.
+func (m *message) now() int64 {
+	if m.asOf == 0 {
+		m.asOf = SystemClock()
+		if m.clock != nil {
+			ahead, _ := m.clock.offset()
+			m.asOf += ahead.Microseconds()
+		}
+	}
+	return m.asOf
 }
 
 // group is the calls of one shape: same operation, same policies, same weights, the same left to others.
@@ -153,8 +188,12 @@ func (m *message) writePolicies() {
 	m.numbers = m.numbers[:0]
 	clear(m.places)
 	for i := range m.groups {
-		for j := range m.groups[i].calls[0].checks {
-			m.numbers = append(m.numbers, m.policyNumber(m.groups[i].calls[0].checks[j].Policy))
+		shape := m.groups[i].calls[0]
+		if shape.op == opLease {
+			m.kernels |= leaseFragment
+		}
+		for j := range shape.checks {
+			m.numbers = append(m.numbers, m.policyNumber(shape.checks[j].Policy))
 		}
 	}
 	m.writeNumber(int64(len(m.policies)))
@@ -164,9 +203,35 @@ func (m *message) writePolicies() {
 			m.writeNumber(n)
 		}
 	}
+	for _, p := range m.policies {
+		if k, ok := p.algorithm.kernel.(extendedKernel); ok {
+			k.writePolicy(m, p)
+		}
+	}
 	if m.kernels&banFragment != 0 {
 		m.writeBans()
 	}
+	if m.takesOnly() {
+		m.kernels |= takesFragment
+	}
+}
+
+// takesOnly reports whether takes.lua decides the message: takes of one check each, whose weight may pass, all of one
+// kernel.
+func (m *message) takesOnly() bool {
+	if m.kernels&^taking != 0 || bits.OnesCount(uint(m.kernels)) != 1 {
+		return false
+	}
+	for i := range m.groups {
+		shape := m.groups[i].calls[0]
+		if shape.op != opTake || len(shape.checks) != 1 {
+			return false
+		}
+		if check := &shape.checks[0]; check.units() == 0 || check.neverPasses() {
+			return false
+		}
+	}
+	return true
 }
 
 // writeNumber appends a number, at most 2^53, as a little-endian double.
@@ -204,7 +269,7 @@ func (m *message) placeOf(p *Policy) int {
 // writeGroup writes calls of one shape, with the numbers of their checks' policies.
 func (m *message) writeGroup(calls []*call, numbers []int) {
 	shape := calls[0]
-	m.writeNumber(int64(shape.op))
+	m.writeNumber(shape.op.number())
 	m.writeNumber(int64(len(calls)))
 	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
@@ -218,13 +283,36 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 		m.writeNumber(check.units())
 		m.writeNumber(check.leaves())
 	}
-	if shape.op != opRefund && shape.op != opSettle {
+	if shape.op.isStamped() && countsRunning(shape.checks) {
+		m.writeStamps(calls)
+	}
+	if !shape.op.hasNumbers() {
 		return
 	}
 	for _, c := range calls {
-		for _, r := range c.receipts {
+		for i, r := range c.receipts {
 			m.writeNumber(r.first)
 			m.writeNumber(r.second)
+			if c.op == opRefund {
+				m.writeNumber(c.checks[i].refunded())
+			}
+		}
+	}
+}
+
+// isStamped reports whether the operation changes what this process runs.
+func (o operation) isStamped() bool {
+	return o == opTake || o == opReserve || o == opRelease || o == opState
+}
+
+// writeStamps writes the epoch and the base of each check that counts running requests.
+func (m *message) writeStamps(calls []*call) {
+	for _, c := range calls {
+		for i := range c.checks {
+			if c.checks[i].Policy.CountsRunning() {
+				m.writeNumber(c.checks[i].receipt.first)
+				m.writeNumber(c.checks[i].receipt.second)
+			}
 		}
 	}
 }

@@ -71,6 +71,10 @@ func (c *call) readAnswers(text string) error {
 		if delay < 0 {
 			left, delay = -delay, 0
 		}
+		late := c.checks[i].Policy.CountsRunning() && (wait == float64(superseded) || wait == float64(lost))
+		if late {
+			wait = 0
+		}
 		if !(wait >= -1 && wait < precision) || !(remaining >= least && remaining <= capacity) ||
 			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) || left >= precision {
 			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
@@ -81,12 +85,20 @@ func (c *call) readAnswers(text string) error {
 			ResetAfter: time.Duration(reset) * time.Microsecond,
 			Delay:      time.Duration(delay) * time.Microsecond,
 		}
+		if late {
+			c.checks[i].Result.RetryAfter = time.Duration(double(text, 0))
+		}
 		if left > 0 {
 			c.checks[i].Result.readBan(int64(left))
 		}
 		c.checks[i].withhold()
-		if c.op == opReserve {
+		switch c.op {
+		case opReserve:
 			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
+		case opLease:
+			if err := c.readLease(text); err != nil {
+				return err
+			}
 		}
 		text = text[c.op.answerSize():]
 	}

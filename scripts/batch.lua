@@ -1,4 +1,5 @@
--- batch.lua: decides a batch of independent requests in one run, last fragment of every script.
+-- batch.lua: decides a batch of independent requests in one run, last fragment of all scripts but
+-- those of takes.lua.
 -- A request's checks are all decided first and charged only if all of them pass. Requests follow
 -- one another in order, so the same key may appear in a batch many times.
 -- Go twin: limiter/wire.go writes the arguments, limiter/wire_read.go reads the answer.
@@ -6,28 +7,37 @@
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
---       ticks); then groups of requests of one shape until the end: operation (1 take, 2 peek, 3
---       reserve, 4 refund, 5 charge, 6 settle, 7 offend, 8 confirm), number of requests, checks per
+--       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
+--       requests of one shape until the end: operation (1 take, 2 peek, 3 reserve, 4 refund, 5
+--       charge, 6 settle, 7 offend, 8 confirm, 9 state, 11 lease), number of requests, checks per
 --       request, per check: policy (from 1), weight, and, where the policy is negated, the units
 --       that must stay for others; for a refund, per request and check: the two numbers of its
---       receipt; to settle: instant and amount of a debt, see limiter/algorithm.go. A peek charges
---       nothing; a reserve is a take with a receipt; a charge is a take that needs no room; settle
---       adds what was admitted while this Redis did not decide, up to the capacity. Where a policy
---       bans, ban.lua has more KEYS and ARGV: an offend is a peek that counts denials, a confirm
---       counts units that were reserved and stay. Refunds, charges, settlements and confirms are
---       answered with zeros, but for the units settled as remaining.
+--       receipt, and how many units of the weight to refund; to settle: instant and amount of a
+--       debt, see limiter/algorithm.go; for a lease: the units wanted and for how many ticks, units
+--       of an earlier lease to give back, 0, and the two numbers of its receipt; to take, reserve
+--       and state the numbers that kernels read by themselves, request by request, check by check.
+--       A peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs
+--       no room; settle adds what was admitted while this Redis did not decide, up to the capacity.
+--       A lease gives back, decides the weight, which may be 0, and then takes units ahead of their
+--       requests, at most a quarter of what remains; its functions are fragments of their own
+--       behind the kernels. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a
+--       peek that counts denials, a confirm counts units that were reserved and stay. A state says
+--       how much of a node runs. Refunds, charges, settlements, confirms and states are answered
+--       with zeros, but for the units settled as remaining, and the wait and what remains of a
+--       state.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining (what must stay for others included),
 --       reset after, delay (times in microseconds), and for a reserve the two numbers of the
---       receipt. A wait above 0 postpones a refund: this run has no room for the work, another one
---       has. Where requests failed, an array: that string, then per failure its first key's number
---       and the error.
+--       receipt. For a lease follow the units leased, for how many microseconds, and the two
+--       numbers of its receipt; remaining is what was left before it. A wait above 0 postpones a
+--       refund: this run has no room for the work, another one has. Where requests failed, an
+--       array: that string, then per failure its first key's number and the error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
 local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
-local SETTLE, OFFEND, CONFIRM = 6, 7, 8
+local SETTLE, OFFEND, CONFIRM, STATE, LEASE = 6, 7, 8, 9, 11
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -50,6 +60,13 @@ for i = 1, policy_count do
   }
 end
 
+-- A kernel may have policies with numbers of their own, behind those that all have.
+for i = 1, policy_count do
+  if policies[i].kernel.read then
+    position = policies[i].kernel.read(policies[i], message, position)
+  end
+end
+
 if bans then
   position = bans.read(policies, message, position)
 end
@@ -66,10 +83,14 @@ end
 local function takes_of_one()
   local policy, weight = shape_policies[1], shape_weights[1]
   local leave = shape_leaves and shape_leaves[1] or 0
-  local decide, take = policy.kernel.decide, policy.kernel.take
+  local decide, take, read_given = policy.kernel.decide, policy.kernel.take, policy.kernel.given
   while left > 0 do
-    local key = KEYS[done + 1]
-    local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, leave)
+    local key, given = KEYS[done + 1], nil
+    if read_given then
+      given, position = read_given(message, position)
+    end
+    local wait, remaining, reset, delay, x, y, z, kept =
+      decide(policy, key, weight, leave, false, given)
     if wait == 0 then
       take(policy, key, reset, x, y, z, kept)
     end
@@ -82,9 +103,37 @@ local function takes_of_one()
   end
 end
 
+-- As takes_of_one: states of one check, of which nodes send many.
+local function states_of_one()
+  local policy, weight = shape_policies[1], shape_weights[1]
+  local state, read_given = policy.kernel.state, policy.kernel.given
+  while left > 0 do
+    local given
+    given, position = read_given(message, position)
+    local wait, remaining = state(policy, KEYS[done + 1], weight, given)
+    done, left = done + 1, left - 1
+    answers[done] = pack('<dddd', wait, remaining, 0, 0)
+  end
+end
+
 -- Makes the function that runs any other group. A run without such a group does not define it,
 -- because that takes as long as a few decisions.
 local function make_others()
+  local givens   -- what the kernels have read of the current request, by check
+
+  -- Reads it before anything can fail.
+  local function read_givens()
+    givens = {}
+    if operation == TAKE or operation == RESERVE or operation == STATE then
+      for i = 1, checks do
+        local read_given = shape_policies[i].kernel.given
+        if read_given then
+          givens[i], position = read_given(message, position)
+        end
+      end
+    end
+  end
+
   -- The units that check i leaves to others.
   local function leave_of(i)
     return shape_leaves and shape_leaves[i] or 0
@@ -97,7 +146,8 @@ local function make_others()
       local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, leave)
       return -1, remaining, reset, 0
     end
-    return policy.kernel.decide(policy, KEYS[done + i], weight, leave, operation == RESERVE)
+    return policy.kernel.decide(policy, KEYS[done + i], weight, leave, operation == RESERVE,
+      givens[i])
   end
 
   local function answer(i, wait, remaining, reset, delay, first, second)
@@ -130,13 +180,15 @@ local function make_others()
   end
 
   local function request()
-    local decided, passes = {}, operation ~= PEEK and operation ~= OFFEND
+    local decided, passes, counts = {}, operation ~= PEEK and operation ~= OFFEND, operation ~= PEEK
+    read_givens()
     for i = 1, checks do
       decided[i] = {decide(i)}
-      passes = passes and decided[i][1] == 0
+      local wait = decided[i][1]
+      passes, counts = passes and wait == 0, counts and wait >= -1   -- below, it is sent again
     end
     if bans then
-      passes = bans.judge(operation ~= PEEK, shape_policies, shape_weights, shape_leaves, decided,
+      passes = bans.judge(counts, shape_policies, shape_weights, shape_leaves, decided,
         passes, done)
     end
     for i = 1, checks do
@@ -144,22 +196,34 @@ local function make_others()
     end
   end
 
-  -- Reads the two numbers of each check before anything can fail.
-  local function read_pairs()
+  -- Reads so many numbers of each check before anything can fail.
+  local function read_numbers(each)
     local numbers = {}
-    for i = 1, 2 * checks do
+    for i = 1, each * checks do
       numbers[i], position = unpack_state('<d', message, position)
     end
     return numbers
   end
 
+  -- Raises the error of a check that cannot be decided now, before another of its request changes.
+  local function verify()
+    for i = 1, checks > 1 and checks or 0 do
+      local policy = shape_policies[i]
+      if policy.kernel.verify then
+        policy.kernel.verify(policy, KEYS[done + i])
+      end
+    end
+  end
+
   local function refund()
-    local receipts = read_pairs()
+    local receipts = read_numbers(3)
+    verify()
     for i = 1, checks do
       local policy = shape_policies[i]
+      local first, second, units = unpack(receipts, 3 * i - 2, 3 * i)
       answer(i, 0, 0, 0, 0)
-      local postponed = policy.kernel.refund(policy, KEYS[done + i], shape_weights[i],
-        receipts[2 * i - 1], receipts[2 * i])
+      local postponed = policy.kernel.refund(policy, KEYS[done + i], shape_weights[i], units, first,
+        second)
       if postponed then
         answer(i, 1, 0, 0, 0)
       end
@@ -167,6 +231,7 @@ local function make_others()
   end
 
   local function charge()
+    verify()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
@@ -175,12 +240,50 @@ local function make_others()
   end
 
   local function settle()
-    local debts = read_pairs()
+    local debts = read_numbers(2)
+    verify()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
       local units = policy.kernel.settle(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
       answer(i, 0, units, 0, 0)
+    end
+  end
+
+  local function state()
+    read_givens()
+    for i = 1, checks do
+      local policy = shape_policies[i]
+      local wait, remaining =
+        policy.kernel.state(policy, KEYS[done + i], shape_weights[i], givens[i])
+      answer(i, wait, remaining, 0, 0)
+    end
+  end
+
+  local function lease()
+    local numbers = read_numbers(6)
+    for i = 1, checks do
+      local policy, key = shape_policies[i], KEYS[done + i]
+      local weight, leave = shape_weights[i], leave_of(i)
+      local want, lasts, rest, _, first, second = unpack(numbers, 6 * i - 5, 6 * i)
+      local longest = min(floor(policy.window / 100), floor(1000000 / policy.tick))
+      if rest > 0 then
+        policy.kernel.give_back(policy, key, rest, longest, first, second)
+      end
+      lasts = min(lasts, longest)
+      local wait, remaining, reset, units
+      if weight > 0 and weight + leave > policy.capacity then
+        _, remaining, reset = policy.kernel.decide(policy, key, 0, leave)
+        wait, units = -1, 0
+      else
+        wait, remaining, reset, units, lasts, first, second =
+          policy.kernel.lease(policy, key, weight, leave, lasts > 0 and want or 0, lasts)
+      end
+      if units == 0 then
+        lasts, first, second = 0, 0, 0
+      end
+      answers[done + i] = pack('<dddddddd', microseconds(policy, wait), remaining,
+        microseconds(policy, reset), 0, units, microseconds(policy, lasts), first, second)
     end
   end
 
@@ -192,6 +295,10 @@ local function make_others()
         charge()
       elseif operation == SETTLE then
         settle()
+      elseif operation == STATE then
+        state()
+      elseif operation == LEASE then
+        lease()
       elseif operation == CONFIRM then
         for i = 1, checks do
           answer(i, 0, 0, 0, 0)
@@ -213,6 +320,8 @@ local function fail(problem)
     answers[done + i] = pack('<dddd', -2, 0, 0, 0)
     if operation == RESERVE then
       answers[done + i] = pack('<dddddd', -2, 0, 0, 0, 0, 0)
+    elseif operation == LEASE then
+      answers[done + i] = pack('<dddddddd', -2, 0, 0, 0, 0, 0, 0, 0)
     end
   end
   done, left = done + checks, left - 1
@@ -232,7 +341,9 @@ while position <= #message do
     shape_policies[i] = policies[number]
   end
   local run, group_bans = takes_of_one, bans and bans.begin(shape_policies, left, done)
-  if operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
+  if operation == STATE and checks == 1 then
+    run = states_of_one
+  elseif operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
     or shape_weights[1] + (shape_leaves and shape_leaves[1] or 0) > shape_policies[1].capacity then
     others = others or make_others()
     run = others

@@ -8,62 +8,37 @@
 
 -- The stored state as it stands now: window index, units in it, whether there is one.
 local function rolled_window(policy, key)
+  local w, c, found = policy.index, 0, false
   local state = call('GET', key)
   if state then
-    local w, c = stored_numbers(state, '<dd', 16)
-    if w >= policy.index and w <= policy.index + 1 then
-      return w, c, true
+    local stored_w, stored_c = stored_numbers(state, '<dd', 16)
+    if stored_w >= w and stored_w <= w + 1 then
+      w, c, found = stored_w, stored_c, true
     end
   end
-  return policy.index, 0, false
+  return w, c, found
 end
 
-kernels[#kernels + 1] = {
-  decide = function(policy, key, weight, leave)
-    local w, c, found = rolled_window(policy, key)
-    local wait, ends = 0, (w + 1) * policy.window - policy.now
-    if weight == 0 or c + weight + leave <= policy.limit then
-      c = c + weight
-    else
-      wait = ends
-    end
-    return wait, max(0, policy.limit - c), c > 0 and ends or 0, 0, w, c, found
-  end,
+local function decide(policy, key, weight, leave)
+  local limit = policy.limit
+  local w, c, found = rolled_window(policy, key)
+  local wait, ends = 0, (w + 1) * policy.window - policy.now
+  if weight == 0 or c + weight + leave <= limit then
+    c = c + weight
+  else
+    wait = ends
+  end
+  local remaining = c < limit and limit - c or 0
+  local reset = c > 0 and ends or 0
+  return wait, remaining, reset, 0, w, c, found
+end
 
-  -- All takes of a window expire with it, so that only the first sets the TTL.
-  take = function(policy, key, reset, w, c, found)
-    if found then
-      call('SET', key, pack('<dd', w, c), 'KEEPTTL')
-    else
-      call('SET', key, pack('<dd', w, c), 'PX', ttl(policy, reset))
-    end
-  end,
-
-  charge = function(policy, key, weight)
-    local w, c, found = rolled_window(policy, key)
-    c = add_debt(c, weight, floor(MAX_CHARGE / policy.window))
-    policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c, found)
-  end,
-
-  -- Adds units of the current window and returns how many.
-  settle = function(policy, key, index, units)
-    local w, c, found = rolled_window(policy, key)
-    units = min(units, policy.limit - c)
-    if w ~= index or units < 1 then
-      return 0
-    end
-    policy.kernel.take(policy, key, (w + 1) * policy.window - policy.now, w, c + units, found)
-    return units
-  end,
-
-  receipt = function(w)
-    return w, 0
-  end,
-
-  refund = function(policy, key, weight, taken_in)
-    local w, c, found = rolled_window(policy, key)
-    if found and w == taken_in then
-      call('SET', key, pack('<dd', w, max(0, c - weight)), 'KEEPTTL')
-    end
-  end,
-}
+-- All takes of a window expire with it, so that only the first sets the TTL.
+local function take(policy, key, reset, w, c, found)
+  if found then
+    call('SET', key, pack('<dd', w, c), 'KEEPTTL')
+  else
+    local lives = ttl(policy, reset)
+    call('SET', key, pack('<dd', w, c), 'PX', lives)
+  end
+end

@@ -1,8 +1,6 @@
--- prelude.lua: the names that every kernel uses, second fragment of every script.
+-- prelude.lua: the names that every kernel uses, before all kernels.
 -- Go twin: limiter/params.go   KEYS: none   ARGV: none
--- Defines: kernels         the table that each algorithm's fragment adds itself to
---          bans            the functions of ban.lua; nil in scripts without it
---          ceil_div        division rounded up, exact while a + b <= 2^53
+-- Defines: ceil_div        division rounded up, exact while a + b <= 2^53
 --          MAX_CHARGE      the most units that can be charged at once
 --          add_debt        units after a charge, which saturates at `most`
 --          foreign         raises the error of a foreign stored value
@@ -10,7 +8,6 @@
 --          ttl             milliseconds until a state that resets in `reset` ticks expires
 local call, pack, unpack_state = redis.call, struct.pack, struct.unpack
 local floor, max, min = math.floor, math.max, math.min
-local kernels, bans = {}
 
 local function ceil_div(a, b)
   return floor((a + b - 1) / b)
@@ -34,11 +31,11 @@ local function stored_numbers(state, format, size)
     foreign()
   end
   local a, b, c = unpack_state(format, state)
-  if a % 1 + b % 1 + c % 1 == 0 and a >= 0 and b >= 0 and c >= 0
-    and a <= MAX_STORED and b <= MAX_STORED and c <= MAX_STORED then
-    return a, b, c
+  if a % 1 + b % 1 + c % 1 ~= 0 or a < 0 or b < 0 or c < 0
+    or a > MAX_STORED or b > MAX_STORED or c > MAX_STORED then
+    foreign()
   end
-  foreign()
+  return a, b, c
 end
 
 local function ttl(policy, reset)

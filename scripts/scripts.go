@@ -2,14 +2,17 @@
 //
 // A script is put together from fragments, in this order: the clock, the prelude, the kernels it
 // needs, the batch. A script that holds only the kernels a batch needs runs faster than one that
-// defines them all on every call.
+// defines them all on every call. Most batches are takes alone. Their script has one kernel without
+// what only other operations need (its fragment of changes), and takes.lua instead of the batch.
 package scripts
 
 import (
 	"embed"
+	"errors"
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 //go:embed *.lua
@@ -32,27 +35,107 @@ func Fragment(name string) (string, error) {
 // clock fragment's text (empty: Redis's own TIME). Comments and indentation are left out: Redis
 // keeps and, on a first call, receives the whole text.
 func Build(clock string, kernels ...string) (string, error) {
-	if clock == "" {
-		text, err := Fragment(ClockFragment)
-		if err != nil {
-			return "", err
+	names := []string{"prelude", "kernels"}
+	for _, name := range kernels {
+		names = append(names, name)
+		if HasTakes(name) {
+			names = append(names, name+changes)
 		}
-		clock = text
 	}
-	var script strings.Builder
-	writeLean(&script, clock)
-	for _, name := range slices.Concat([]string{"prelude"}, kernels, []string{"batch"}) {
-		text, err := Fragment(name)
-		if err != nil {
-			return "", err
-		}
-		writeLean(&script, text)
+	text, err := join(clock, append(names, "batch"))
+	if err != nil {
+		return "", err
 	}
-	return script.String(), nil
+	return lean(text), nil
 }
 
-// writeLean appends text without comment lines, indentation and blank lines.
-func writeLean(script *strings.Builder, text string) {
+// changes ends the name of the fragment that has what a kernel's script of takes alone does without.
+const changes = "_changes"
+
+// HasTakes reports whether there is a script of takes alone for the kernel.
+func HasTakes(kernel string) bool {
+	_, err := files.Open(kernel + changes + ".lua")
+	return err == nil
+}
+
+// BuildTakes returns the text of the script of takes alone with one kernel, for which HasTakes. The clock is
+// as for Build.
+func BuildTakes(clock, kernel string) (string, error) {
+	head, err := join(clock, nil)
+	if err != nil {
+		return "", err
+	}
+	takes, err := Fragment("takes")
+	if err != nil {
+		return "", err
+	}
+	before, after, found := strings.Cut(takes, takesPlace)
+	if !found {
+		return "", errors.New("takes.lua has no place for the kernel")
+	}
+	_, end, _ := strings.Cut(after, takesEnd)
+	bodies, err := takesBodies()
+	if err != nil {
+		return "", err
+	}
+	return lean(head + before + bodies[kernel] + "end\n" + end), nil
+}
+
+// Prepare does ahead of the first request what BuildTakes needs milliseconds for, once in a process.
+func Prepare() { _, _ = takesBodies() } // BuildTakes returns the error
+
+// The lines of takes.lua around the text that stands behind a kernel.
+const takesPlace, takesEnd = "  -- The prelude and the kernel.\n", "\nend\n"
+
+// takesBodies are the texts of kernels in takes.lua, by kernel.
+var takesBodies = sync.OnceValues(func() (map[string]string, error) {
+	takes, err := Fragment("takes")
+	if err != nil {
+		return nil, err
+	}
+	_, after, _ := strings.Cut(takes, takesPlace)
+	rest, _, _ := strings.Cut(after, takesEnd)
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return nil, fmt.Errorf("reading script fragments: %w", err)
+	}
+	bodies := map[string]string{}
+	for _, entry := range entries {
+		kernel, found := strings.CutSuffix(entry.Name(), changes+".lua")
+		if !found {
+			continue
+		}
+		body, err := join("--", []string{"prelude", kernel})
+		if err != nil {
+			return nil, err
+		}
+		bodies[kernel] = policyField.ReplaceAllString(inline(body+rest), "policy_$1")
+	}
+	return bodies, nil
+})
+
+var policyField = regexp.MustCompile(`\bpolicy\.(\w+)`)
+
+// join returns the texts of the clock and of fragments one after the other.
+func join(clock string, names []string) (string, error) {
+	if clock == "" {
+		names = append([]string{ClockFragment}, names...)
+	}
+	var text strings.Builder
+	text.WriteString(clock + "\n")
+	for _, name := range names {
+		fragment, err := Fragment(name)
+		if err != nil {
+			return "", err
+		}
+		text.WriteString(fragment)
+	}
+	return text.String(), nil
+}
+
+// lean returns a text without comment lines, indentation and blank lines.
+func lean(text string) string {
+	var script strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "--") {
@@ -61,4 +144,5 @@ func writeLean(script *strings.Builder, text string) {
 		script.WriteString(line)
 		script.WriteByte('\n')
 	}
+	return script.String()
 }

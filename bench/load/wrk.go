@@ -47,11 +47,17 @@ func NewWrk(dir string) (*Wrk, error) {
 	return w, os.WriteFile(w.script, []byte(wrkScript), 0o600)
 }
 
+// Target is what wrk loads: requests of so many keys, in turn, on so many connections.
+type Target struct {
+	Addr, Path        string
+	Keys, Connections int
+}
+
 // Run loads a server for a duration in whole seconds.
-func (w *Wrk) Run(ctx context.Context, addr, path string, connections int, duration time.Duration) (Result, error) {
+func (w *Wrk) Run(ctx context.Context, t Target, duration time.Duration) (Result, error) {
 	seconds := strconv.Itoa(max(1, int(duration.Seconds()))) + "s"
-	command := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+seconds,
-		"--timeout", "5s", "-s", w.script, "http://"+addr, "--", strconv.Itoa(Keys), path)
+	command := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(t.Connections), "-d"+seconds,
+		"--timeout", "5s", "-s", w.script, "http://"+t.Addr, "--", strconv.Itoa(t.Keys), t.Path)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return Result{}, fmt.Errorf("wrk: %w\n%s", err, output)

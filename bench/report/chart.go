@@ -1,10 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"image/color"
 	"io"
 	"slices"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -13,13 +13,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/tools/chart"
 )
 
-// WriteChart draws each row's throughput in proportion to its group's first row as an SVG. Rows that
-// compare latencies and invalid rows are left out.
+// lightBlue is for the part of Redis in a row of this module.
+var lightBlue = color.NRGBA{0x9e, 0xc5, 0xfb, 0xff}
+
+// WriteChart draws each row's processor time over that of its group's first row as an SVG, the web
+// server's and behind it Redis's. Rows that compare latencies and invalid rows are left out.
 func WriteChart(w io.Writer, groups []*Group) error {
-	picture := chart.Picture{Title: "Throughput; the first bar of each group is 1.00", Width: 760, Columns: 1}
-	p := chart.NewPanel("Longer is better")
+	picture := chart.Picture{Title: "Processor time for a request over bare Caddy, in microseconds", Width: 760, Columns: 1}
+	p := chart.NewPanel("Shorter is better; web server + Redis")
 	p.Add(&plotter.Grid{Vertical: chart.Hairline})
-	y, labels := 0.0, plot.ConstantTicks{}
+	y, longest, labels := 0.0, 0.0, plot.ConstantTicks{}
 	for _, g := range groups {
 		rows := slices.DeleteFunc(slices.Clone(g.Rows), (*Row).hasNoBar)
 		if len(rows) == 0 {
@@ -30,43 +33,60 @@ func WriteChart(w io.Writer, groups []*Group) error {
 		picture.Description += g.Title + ": "
 		for _, r := range rows {
 			y--
-			r.draw(p, y)
-			labels = append(labels, plot.Tick{Value: y, Label: fmt.Sprintf("%s\u2002%s\u00a0", r.Title, ratio(r))})
-			picture.Description += fmt.Sprintf("%s %s. ", r.Title, ratio(r))
+			longest = max(longest, r.draw(p, y))
+			label := r.Title + "\u2002" + r.sum()
+			labels = append(labels, plot.Tick{Value: y, Label: label + "\u00a0"})
+			picture.Description += r.Title + " " + r.sum() + ". "
 		}
 	}
-	p.X.Min, p.X.Max, p.X.Tick.Marker = 0, 1.5, plot.ConstantTicks{{Value: 1, Label: "1.00"}}
-	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = y-0.6, -1, labels
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max, p.Y.Tick.Marker = 0, longest*1.05, y-0.6, -1, labels
 	picture.Legend = chart.Legend{
-		{Name: "this module", Sample: bar(0, 0, chart.Blue)},
+		{Name: "this module, web server", Sample: bar(0, 0, 0, chart.Blue)},
+		{Name: "Redis", Sample: bar(0, 0, 0, lightBlue)},
 		{Name: "its target", Sample: chart.Line(chart.Red)},
-		{Name: "others", Sample: bar(0, 0, chart.Gray)},
+		{Name: "others, web server", Sample: bar(0, 0, 0, chart.Gray)},
+		{Name: "Redis", Sample: bar(0, 0, 0, chart.Pale)},
 	}
 	picture.Height, picture.Panels = 130-vg.Length(y)*24, []*chart.Panel{p}
 	return picture.Write(w)
 }
 
 // hasNoBar reports whether the row is left out of the chart.
-func (r *Row) hasNoBar() bool {
-	return r.Measure != Throughput || r.Against == nil || len(r.Samples) == 0 || r.Wrong() > 0
+func (r *Row) hasNoBar() bool { return !r.hasAdded() || r.Wrong() > 0 }
+
+// sum writes the parts of the row's bar.
+func (r *Row) sum() string {
+	if store := micros(median(r.StoreCPU())); store != "" {
+		return added(r) + " + " + store
+	}
+	return added(r)
 }
 
-// draw adds the row's bar and the mark of its target at a height.
-func (r *Row) draw(p *chart.Panel, y float64) {
-	paint := chart.Gray
-	switch {
-	case r.Against == r:
-		paint = chart.Pale
-	case r.Ours:
-		paint = chart.Blue
+// draw adds the row's bar and the mark of its target at a height, and returns how far they reach. Where
+// noise makes the difference negative, the web server's part of the bar is empty.
+func (r *Row) draw(p *chart.Panel, y float64) float64 {
+	paint, storePaint := chart.Gray, chart.Pale
+	if r.Ours {
+		paint, storePaint = chart.Blue, lightBlue
 	}
-	p.Add(bar(r.Ratio(), y, paint))
-	if at := r.Target.AtLeast; at > 0 {
+	web, store := max(0, inMicros(median(r.Added()))), inMicros(median(r.StoreCPU()))
+	p.Add(bar(0, web, y, paint))
+	if store > 0 {
+		p.Add(bar(web, web+store, y, storePaint))
+	}
+	at := inMicros(r.Target.Added + r.Target.StoreCPU)
+	if at > 0 {
 		p.Add(chart.Line(chart.Red, plotter.XYs{{X: at, Y: y - 0.4}, {X: at, Y: y + 0.4}}...))
 	}
+	return max(at, web+store)
 }
 
-// bar is a bar of a length at a height.
-func bar(length, y float64, paint color.Color) *plotter.BarChart {
-	return &plotter.BarChart{Values: plotter.Values{length}, XMin: y, Width: 16, Color: paint, Horizontal: true}
+func inMicros(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
+// bar is a bar between two places at a height.
+func bar(from, to, y float64, paint color.NRGBA) *plotter.Polygon {
+	const half = 0.35 // of the bar's height
+	return chart.Area(paint, 1, plotter.XYs{
+		{X: from, Y: y - half}, {X: to, Y: y - half}, {X: to, Y: y + half}, {X: from, Y: y + half},
+	}...)
 }

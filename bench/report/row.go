@@ -2,8 +2,7 @@
 package report
 
 import (
-	"fmt"
-	"slices"
+	"cmp"
 	"time"
 )
 
@@ -23,14 +22,16 @@ const tolerated = 0.001
 // Measure is the number of a sample that a row compares.
 type Measure int
 
-// The measures.
+// The measures. CPU compares processor time by its difference and, beside it, throughput by its ratio.
+// The others compare throughput or latencies by their ratio alone.
 const (
-	Throughput Measure = iota
+	CPU Measure = iota
+	Throughput
 	P50
 	P99
 )
 
-// value returns the measure's number of a sample.
+// value returns the number of a sample whose ratio is compared.
 func (m Measure) value(s Sample) float64 {
 	switch m {
 	case P50:
@@ -40,26 +41,6 @@ func (m Measure) value(s Sample) float64 {
 	default:
 		return s.Rate
 	}
-}
-
-// Target bounds a row's ratio or latency. At most one field is set.
-type Target struct {
-	AtLeast float64       // of the ratio
-	AtMost  float64       // of the ratio
-	Within  time.Duration // of the latency itself
-}
-
-// String returns the target for the table, empty where there is none.
-func (t Target) String() string {
-	switch {
-	case t.AtLeast > 0:
-		return fmt.Sprintf(">= %.2f", t.AtLeast)
-	case t.AtMost > 0:
-		return fmt.Sprintf("<= %.2f", t.AtMost)
-	case t.Within > 0:
-		return fmt.Sprintf("<= %d ms", t.Within.Milliseconds())
-	}
-	return ""
 }
 
 // Group holds rows under one heading.
@@ -73,7 +54,8 @@ type Group struct {
 type Row struct {
 	Title   string
 	Measure Measure
-	Against *Row // the row of the comparison; nil: no ratio
+	Against *Row // the row of the comparison; nil: none
+	Alone   bool // runs beside the web server: the compared row's processor time is not part of its own
 	Target  Target
 	Ours    bool // measures this repository's handler, for the chart
 	Samples []Sample
@@ -81,17 +63,41 @@ type Row struct {
 
 // Ratios returns the ratios of the rounds, ascending.
 func (r *Row) Ratios() []float64 {
+	return perRound(r, func(own, base Sample) (float64, bool) {
+		of := r.Measure.value(base)
+		return r.Measure.value(own) / of, of > 0
+	})
+}
+
+// Added returns the web server's processor time for a request of the rounds, ascending: what it takes
+// more than the compared row.
+func (r *Row) Added() []time.Duration {
+	return perRound(r, func(own, base Sample) (time.Duration, bool) {
+		if r.Alone {
+			base.CPU = 0
+		}
+		return own.CPU - base.CPU, true
+	})
+}
+
+// StoreCPU returns Redis's processor time for a request of the rounds, ascending.
+func (r *Row) StoreCPU() []time.Duration {
+	return ascending(r.Samples, func(s Sample) time.Duration { return s.StoreCPU })
+}
+
+// perRound compares the row's sample of each round with the other row's, and returns the results
+// ascending. Without another row there are none.
+func perRound[N cmp.Ordered](r *Row, compare func(own, base Sample) (N, bool)) []N {
 	if r.Against == nil {
 		return nil
 	}
-	var ratios []float64
+	var results []N
 	for i := range min(len(r.Samples), len(r.Against.Samples)) {
-		if base := r.Measure.value(r.Against.Samples[i]); base > 0 {
-			ratios = append(ratios, r.Measure.value(r.Samples[i])/base)
+		if n, ok := compare(r.Samples[i], r.Against.Samples[i]); ok {
+			results = append(results, n)
 		}
 	}
-	slices.Sort(ratios)
-	return ratios
+	return ascending(results, func(n N) N { return n })
 }
 
 // Ratio returns the median of the rounds' ratios, 0 where there are none.
@@ -104,7 +110,7 @@ func (r *Row) Median() Sample {
 		P50:      medianOf(r.Samples, func(s Sample) time.Duration { return s.P50 }),
 		P99:      medianOf(r.Samples, func(s Sample) time.Duration { return s.P99 }),
 		CPU:      medianOf(r.Samples, func(s Sample) time.Duration { return s.CPU }),
-		StoreCPU: medianOf(r.Samples, func(s Sample) time.Duration { return s.StoreCPU }),
+		StoreCPU: median(r.StoreCPU()),
 		Resident: medianOf(r.Samples, func(s Sample) int64 { return s.Resident }),
 	}
 }
@@ -118,50 +124,4 @@ func (r *Row) Wrong() float64 {
 		}
 	}
 	return wrong
-}
-
-// Verdict returns "met" or "missed", and nothing where there is no target. It returns "invalid" where
-// too many responses were wrong.
-func (r *Row) Verdict() string {
-	if r.Wrong() > 0 {
-		return "invalid"
-	}
-	if r.Target == (Target{}) || len(r.Samples) == 0 {
-		return ""
-	}
-	// The rounded numbers of the table count.
-	ratio := float64(int64(r.Ratio()*100+0.5)) / 100
-	met := ratio >= r.Target.AtLeast
-	switch {
-	case r.Target.AtMost > 0:
-		met = ratio <= r.Target.AtMost
-	case r.Target.Within > 0:
-		met = r.Measure.value(r.Median()) <= r.Target.Within.Seconds()
-	}
-	if met {
-		return "met"
-	}
-	return "missed"
-}
-
-func medianOf[N number](samples []Sample, of func(Sample) N) N {
-	numbers := make([]N, len(samples))
-	for i, s := range samples {
-		numbers[i] = of(s)
-	}
-	slices.Sort(numbers)
-	return median(numbers)
-}
-
-type number interface {
-	~int64 | ~float64
-}
-
-// median returns the median of ascending numbers; of an even count, the mean of the middle two.
-func median[N number](ascending []N) N {
-	n := len(ascending)
-	if n == 0 {
-		return 0
-	}
-	return (ascending[(n-1)/2] + ascending[n/2]) / 2
 }

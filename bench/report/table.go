@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 )
 
@@ -13,11 +12,11 @@ import (
 func WriteTable(w io.Writer, groups []*Group) error {
 	var text strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&text, "\n%-34s%8s%7s%7s  %5s  %s\n", g.Title, "req/s", "p50 ms", "p99 ms", "ratio", "target")
+		fmt.Fprintf(&text, "\n%-33s%6s%6s%7s%7s%7s  %5s\n", g.Title, "added", "Redis", "req/s", "p50 ms", "p99 ms", "ratio")
 		for _, r := range g.Rows {
 			m := r.Median()
-			line := fmt.Sprintf("  %-32s%8s%7s%7s  %5s  %-7s %s", r.Title, thousands(m.Rate),
-				millis(m.P50), millis(m.P99), ratio(r), r.Target, r.Verdict())
+			line := fmt.Sprintf("  %-31s%6s%6s%7s%7s%7s  %5s %s", r.Title, added(r), micros(m.StoreCPU), thousands(m.Rate),
+				millis(m.P50), millis(m.P99), ratio(r), r.Verdict())
 			text.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
@@ -38,47 +37,6 @@ func Notes(groups []*Group) []string {
 	}
 	return notes
 }
-
-// Page is the content of docs/benchmarks.md.
-type Page struct {
-	Facts  [][2]string // the machine, versions, date, command
-	Groups []*Group
-	Notes  []string // errors and omissions
-	Chart  string   // the chart's file
-}
-
-const page = `# Benchmarks
-
-Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Caddy and Redis share one
-machine. Every row is measured for some seconds in each round, one after another; the numbers are
-the medians over the rounds, and a ratio is the median of the rounds' ratios, with the smallest
-and the largest of them behind it.
-
-{{if .Chart}}![Throughput; the first bar of each group is 1.00]({{.Chart}})
-
-{{end}}| | |
-|---|---|
-{{range .Facts}}| {{index . 0}} | {{index . 1}} |
-{{end}}{{range .Groups}}
-## {{.Title}}
-{{if .Note}}
-{{.Note}}
-{{end}}
-| | req/s | p50 ms | p99 ms | CPU µs, web server | CPU µs, Redis | memory MB | ratio | target |
-|---|--:|--:|--:|--:|--:|--:|--:|---|
-{{range .Rows}}{{$m := .Median}}| {{.Title}} | {{thousands $m.Rate}} | {{millis $m.P50}} | {{millis $m.P99}} | {{micros $m.CPU}} | {{micros $m.StoreCPU}} | {{megabytes $m.Resident}} | {{ratio .}}{{spread .}} | {{.Target}}{{with .Verdict}} {{.}}{{end}} |
-{{end}}{{end}}
-CPU is processor time per request, memory what the web server has in use afterwards.
-{{range .Notes}}
-{{.}}
-{{end}}`
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"thousands": thousands, "millis": millis, "micros": micros, "megabytes": megabytes, "ratio": ratio, "spread": spread,
-}).Parse(page))
-
-// WritePage writes the page in Markdown.
-func WritePage(w io.Writer, p Page) error { return pageTemplate.Execute(w, p) }
 
 // thousands writes a rate with a comma before the last three digits.
 func thousands(rate float64) string {
@@ -101,14 +59,30 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f", ms)
 }
 
+// micros writes a processor time in microseconds, and nothing for 0.
 func micros(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f", d.Seconds()*1e6)
+	return tenths(d)
 }
 
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6) }
+
 func megabytes(bytes int64) string { return strconv.FormatInt(bytes/1e6, 10) }
+
+// hasAdded reports whether the row compares processor time with another row.
+func (r *Row) hasAdded() bool {
+	return r.Measure == CPU && r.Against != nil && r.Against != r && len(r.Samples) > 0
+}
+
+// added writes the web server's processor time over that of the compared row.
+func added(r *Row) string {
+	if !r.hasAdded() {
+		return ""
+	}
+	return tenths(median(r.Added()))
+}
 
 func ratio(r *Row) string {
 	if r.Against == nil {
@@ -117,11 +91,11 @@ func ratio(r *Row) string {
 	return fmt.Sprintf("%.2f", r.Ratio())
 }
 
-// spread writes the smallest and the largest ratio of the rounds.
-func spread(r *Row) string {
-	ratios := r.Ratios()
-	if len(ratios) < 2 || r.Against == r {
+// spread writes the quartiles of ascending numbers behind their median, where there are several.
+func spread[N number](ascending []N, write func(N) string) string {
+	if len(ascending) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (%.2f–%.2f)", ratios[0], ratios[len(ratios)-1])
+	first, third := quartiles(ascending)
+	return fmt.Sprintf(" (%s–%s)", write(first), write(third))
 }

@@ -14,22 +14,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis starts an empty redis-server that writes nothing to disk.
-func Redis(ctx context.Context, dir string) (*Process, error) {
+// RedisServer is the program of the machine's own Redis.
+const RedisServer = "redis-server"
+
+// Redis starts an empty Redis, or another server with its flags, that writes nothing to disk.
+func Redis(ctx context.Context, dir, program string) (*Process, error) {
 	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	return startRedis(ctx, dir, addr)
+	return startRedis(ctx, dir, program, addr)
 }
 
-func startRedis(ctx context.Context, dir, addr string, args ...string) (*Process, error) {
+func startRedis(ctx context.Context, dir, program, addr string, args ...string) (*Process, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
 	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, args...)
-	return Start(ctx, "redis-server", addr, dir, nil, "redis-server", args...)
+	return Start(ctx, filepath.Base(program), addr, dir, nil, program, args...)
 }
 
 // masters is the size of the cluster.
@@ -48,7 +51,7 @@ func Cluster(ctx context.Context, dir string) ([]*Process, error) {
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return nodes, err
 		}
-		node, err := startRedis(ctx, home, addr, "--cluster-enabled", "yes")
+		node, err := startRedis(ctx, home, RedisServer, addr, "--cluster-enabled", "yes")
 		if err != nil {
 			return nodes, err
 		}

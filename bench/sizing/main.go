@@ -1,19 +1,23 @@
 // Command sizing measures the memory of clients in a real Redis and in this process, and the processor
-// time and traffic of Redis for a decision. It prints the tables of docs/operations.md.
+// time and traffic of Redis for a decision. It prints the tables of docs/operations.md and docs/scale.md.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	only := flag.String("only", "", "print only this table: memory, decisions, core or process")
+	flag.Parse()
+	if err := run(context.Background(), *only); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -21,15 +25,28 @@ func main() {
 
 const million = 1_000_000
 
-func run(ctx context.Context) error {
+// table measures and prints one table.
+type table struct {
+	name  string
+	print func(context.Context, *redisServer) error
+}
+
+func run(ctx context.Context, only string) error {
+	tables := []table{{"memory", memoryOfRedis}, {"decisions", decisionsOfRedis}, {"core", coreOfRedis}, {"process", memoryOfProcess}}
+	if only != "" {
+		tables = slices.DeleteFunc(tables, func(t table) bool { return t.name != only })
+	}
+	if len(tables) == 0 {
+		return fmt.Errorf("-only %s: use memory, decisions, core or process", only)
+	}
 	r, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.stop()
 	fmt.Print("Redis ", r.version(ctx), ", ", runtime.Version(), ", ", runtime.NumCPU(), " cores\n\n")
-	for _, table := range []func(context.Context, *redisServer) error{memoryOfRedis, decisionsOfRedis, memoryOfProcess} {
-		if err := table(ctx, r); err != nil {
+	for _, t := range tables {
+		if err := t.print(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -43,8 +60,9 @@ type load struct {
 	clients   int
 	requests  int  // of each client; all clients send one before the next
 	policies  int  // of each request
-	together  int  // requests in flight
+	together  int  // requests in flight, on each node
 	bans      bool // the last request of each client is denied, and bans it
+	nodes     int  // stores with a connection of their own; 0: one
 }
 
 // checks returns the checks of a request.
@@ -87,17 +105,17 @@ func ipv6(client int) string {
 func memoryOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| algorithm | key of a client | requests of each | MB per million clients and policy |\n|---|---|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, million, 1, 1, 512, false},
-		{"sliding_window_counter", ipv6, million, 1, 1, 512, false},
-		{"fixed_window", ipv4, million, 1, 1, 512, false},
-		{"fixed_window", ipv6, million, 1, 1, 512, false},
-		{"token_bucket", ipv4, million, 1, 1, 512, false},
-		{"token_bucket", ipv6, million, 1, 1, 512, false},
-		{"sliding_window_log", ipv4, million / 4, 1, 1, 512, false},
-		{"sliding_window_log", ipv4, million / 4, 10, 1, 512, false},
-		{"sliding_window_log", ipv4, million / 32, 100, 1, 512, false},
-		{"sliding_window_counter", ipv4, million, 2, 1, 512, true},
-		{"sliding_window_counter", ipv6, million, 2, 1, 512, true},
+		{"sliding_window_counter", ipv4, million, 1, 1, 512, false, 0},
+		{"sliding_window_counter", ipv6, million, 1, 1, 512, false, 0},
+		{"fixed_window", ipv4, million, 1, 1, 512, false, 0},
+		{"fixed_window", ipv6, million, 1, 1, 512, false, 0},
+		{"token_bucket", ipv4, million, 1, 1, 512, false, 0},
+		{"token_bucket", ipv6, million, 1, 1, 512, false, 0},
+		{"sliding_window_log", ipv4, million / 4, 1, 1, 512, false, 0},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 512, false, 0},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 512, false, 0},
+		{"sliding_window_counter", ipv4, million, 2, 1, 512, true, 0},
+		{"sliding_window_counter", ipv6, million, 2, 1, 512, true, 0},
 	} {
 		spent, err := r.measure(ctx, l)
 		if err != nil {
@@ -113,14 +131,14 @@ func memoryOfRedis(ctx context.Context, r *redisServer) error {
 func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 	fmt.Println("| under way | a script run | policies of each | algorithm | CPU s per million requests | bytes a request to Redis | back |\n|--:|--:|--:|---|--:|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, 100_000, 1, 1, 1, false},
-		{"sliding_window_counter", ipv4, 100_000, 3, 1, 16, false},
-		{"sliding_window_counter", ipv4, 100_000, 5, 1, 64, false},
-		{"sliding_window_counter", ipv4, 100_000, 10, 1, 512, false},
-		{"sliding_window_counter", ipv4, 100_000, 5, 3, 64, false},
-		{"fixed_window", ipv4, 100_000, 5, 1, 64, false},
-		{"token_bucket", ipv4, 100_000, 5, 1, 64, false},
-		{"sliding_window_log", ipv4, 100_000, 5, 1, 64, false},
+		{"sliding_window_counter", ipv4, 100_000, 1, 1, 1, false, 0},
+		{"sliding_window_counter", ipv4, 100_000, 3, 1, 16, false, 0},
+		{"sliding_window_counter", ipv4, 100_000, 5, 1, 64, false, 0},
+		{"sliding_window_counter", ipv4, 100_000, 10, 1, 512, false, 0},
+		{"sliding_window_counter", ipv4, 100_000, 5, 3, 64, false, 0},
+		{"fixed_window", ipv4, 100_000, 5, 1, 64, false, 0},
+		{"token_bucket", ipv4, 100_000, 5, 1, 64, false, 0},
+		{"sliding_window_log", ipv4, 100_000, 5, 1, 64, false, 0},
 	} {
 		s, err := r.measure(ctx, l)
 		if err != nil {
@@ -138,12 +156,12 @@ func decisionsOfRedis(ctx context.Context, r *redisServer) error {
 func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 	fmt.Println("| algorithm | requests of each | MB per million clients and policy |\n|---|--:|--:|")
 	for _, l := range []load{
-		{"sliding_window_counter", ipv4, million, 1, 1, 1, false},
-		{"token_bucket", ipv4, million, 1, 1, 1, false},
-		{"sliding_window_log", ipv4, million, 1, 1, 1, false},
-		{"sliding_window_log", ipv4, million / 4, 10, 1, 1, false},
-		{"sliding_window_log", ipv4, million / 32, 100, 1, 1, false},
-		{"sliding_window_counter", ipv4, million, 2, 1, 1, true},
+		{"sliding_window_counter", ipv4, million, 1, 1, 1, false, 0},
+		{"token_bucket", ipv4, million, 1, 1, 1, false, 0},
+		{"sliding_window_log", ipv4, million, 1, 1, 1, false, 0},
+		{"sliding_window_log", ipv4, million / 4, 10, 1, 1, false, 0},
+		{"sliding_window_log", ipv4, million / 32, 100, 1, 1, false, 0},
+		{"sliding_window_counter", ipv4, million, 2, 1, 1, true, 0},
 	} {
 		p, err := l.policy(0)
 		if err != nil {

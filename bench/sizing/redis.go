@@ -28,7 +28,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := serve.Redis(ctx, dir)
+	server, err := serve.Redis(ctx, dir, serve.RedisServer)
 	if err != nil {
 		return nil, err
 	}
@@ -78,21 +78,11 @@ func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
 	}, err
 }
 
-// decide sends a load through the module's store and counts its batches.
+// decide sends a load through stores of the module, one for each node, and counts their batches.
 func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64) error {
-	const patience = 10 * time.Second
-	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
-	if err != nil {
-		return err
-	}
-	options := limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
-	if batches != nil {
-		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
-	}
-	store := limiter.NewRedis(client, options)
-	defer store.Close() //nolint:errcheck // no command is in flight
 	policies := make([]*limiter.Policy, l.policies)
 	for i := range policies {
+		var err error
 		if policies[i], err = l.policy(i); err != nil {
 			return err
 		}
@@ -100,24 +90,53 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 	var next atomic.Int64
 	var failure atomic.Pointer[error]
 	var workers sync.WaitGroup
-	for range l.together {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(l.clients*l.requests) && failure.Load() == nil; i = next.Add(1) - 1 {
-				checks := l.checks(policies, int(i)%l.clients)
-				if _, err := store.Decide(ctx, checks); err != nil {
-					failure.Store(&err)
-				} else if !limiter.Allowed(checks) && !l.bans {
-					err := fmt.Errorf("%s was denied", checks[0].Key)
-					failure.Store(&err)
+	var stores []*limiter.Redis
+	defer func() {
+		for _, store := range stores {
+			_ = store.Close() // no command is in flight
+		}
+	}()
+	for range max(1, l.nodes) {
+		store, err := r.store(batches)
+		if err != nil {
+			return err
+		}
+		stores = append(stores, store)
+	}
+	for _, store := range stores {
+		for range l.together {
+			workers.Go(func() {
+				for i := next.Add(1) - 1; i < int64(l.clients*l.requests) && failure.Load() == nil; i = next.Add(1) - 1 {
+					checks := l.checks(policies, int(i)%l.clients)
+					if _, err := store.Decide(ctx, checks); err != nil {
+						failure.Store(&err)
+					} else if !limiter.Allowed(checks) && !l.bans {
+						err := fmt.Errorf("%s was denied", checks[0].Key)
+						failure.Store(&err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 	workers.Wait()
 	if err := failure.Load(); err != nil {
 		return *err
 	}
 	return nil
+}
+
+// store returns a store of the module on this Redis that counts its batches, unless that is nil.
+func (r *redisServer) store(batches *atomic.Int64) (*limiter.Redis, error) {
+	const patience = 10 * time.Second
+	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
+	if err != nil {
+		return nil, err
+	}
+	options := limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
+	if batches != nil {
+		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
+	}
+	return limiter.NewRedis(client, options), nil
 }
 
 // usage returns what Redis has used so far.

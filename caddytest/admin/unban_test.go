@@ -113,6 +113,21 @@ func TestUnban(t *testing.T) {
 	}
 }
 
+// TestUnban_part lifts the bans of all clients while a master of the Cluster is gone.
+func TestUnban_part(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress "+masters[0].Addr+" "+masters[1].Addr+"\n}\n}", banningSite))
+	for _, key := range []string{"b1", "b4", "b2"} { // a master each
+		ban(t, n, "/api", key)
+	}
+	masters[2].Kill()
+	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 3, "2 bans lifted in a part of Redis; the rest could not be asked")
+	if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 503); !strings.Contains(a.Body, `"error"`) {
+		t.Errorf("got %v", a)
+	}
+}
+
 // TestUnban_listed lifts a ban by the key that the list of the banned shows.
 func TestUnban_listed(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,7 @@ func slotMigrated(t *testing.T, r *row) {
 func migrate(t *testing.T, masters []*redistest.Server, slot, from, to int) {
 	t.Helper()
 	source, target := masters[from], masters[to]
+	source.AwaitEpoch(t, target)
 	do(t, target, "cluster", "setslot", slot, "importing", source.ClusterID(t))
 	do(t, source, "cluster", "setslot", slot, "migrating", target.ClusterID(t))
 	pause := func() { <-time.After(10 * time.Millisecond) }

@@ -26,13 +26,14 @@ const (
 // runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
 func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Helper()
-	b := new(backend)
+	b := &backend{ended: make(chan struct{})}
 	server := httptest.NewUnstartedServer(b)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
+	t.Cleanup(b.end) // before the server waits for what runs
 	text := "\n" + caddyfile + "\n"
 	if strings.Count(text, recipeAddress) != 1 {
 		t.Fatalf("the recipe has no one site on :8080:\n%s", text)
@@ -108,14 +109,19 @@ func (e recipeEnv) crowd(t *testing.T, path string, size int) []caddytest.Respon
 type backend struct {
 	mu       sync.Mutex
 	arrivals []time.Time
+	running  int // requests that are held
+
+	ended chan struct{} // closed: no request is held any more
+	once  sync.Once
 }
 
-// ServeHTTP checks passwords at /login, reports used tokens at /v1/ and answers gRPC calls.
+// ServeHTTP checks passwords at /login, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,
+// queries and downloads, and holds WebSockets and requests with hold in their query.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.arrivals = append(b.arrivals, time.Now())
 	b.mu.Unlock()
-	if serveGRPC(w, r) {
+	if serveGRPC(w, r) || serveUsage(w, r) || b.hold(w, r) {
 		return
 	}
 	if tokens, found := tokensOf[r.URL.Path]; found {

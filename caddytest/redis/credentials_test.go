@@ -275,7 +275,8 @@ func TestCredentials_sentinel(t *testing.T) {
 	}
 	guards.replace(t, firstPassword)
 	findings, code = check(t, option, caddytest.LimitedSite)
-	if wantFinding(t, findings, "reachable", "failed", "WRONGPASS"); code == 0 {
+	wantFinding(t, findings, "reachable", "failed", "WRONGPASS")
+	if wantFinding(t, findings, "reachable", "failed", "change sentinel_username and sentinel_password"); code == 0 {
 		t.Errorf("check with a wrong password: got exit code %d", code)
 	}
 }

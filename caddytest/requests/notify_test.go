@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -146,6 +149,82 @@ func TestNotify_countIf(t *testing.T) {
 		n.Get(t, "/401?k=a")
 		waitForThresholds(t, n, 80)
 	})
+}
+
+// TestNotify_estimate has an estimate stay because the request is denied, further in or, of a dry run, by the same
+// directive: its mark is reached all the same.
+func TestNotify_estimate(t *testing.T) {
+	t.Parallel()
+	const watched, once = "key {query.k}\nlimit 10\nwindow 24h\nalgorithm fixed_window\nnotify 80%\nweight 9\nsettle {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 24h\n"
+	for name, site := range map[string]string{
+		"further in": "route {\nredis_ratelimit {\nname watched\n" + watched + "}\nredis_ratelimit {\nname once\n" + once + "}\nrespond hello\n}",
+		"dry run":    "redis_ratelimit {\npolicy watched {\n" + watched + "dry_run\n}\npolicy once {\n" + once + "}\n}\nrespond hello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+				n := caddytest.Start(t, caddytest.Config(option, site))
+				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusOK {
+					t.Fatal(a)
+				}
+				n.WaitForRefund(t, "watched", "a", 10)
+				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusTooManyRequests {
+					t.Fatal(a)
+				}
+				if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 1 {
+					t.Errorf("got %+v", e)
+				}
+			})
+		})
+	}
+}
+
+// TestNotify_lease reaches marks by units that a node takes ahead, while another one takes as many or single ones:
+// every mark has an event.
+func TestNotify_lease(t *testing.T) {
+	t.Parallel()
+	option := caddytest.PatientRedis(redistest.Start(t))
+	site := func(lease string) string {
+		return "redis_ratelimit {query.k} 2000 24h {\nname watched\nalgorithm fixed_window\nnotify 5% 15% 25% 35% 45% 55% 65% 75% 85% 95%\n" + lease + "\n}\nrespond hello"
+	}
+	one := caddytest.Start(t, caddytest.Config(option, site("lease")))
+	for name, other := range map[string]struct {
+		lease string
+		every time.Duration
+	}{"busy": {"lease", 0}, "slow": {"lease 5ms", 3 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			two, before := caddytest.Start(t, caddytest.Config(option, site(other.lease))), len(thresholdEvents(t, one))
+			served := atomic.Int64{}
+			send := func(n *caddytest.Node, every time.Duration) {
+				for served.Add(1) <= 2200 {
+					if a, err := n.Try(http.MethodGet, n.URL+"/?k="+name, ""); err != nil || a.Status >= http.StatusInternalServerError {
+						t.Errorf("got %v, %v", a, err)
+					}
+					<-time.After(every)
+				}
+			}
+			var group sync.WaitGroup
+			group.Go(func() { send(one, 0) })
+			group.Go(func() { send(two, other.every) })
+			group.Wait()
+			redistest.WaitFor(t, "all marks have had an event", func() error {
+				seen := map[float64]bool{}
+				for _, events := range [][]thresholdEvent{thresholdEvents(t, one)[before:], thresholdEvents(t, two)} {
+					own := map[float64]bool{}
+					for _, e := range events {
+						if own[e.Threshold] {
+							t.Fatalf("a second event of %v on one node", e.Threshold)
+						}
+						own[e.Threshold], seen[e.Threshold] = true, true
+					}
+				}
+				if len(seen) != 10 {
+					return fmt.Errorf("only %v", seen)
+				}
+				return nil
+			})
+		})
+	}
 }
 
 // TestNotify_override goes by the limit that counts: an override's, a placeholder's, and this node's part of

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"golang.org/x/net/http2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -169,6 +171,57 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	}
 	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // it may be closed already
 	return conversation
+}
+
+// TestProtocols_extendedConnect opens a WebSocket by HTTP/2, which begins with 200 (RFC 8441). It is judged as over
+// HTTP/1.1: by 101, and what passes it is no body.
+func TestProtocols_extendedConnect(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	site := "redis_ratelimit {\nheaders off\npolicy upgrades {\nkey same\nlimit 100\nwindow 24h\ncount_if status 101\n}\n" +
+		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\nsettle response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
+	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}", site), "GODEBUG=http2xconnect=1")
+	connection, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	speaker, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer speaker.Close() //nolint:errcheck // the test ends with it
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, n.URL+"/websocket", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading, writing := io.Pipe()
+	request.Body, request.ContentLength = reading, -1
+	request.Header = http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}
+	response, err := speaker.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("got %s", response.Status)
+	}
+	if _, err := io.WriteString(writing, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	echoed := make([]byte, len("hello"))
+	if _, err := io.ReadFull(response.Body, echoed); err != nil || string(echoed) != "hello" {
+		t.Fatalf("the echo is %q, error %v", echoed, err)
+	}
+	upstream.EndOne()
+	_ = writing.Close() // it cannot fail
+	for policy, remaining := range map[string]string{"upgrades": "99", "bytes": "100"} {
+		redistest.WaitFor(t, policy+" are counted", func() error {
+			if a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`); !strings.Contains(a.Body, `"remaining":`+remaining) {
+				return fmt.Errorf("got %v", a)
+			}
+			return nil
+		})
+	}
 }
 
 // TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has

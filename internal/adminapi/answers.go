@@ -50,16 +50,25 @@ type StoreReport struct {
 
 // PolicyReport is a policy of the running configuration.
 type PolicyReport struct {
-	Name       string     `json:"name"`
-	Algorithm  string     `json:"algorithm"`
-	Limit      int64      `json:"limit"`
-	LimitFrom  string     `json:"limit_from,omitempty"`
-	Unlimited  bool       `json:"unlimited,omitempty"` // without a limit in LimitFrom; Limit is 0 then
-	Window     float64    `json:"window"`
-	Burst      int64      `json:"burst,omitempty"`
-	BurstFrom  string     `json:"burst_from,omitempty"`
-	MaxDelay   *float64   `json:"max_delay,omitempty"`
+	Name      string   `json:"name"`
+	Algorithm string   `json:"algorithm"`
+	Limit     int64    `json:"limit"`
+	LimitFrom string   `json:"limit_from,omitempty"`
+	Unlimited bool     `json:"unlimited,omitempty"` // without a limit in LimitFrom; Limit is 0 then
+	Window    float64  `json:"window,omitempty"`    // missing with a calendar, and with the algorithm concurrency
+	Calendar  string   `json:"calendar,omitempty"`  // day, week, month or year
+	TimeZone  string   `json:"time_zone,omitempty"` // of the calendar
+	Burst     int64    `json:"burst,omitempty"`
+	BurstFrom string   `json:"burst_from,omitempty"`
+	MaxDelay  *float64 `json:"max_delay,omitempty"`
+
+	// NodeTimeout is, with the algorithm concurrency, how long the requests of a node count that Redis has
+	// lost contact with. Running are the units of those that this node runs.
+	NodeTimeout float64 `json:"node_timeout,omitempty"`
+	Running     *int64  `json:"running,omitempty"`
+
 	Ban        *BanReport `json:"ban,omitempty"`
+	Lease      *float64   `json:"lease,omitempty"` // the longest, in seconds; 0: it would be too short
 	IPv4Prefix int        `json:"ipv4_prefix"`
 	IPv6Prefix int        `json:"ipv6_prefix"`
 
@@ -134,11 +143,23 @@ type StateReport struct {
 	Source   string         `json:"source,omitempty"`
 	Override *OverrideEntry `json:"override,omitempty"`
 
+	// Leased is units that this node has taken ahead, which Redis counts as used.
+	Leased *LeasedReport `json:"leased,omitempty"`
+
 	// DryRun is true if no handler limits the key: all that use the policy are dry runs, or enforce it for
 	// other keys.
 	DryRun bool             `json:"dry_run,omitempty"`
 	Hint   string           `json:"hint,omitempty"`
 	Keys   []RedisKeyReport `json:"keys,omitempty"`
+
+	// Node names this node in the values of the keys that count running requests by node.
+	Node string `json:"node,omitempty"`
+}
+
+// LeasedReport is units that a node has taken ahead and may spend for so many seconds.
+type LeasedReport struct {
+	Units int64   `json:"units"`
+	Lasts float64 `json:"lasts"`
 }
 
 // QuotaReport is a quota, and when a request of weight 1 would pass.
@@ -239,8 +260,17 @@ type ExplainedPolicy struct {
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
 
+	// Charge is what the response costs beyond the weight, Settle what it costs in all, where the weight is
+	// an estimate: a placeholder, or response_bytes. That is known with the response only.
+	Charge string `json:"charge,omitempty"`
+	Settle string `json:"settle,omitempty"`
+
+	// Lease is for how many seconds at most a node decides requests of a busy key by units that it has
+	// leased. Remaining does not count these.
+	Lease float64 `json:"lease,omitempty"`
+
 	// Leave is what the request leaves to others, which Remaining does not count. Reason is why the policy
-	// denies it: limit, ban, block or leave.
+	// denies it: limit, ban, block, leave or concurrency.
 	Leave  int64  `json:"leave,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	QuotaReport

@@ -72,7 +72,7 @@ func (d GivenDuration) Parse() (time.Duration, error) {
 	parsed, err := caddy.ParseDuration(d.Text)
 	switch {
 	case err != nil:
-		return 0, BadInput("for: use a duration such as 30m, 2h or 7d")
+		return 0, BadInput("for: use a duration such as 30m, 2h or 7d, from 1s to 3650d")
 	case parsed < leastFor || parsed > mostFor:
 		return 0, BadInput("for %v: use a duration from 1s to 3650d; leave it out for an override without an end", parsed)
 	}
@@ -96,6 +96,9 @@ type OverrideEntry struct {
 // removed or lifted.
 type OverrideReport struct {
 	*OverrideEntry
+
+	// Error says, with the status 503, why Unbanned counts those in a part of Redis alone.
+	Error string `json:"error,omitempty"`
 
 	Removed  bool   `json:"removed,omitempty"`
 	Unbanned *int64 `json:"unbanned,omitempty"` // also where there were none; nil unless bans were to be lifted

@@ -88,6 +88,7 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 		}}, false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
+	options.Runs = bytes.Contains(text, []byte(`"concurrency"`))
 	findings, unasked = preflight.Run(i.cmd.Context(), *options)
 	return findings, unasked, nil
 }

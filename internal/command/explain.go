@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
@@ -85,6 +86,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	if len(report.Policies) > 0 {
 		i.terminal.Print("\n")
 		explainedTable(report.Policies).Write(i.terminal)
+		i.printNotes(report.Policies)
 	}
 	if len(report.Skipped) > 0 {
 		i.terminal.Print("\n")
@@ -96,7 +98,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
 
 // denials are the decisions of denials by their reason, where that is not the limit.
-var denials = map[string]string{"ban": "banned", "block": "blocked", "leave": "denied by leave"}
+var denials = map[string]string{"ban": "banned", "block": "blocked", "leave": "denied by leave", "concurrency": "too many running"}
 
 func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
@@ -121,6 +123,21 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, explainedOverride(p.Override))
 	}
 	return t
+}
+
+// printNotes prints what the response will add to weights or make of them, and who may decide instead.
+func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
+	for _, p := range policies {
+		if p.Charge != "" {
+			i.terminal.PrintWords(escape.Text(p.Policy + ": the response is charged by " + p.Charge + ", beyond the weight"))
+		}
+		if p.Settle != "" {
+			i.terminal.PrintWords(escape.Text(p.Policy + ": the weight is an estimate, settled by " + p.Settle + " after the response"))
+		}
+		if p.Lease > 0 {
+			i.terminal.PrintWords(escape.Text(p.Policy + ": while the key is busy a node decides by units that it has leased, for up to " + humanize.Seconds(p.Lease) + "; what is left does not count them"))
+		}
+	}
 }
 
 // explainedOverride says what an override changes; empty for none.

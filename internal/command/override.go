@@ -89,19 +89,24 @@ func runOverride(i *invocation) error {
 		return exitf(exitNotAsked, "use one of --limit, --block, --exempt, --unban and --remove")
 	}
 	var report adminapi.OverrideReport
-	if err := i.ask(http.MethodPost, "override", question, &report); err != nil || i.json {
+	err := i.ask(http.MethodPost, "override", question, &report)
+	if !i.hasReport(err) || err != nil && report.Unbanned == nil {
 		return err
 	}
 	switch {
 	case report.Removed:
 		i.terminal.Print("override removed\n")
 	case report.Unbanned != nil:
-		i.terminal.Print(humanize.Counted(*report.Unbanned, "ban") + " lifted\n")
+		where := ""
+		if err != nil {
+			where = " in a part of Redis; the rest could not be asked"
+		}
+		i.terminal.Print(humanize.Counted(*report.Unbanned, "ban") + " lifted" + where + "\n")
 	case report.OverrideEntry != nil:
 		showOverride(i, report.OverrideEntry)
 	}
 	i.hint(report.Hint)
-	return nil
+	return err
 }
 
 // showOverride writes an override, a value a line.

@@ -74,9 +74,14 @@ func storeLine(s adminapi.StoreReport) string {
 func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
-		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"},
+		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "NODE TIMEOUT", Right: true}, {Title: "RUNNING HERE", Right: true},
+		{Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"}, {Title: "LEASE"},
 	}}
 	for _, p := range policies {
+		window, nodeTimeout, running := windowText(&p), "", ""
+		if p.Running != nil {
+			window, nodeTimeout, running = "", humanize.Seconds(p.NodeTimeout), humanize.Count(*p.Running)
+		}
 		delay, prefixes := "", ""
 		if p.MaxDelay != nil {
 			delay = humanize.Seconds(*p.MaxDelay)
@@ -84,9 +89,20 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.Add(p.Name, p.Algorithm, limitText(&p), humanize.Seconds(p.Window), amount(p.BurstFrom, p.Burst), delay, prefixes, overridesText(&p), banText(p.Ban))
+		t.Add(p.Name, p.Algorithm, limitText(&p), window, amount(p.BurstFrom, p.Burst), delay, nodeTimeout, running, prefixes, overridesText(&p), banText(p.Ban), leaseText(p.Lease))
 	}
 	return t
+}
+
+// leaseText says how long a node leases units at most.
+func leaseText(longest *float64) string {
+	switch {
+	case longest == nil:
+		return ""
+	case *longest == 0:
+		return "none: the window is too short"
+	}
+	return "up to " + humanize.Seconds(*longest)
 }
 
 // maxHandlers is how many handlers of a policy are listed.
@@ -118,6 +134,14 @@ func overridesText(p *adminapi.PolicyReport) string {
 		parts = append(parts, humanize.Counted(p.ClientOverrides, "client"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// windowText returns the window: its length, or calendar periods and their time zone.
+func windowText(p *adminapi.PolicyReport) string {
+	if p.Calendar != "" {
+		return p.Calendar + " " + p.TimeZone
+	}
+	return humanize.Seconds(p.Window)
 }
 
 // limitText returns the limit: a number after the placeholder that may set it, or what is in its place.

@@ -36,7 +36,9 @@ Common and Combined Log Format have no host: their requests count for the only
 host with limits, or for --host.
 
 With --suggest the requests that meet a policy are also played against a ladder
-of limits, to find the smallest limit that leaves most clients untouched.`,
+of limits, to find the smallest limit that leaves most clients untouched: per
+window, and of requests that run at once (algorithm concurrency), if the log has
+durations.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
@@ -71,6 +73,7 @@ func (h Host) runReplay(i *invocation) error {
 		return err
 	}
 	logs := simulation.LogOptions()
+	logs.LongRequests = countsRunning(simulation) || options.Suggest != nil && options.Suggest.TriesRunning()
 	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
 	log, err := accesslog.Open(logs)
 	if err != nil {
@@ -87,6 +90,11 @@ func (h Host) runReplay(i *invocation) error {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	return i.finish(result, files)
+}
+
+// countsRunning reports whether a policy counts requests while they run.
+func countsRunning(s Simulation) bool {
+	return slices.ContainsFunc(s.Policies(), func(p replay.PolicyResult) bool { return p.CountsRunning() })
 }
 
 // infosOf returns the file infos of those paths that exist.
@@ -172,6 +180,10 @@ func (i *invocation) play(log *accesslog.Reader, s Simulation, o replay.Options,
 	}
 	for p := range result.Policies {
 		result.Policies[p].Worst = []replay.ClientResult{} // for replay.Run 0 is the default
+		result.Policies[p].Running.ListNone()
+	}
+	if result.Suggestions != nil {
+		result.Suggestions.Running.ListNone()
 	}
 	return result, nil
 }

@@ -48,6 +48,9 @@ func runState(i *invocation) error {
 		}
 		quota.Add("source", report.Source)
 	}
+	if report.Leased != nil {
+		quota.Add("leased", strconv.FormatInt(report.Leased.Units, 10)+" by this node, for "+humanize.Seconds(report.Leased.Lasts))
+	}
 	quota.Add("override", overrideLine(report.Override))
 	if report.DryRun {
 		quota.Add("dry run", "no handler limits this key")
@@ -57,8 +60,45 @@ func runState(i *invocation) error {
 		i.terminal.Print("\n")
 		keyTable(report.Keys).Write(i.terminal)
 	}
+	if nodes := nodesOf(report.Keys); len(nodes) > 0 {
+		i.terminal.Print("\n")
+		nodeTable(nodes, report.Node).Write(i.terminal)
+	}
 	i.hint(report.Hint)
 	return err
+}
+
+// runningNode is what a node runs of a key.
+type runningNode struct {
+	name    string
+	running float64
+}
+
+// nodesOf takes what each node runs out of the values of keys, for a table of its own.
+func nodesOf(keys []adminapi.RedisKeyReport) (nodes []runningNode) {
+	for _, k := range keys {
+		list, _ := k.Value["nodes"].([]any)
+		for _, entry := range list {
+			fields, _ := entry.(map[string]any)
+			name, _ := fields["node"].(string)
+			running, _ := fields["running"].(float64)
+			nodes = append(nodes, runningNode{name, running})
+		}
+	}
+	return nodes
+}
+
+// nodeTable lists what each node runs of a key.
+func nodeTable(nodes []runningNode, own string) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: "", Words: true}}}
+	for _, n := range nodes {
+		this := ""
+		if n.name == own {
+			this = "this node"
+		}
+		t.Add(n.name, humanize.Decimal(n.running, 0), this)
+	}
+	return t
 }
 
 // keyTable lists keys in Redis.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -141,6 +142,10 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Leave = string(p.decision()), p.check.Weight, p.check.Leave
+		explained.Charge, explained.Settle = v.Rule.Texts.Charge, v.Rule.Texts.Settle
+		if p.source != limiter.SourceMemory {
+			explained.Lease = Seconds(p.check.Policy.LongestLease())
+		}
 		if !p.undecided() {
 			if !p.passes() {
 				explained.Reason = string(rule.ReasonOf([]limiter.Check{p.check}, p.source))
@@ -168,3 +173,22 @@ func Quota(p *limiter.Policy, found limiter.Result) adminapi.QuotaReport {
 
 // Seconds is a duration in seconds, to the microsecond.
 func Seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
+
+// Override reports an override; nil for none.
+func Override(e *overrides.Entry) *adminapi.OverrideEntry {
+	if e == nil {
+		return nil
+	}
+	entry := &adminapi.OverrideEntry{
+		Policy: e.Target.Policy, All: e.All(), Limit: e.Limit, Burst: e.Burst,
+		Block: e.Action == overrides.Block, Exempt: e.Action == overrides.Exempt,
+		Note: e.Note,
+	}
+	if !e.All() {
+		entry.Key = new(escape.Key(e.Key().String()))
+	}
+	if !e.Until.IsZero() {
+		entry.Until = new(e.Until.UTC())
+	}
+	return entry
+}

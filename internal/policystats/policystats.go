@@ -20,7 +20,7 @@ import (
 var (
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "decisions_total",
-		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, memory, deny_cache, fallback, override).",
+		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, lease, memory, deny_cache, fallback, override).",
 	}, []string{"policy", "decision", "source"})
 
 	Bans = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -30,24 +30,56 @@ var (
 
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
-		Help: "Requests whose limit, burst, weight or charge came from a placeholder and could not be used.",
+		Help: "Requests whose limit, burst, weight, charge or settle came from a placeholder and could not be used.",
 	}, []string{"policy", "option"})
 
 	SettledUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "settled_units_total",
-		Help: "Units charged on Redis later, by policy and direction; outage: admitted by this node while Redis did not decide.",
+		Help: "Units that were settled later, by policy and direction: charged and refunded, what settle took too little and too much; outage, charged on Redis for what this node admitted while Redis did not decide.",
 	}, []string{"policy", "direction"})
+
+	LeasedUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "caddy_redis_ratelimit", Name: "leased_units_total",
+		Help: "Units that this node took ahead on Redis, counted when it is known what became of them, by policy and outcome: spent by requests, returned to Redis, and lapsed, neither of these.",
+	}, []string{"policy", "outcome"})
 )
 
-// Settled counts units of an outage that were charged on Redis.
-func Settled(policy string, units int64) {
-	SettledUnits.WithLabelValues(policy, "outage").Add(float64(units))
+// CountLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
+func (n *Names) CountLeased(policy string, fate limiter.LeaseFate, units int64) {
+	n.count(LeasedUnits, policy, string(fate), units)
+}
+
+// CountOutage counts units of an outage that were charged on Redis, as [Names.CountLeased] does.
+func (n *Names) CountOutage(policy string, units int64) {
+	n.count(SettledUnits, policy, "outage", units)
+}
+
+func (n *Names) count(series *prometheus.CounterVec, policy, label string, units int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known[policy] != nil {
+		series.WithLabelValues(policy, label).Add(float64(units))
+	}
+}
+
+// CountSettled counts the units that an estimate was short of a cost, or above it where they are negative.
+// After the name was dropped there is no series to count in.
+func (p *Policy) CountSettled(short int64) {
+	direction := "charged"
+	if short < 0 {
+		direction, short = "refunded", -short
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dropped && short != 0 {
+		SettledUnits.WithLabelValues(p.name, direction).Add(float64(short))
+	}
 }
 
 // outcomes and sources are the label values of decisions, in the order of a policy's cells.
 var (
 	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
-	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride}
+	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride, limiter.SourceLease}
 )
 
 // Names holds the policies by name. It is safe for concurrent use.
@@ -152,10 +184,11 @@ type Policy struct {
 
 	name  string
 	users int // configurations; guarded by the lock of all names
-	cells [6][5]atomic.Pointer[prometheus.Counter]
+	cells [6][6]atomic.Pointer[prometheus.Counter]
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
+	running bool // it counts running requests, or did
 	invalid bool // there are series of invalid_values_total
 }
 
@@ -219,6 +252,7 @@ func (p *Policy) drop() {
 		}
 	}
 	SettledUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
+	LeasedUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	if p.invalid {
 		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	}
@@ -232,4 +266,26 @@ func index[T comparable](values []T, value T) int {
 		}
 	}
 	return 0
+}
+
+// CountRunning marks the name as one that counts running requests.
+func (p *Policy) CountRunning() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = true
+}
+
+// CountingRunning returns the names that count running requests. Those that no configuration uses any more
+// are among them while their requests run.
+func (n *Names) CountingRunning() (names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, p := range n.known {
+		p.mu.Lock()
+		if p.running {
+			names = append(names, name)
+		}
+		p.mu.Unlock()
+	}
+	return names
 }

@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // TestNames_with_counts removes a policy whose client has used it up, and adds it again: its client is
@@ -37,4 +40,28 @@ func TestNames_with_counts(t *testing.T) {
 		t.Error("a name that came back without counts goes on")
 	}
 	names.Release([]*Policy{third})
+}
+
+func countSeries(c prometheus.Collector) int {
+	collected := make(chan prometheus.Metric, 10)
+	c.Collect(collected)
+	return len(collected)
+}
+
+// TestNames_CountLeased counts what ends later than a configuration, and nothing for a name that was dropped.
+func TestNames_CountLeased(t *testing.T) {
+	names := New(func() map[string]bool { return nil }, time.Now)
+	defer names.End()
+	used := names.Use("late")
+	names.CountLeased("late", limiter.LeaseSpent, 2)
+	names.CountOutage("late", 3)
+	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased != 1 || settled != 1 {
+		t.Errorf("%d and %d series, want one each", leased, settled)
+	}
+	names.Release([]*Policy{used})
+	names.CountLeased("late", limiter.LeaseReturned, 2)
+	names.CountOutage("late", 3)
+	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased+settled != 0 {
+		t.Errorf("%d and %d series of a name that was dropped", leased, settled)
+	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 
 	// Logs is true if sliding_window_log is used, whose commands must then be permitted.
 	Logs bool
+
+	// Runs is true if concurrency is used, whose commands must then be permitted.
+	Runs bool
 }
 
 // merged returns the findings. Equal findings of several servers become one.

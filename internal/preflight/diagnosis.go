@@ -98,6 +98,8 @@ var diagnoses = []diagnosis{
 	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
 	{"no such host", false, "change the address: its name does not resolve"},
 	{"no such file", false, "start Redis, or change the path of its socket"},
+	{"certificate has expired or is not yet valid", false, "renew Redis's certificate, or set this machine's clock"},
+	{"expired certificate", false, "renew cert and key of tls: Redis does not take an expired certificate"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
 	{"does not look like a TLS", false, noTLS},
@@ -113,16 +115,25 @@ var diagnoses = []diagnosis{
 // refusedCommand matches the command that a user may not run.
 var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
 
-// refused reports an error of connecting.
-func (p *preflight) refused(err error) {
+// refused reports an error of connecting to Redis.
+func (p *preflight) refused(err error) { p.refusedBy(err, p.grant, strings.NewReplacer()) }
+
+// inSentinel makes advice about Redis one about a sentinel.
+var inSentinel = strings.NewReplacer("username and password", "sentinel_username and sentinel_password", "the password", "sentinel_password",
+	"this Redis", "this sentinel", "Redis's", "the sentinel's", "a Redis", "a sentinel", "Redis", "the sentinel")
+
+// refusedBySentinel reports an error of connecting to a sentinel.
+func (p *preflight) refusedBySentinel(err error) { p.refusedBy(err, p.grantInSentinel, inSentinel) }
+
+func (p *preflight) refusedBy(err error, grant func(permissions string) string, words *strings.Replacer) {
 	text := err.Error()
 	if missing := refusedCommand.FindStringSubmatch(text); missing != nil {
-		p.failed("permissions", "", "missing: +"+missing[1], p.grant("+"+missing[1]))
+		p.failed("permissions", "", "missing: +"+missing[1], grant("+"+missing[1]))
 		return
 	}
 	t := diagnose(text)
 	p.unasked = p.unasked || !t.answered
-	p.failed("reachable", "", text, cmp.Or(t.advice, "check whether this is the address of a Redis"))
+	p.failed("reachable", "", text, words.Replace(cmp.Or(t.advice, "check whether this is the address of a Redis")))
 }
 
 // diagnose returns the diagnosis of an error; without advice for an unknown error.
@@ -137,9 +148,10 @@ func diagnose(text string) diagnosis {
 
 // grant returns the command that gives the user of Redis permissions.
 func (p *preflight) grant(permissions string) string {
-	user := p.options.Client.Username
-	if user == "" {
-		user = "default"
-	}
-	return "in Redis: ACL SETUSER " + user + " " + permissions
+	return "in Redis: ACL SETUSER " + cmp.Or(p.options.Client.Username, "default") + " " + permissions
+}
+
+// grantInSentinel returns the command that gives the user of the sentinels permissions.
+func (p *preflight) grantInSentinel(permissions string) string {
+	return "in each sentinel: ACL SETUSER " + cmp.Or(p.options.Client.SentinelUsername, "default") + " " + permissions
 }

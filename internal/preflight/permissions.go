@@ -23,7 +23,7 @@ type permission struct {
 const probeKey = "{" + checkPolicyName + "}:probe"
 
 // permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
-// sliding_window_log alone, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
+// sliding_window_log alone, permissionsToRun for concurrency, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
 // docs/redis.md lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
@@ -45,6 +45,16 @@ func permissionsToLog(key string) []permission {
 		{"lset", []any{"lset", key, 0, "1"}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"rpush", []any{"rpush", key, "1"}},
+		{"pexpire", []any{"pexpire", key, 5000}},
+	}
+}
+
+func permissionsToRun(key string) []permission {
+	return []permission{
+		{"hdel", []any{"hdel", key, "field"}},
+		{"hgetall", []any{"hgetall", key}},
+		{"hmget", []any{"hmget", key, "field"}},
+		{"hset", []any{"hset", key, "field", "1"}},
 		{"pexpire", []any{"pexpire", key, 5000}},
 	}
 }
@@ -87,34 +97,47 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 		needed = append(needed, permissionsToRoute()...)
 	}
 	missing, keys, unknown := p.missing(ctx, s, needed)
-	logs := permissionsToLog(key)
-	if slices.Contains(missing, "+set") || slices.Contains(s.absent, "set") || keys {
-		// The key does not exist, so a push would create one, perhaps without a TTL.
-		logs = slices.DeleteFunc(logs, func(r permission) bool { return r.name == "rpush" })
-	}
-	var missingLogs []string
-	if unknown == nil {
-		missingLogs, _, unknown = p.missing(ctx, s, logs)
-	}
+	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys
 	if keys {
 		missing = append(missing, "~"+p.prefixed("*"))
 	}
-	s.logs = p.options.Logs || len(missingLogs) == 0
-	if p.options.Logs {
-		missing, missingLogs = append(missing, missingLogs...), nil
+	var unused []string // what is missing for algorithms that the configuration does not use
+	s.untried = nil
+	for _, own := range []struct {
+		algorithm string
+		used      bool
+		needed    []permission
+	}{{logAlgorithm, p.options.Logs, permissionsToLog(key)}, {limiter.Concurrency, p.options.Runs, permissionsToRun(key)}} {
+		if unknown != nil {
+			break
+		}
+		if !hasKey {
+			// The key does not exist, so these would create one, perhaps without a TTL.
+			own.needed = slices.DeleteFunc(own.needed, func(r permission) bool { return r.name == "rpush" || r.name == "hset" })
+		}
+		var lacks []string
+		lacks, _, unknown = p.missing(ctx, s, own.needed)
+		switch {
+		case len(lacks) == 0:
+		case own.used:
+			missing = append(missing, slices.DeleteFunc(lacks, func(right string) bool { return slices.Contains(missing, right) })...)
+		default:
+			s.untried = append(s.untried, own.algorithm)
+			unused = append(unused, slices.DeleteFunc(lacks, func(right string) bool { return slices.Contains(unused, right) })...)
+		}
 	}
 	if len(s.absent) > 0 {
 		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
 	}
-	switch commands, logCommands := strings.Join(missing, " "), strings.Join(missingLogs, " "); {
+	switch commands, others := strings.Join(missing, " "), strings.Join(unused, " "); {
 	case commands != "":
 		s.scriptAdvice = grantAdvice
 		p.failed("permissions", s.address, "missing: "+commands, p.grant(commands))
 	case unknown != nil:
 		p.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
-	case logCommands != "":
-		p.warn("permissions", s.address, "missing for "+logAlgorithm+", which this configuration does not use: "+logCommands, p.grant(logCommands))
+	case others != "":
+		p.warn("permissions", s.address, "missing for "+strings.Join(s.untried, " and ")+", which this configuration does not use: "+others, p.grant(others))
 	default:
 		p.ok("permissions", s.address, "all commands that deciding needs")
 	}

@@ -78,9 +78,12 @@ func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 		_ = client.Close() // nothing else is asked
 	}
 	for _, err := range errs {
-		if good > 0 {
+		switch {
+		case good > 0:
 			p.warn("reachable", "", err.Error(), "the other addresses suffice; remove this one, or find out why it does not answer")
-		} else {
+		case mode == limiter.Sentinel:
+			p.refusedBySentinel(err)
+		default:
 			p.refused(err)
 		}
 	}

@@ -23,7 +23,7 @@ type checkedServer struct {
 	address string
 	client  *redis.Client
 	hello   helloReply
-	logs    bool // whether sliding_window_log is tried
+	untried []string // the algorithms whose commands are missing, and which are not used
 
 	absent       []string // commands that the server lacks
 	scriptAdvice string   // advice for a failed script that follows from the checked commands

@@ -44,10 +44,10 @@ const logAlgorithm = "sliding_window_log"
 // tryScripts runs a decision of each algorithm on a key of this server.
 func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
-	algorithms, subject := limiter.Algorithms(), "each algorithm"
-	if !s.logs {
-		algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return name == logAlgorithm })
-		subject = "each algorithm but " + logAlgorithm
+	subject := "each algorithm"
+	algorithms := slices.DeleteFunc(limiter.Algorithms(), func(name string) bool { return slices.Contains(s.untried, name) })
+	if len(s.untried) > 0 {
+		subject += " but " + strings.Join(s.untried, " and ")
 	}
 	for _, algorithm := range algorithms {
 		took, err := p.decide(ctx, client, s, algorithm)
@@ -88,7 +88,11 @@ func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 
 // decide runs two decisions of an algorithm, and returns how long the second took, with the script loaded.
 func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second})
+	settings := limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second}
+	if algorithm == limiter.Concurrency {
+		settings.Window, settings.NodeTimeout = 0, limiter.MinNodeTimeout
+	}
+	policy, err := limiter.NewPolicy(settings)
 	if err != nil {
 		return 0, err
 	}
@@ -107,6 +111,7 @@ func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s 
 			return 0, err
 		}
 		took = time.Since(sent)
+		store.EndRunning(checks)
 	}
 	return took, nil
 }

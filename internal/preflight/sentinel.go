@@ -32,18 +32,14 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 		case errors.Is(err, redis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
 			known = false
 		case err != nil:
-			p.refused(fmt.Errorf("%s: %w", address, err))
+			p.refusedBySentinel(fmt.Errorf("%s: %w", address, err))
 			return false
 		}
 	}
 	missing = append(missing, p.tryChannels(ctx, client)...)
 	if len(missing) > 0 {
 		commands := strings.Join(missing, " ")
-		user := p.options.Client.SentinelUsername
-		if user == "" {
-			user = "default"
-		}
-		p.failed("permissions", "", "the sentinel "+address+", missing: "+commands, "in each sentinel: ACL SETUSER "+user+" "+commands)
+		p.failed("permissions", "", "the sentinel "+address+", missing: "+commands, p.grantInSentinel(commands))
 	}
 	if !known {
 		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")

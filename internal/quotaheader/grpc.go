@@ -85,6 +85,11 @@ func DeniedCall(denier *limiter.Check, wait time.Duration) RefusedCall {
 	return RefusedCall{codeResourceExhausted, "rate limit exceeded" + ofPolicy(denier, wait), wait}
 }
 
+// CrowdedCall is the refusal of a call because too many others are running.
+func CrowdedCall(denier *limiter.Check, wait time.Duration) RefusedCall {
+	return RefusedCall{codeResourceExhausted, "too many calls are running" + ofPolicy(denier, wait), wait}
+}
+
 // BannedCall is the refusal of a call because of those before it, whatever the quota.
 func BannedCall(denier *limiter.Check, wait time.Duration) RefusedCall {
 	return RefusedCall{codeResourceExhausted, "banned for too many calls" + ofPolicy(denier, wait), wait}

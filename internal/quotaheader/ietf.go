@@ -19,7 +19,7 @@ func setIETF(header http.Header, items []*status) {
 	for _, s := range items {
 		policies = append(policies, textsOf(s.Policy).item)
 		if s.known() {
-			quotas = append(quotas, itemText(quotaItem(s.Check)))
+			quotas = append(quotas, quotaText(s.Check))
 		}
 	}
 	setList(header, Policy, policies)
@@ -47,6 +47,7 @@ func itemText(item httpsfv.Item) string {
 type policyTexts struct {
 	capacity string // in decimal
 	item     string // of RateLimit-Policy
+	name     string // as a structured field
 }
 
 // textsOf returns a policy's texts. The policy caches them.
@@ -59,33 +60,54 @@ func textsOf(p *limiter.Policy) *policyTexts {
 }
 
 func newPolicyTexts(p *limiter.Policy) any {
-	return &policyTexts{capacity: strconv.FormatInt(p.Capacity(), 10), item: itemText(policyItem(p))}
+	return &policyTexts{
+		capacity: strconv.FormatInt(p.Capacity(), 10),
+		item:     itemText(policyItem(p)),
+		name:     itemText(httpsfv.NewItem(p.Name())),
+	}
 }
 
 // policyItem shows how much a policy allows: q units, earned in w seconds: the window, or for a bucket
-// as much of it or more as the burst is of the limit. Under one second w is absent.
+// as much of it or more as the burst is of the limit. Under one second w is absent, and with calendar
+// periods, which differ in length. A policy that counts running requests has no w; its units are named
+// instead.
 func policyItem(p *limiter.Policy) httpsfv.Item {
 	item := httpsfv.NewItem(p.Name())
 	item.Params.Add("q", p.Capacity())
-	if w := int64(earning(p, p.Capacity()) / time.Second); w >= 1 {
+	if p.CountsRunning() {
+		item.Params.Add("qu", "concurrent-requests")
+		return item
+	}
+	if w := int64(earning(p, p.Capacity()) / time.Second); w >= 1 && p.Settings().Calendar == "" {
 		item.Params.Add("w", w)
 	}
 	return item
 }
 
-// quotaItem shows what a client has left: r units, and t seconds until the quota is as good as new, or,
-// after a denial, until the request would pass.
-func quotaItem(c *limiter.Check) httpsfv.Item {
-	item := httpsfv.NewItem(c.Policy.Name())
-	item.Params.Add("r", c.Result.Remaining)
-	switch {
-	case c.Result.Passes():
-		item.Params.Add("t", CeilSeconds(c.Result.ResetAfter))
-	case c.Result.RetryAfter != limiter.Never:
-		item.Params.Add("t", CeilSeconds(c.Result.RetryAfter))
+// quotaText shows what a client has left: r units, and t seconds until the quota is as good as new, or,
+// after a denial, until the request would pass. Nothing says when running requests end: they have no t. It is
+// empty where a number is beyond what a structured field can hold. It is written for every request, which is
+// why it is no httpsfv.Item.
+func quotaText(c *limiter.Check) string {
+	name, r, wait := textsOf(c.Policy).name, c.Result.Remaining, c.Result.RetryAfter
+	if c.Result.Passes() {
+		wait = c.Result.ResetAfter
 	}
-	return item
+	timed := !c.Policy.CountsRunning() && (c.Result.Passes() || wait != limiter.Never)
+	t := CeilSeconds(wait)
+	if name == "" || r > maxInteger || timed && t > maxInteger {
+		return ""
+	}
+	var space [96]byte
+	text := strconv.AppendInt(append(append(space[:0], name...), ";r="...), r, 10)
+	if timed {
+		text = strconv.AppendInt(append(text, ";t="...), t, 10)
+	}
+	return string(text)
 }
+
+// maxInteger is the largest integer of a structured field.
+const maxInteger = 999_999_999_999_999
 
 // The values of the headers option.
 const (

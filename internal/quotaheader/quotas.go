@@ -23,7 +23,7 @@ type Quotas struct {
 	shown    *status   // the one that binds of those that X-RateLimit headers show
 	stale    bool      // which of them bind is to be found out anew
 	values   [3]string // of these headers
-	space    [6]status // backs statuses for as long as there is room
+	space    [1]status // backs statuses of a request that meets one policy
 
 	places map[quotaName]int // of statuses beyond the first few
 }
@@ -49,8 +49,10 @@ type status struct {
 // Record adds the checks that one handler had decided at an instant of this node's clock. A quota that
 // an earlier handler decided is shown as it stands now. The checks are kept.
 func (q *Quotas) Record(checks []limiter.Check, f Formats, now time.Time) {
-	if q.statuses == nil {
+	if q.statuses == nil && len(checks) <= len(q.space) {
 		q.statuses = q.space[:0]
+	} else if q.statuses == nil {
+		q.statuses = make([]status, 0, len(checks))
 	}
 	for i := range checks {
 		q.record(&checks[i], f, time.Duration(now.UnixNano()))
@@ -131,11 +133,8 @@ func (q *Quotas) Refund(check *limiter.Check) {
 func (q *Quotas) SetHeaders(header http.Header) {
 	q.bind()
 	if q.shown != nil {
-		q.values = [3]string{
-			textsOf(q.shown.Policy).capacity,
-			strconv.FormatInt(q.shown.Result.Remaining, 10),
-			strconv.FormatInt(q.shown.resetAt(), 10),
-		}
+		q.values[0] = textsOf(q.shown.Policy).capacity
+		q.values[1], q.values[2] = decimals(q.shown.Result.Remaining, q.shown.resetAt())
 		header[Limit] = q.values[0:1:1]
 		header[Remaining] = q.values[1:2:2]
 		if q.shown.Result.ResetAfter == limiter.Never {
@@ -150,6 +149,15 @@ func (q *Quotas) SetHeaders(header http.Header) {
 	if len(header["Access-Control-Allow-Origin"]) > 0 {
 		expose(header, exposable)
 	}
+}
+
+// decimals writes two numbers, by one allocation for both.
+func decimals(a, b int64) (first, second string) {
+	var space [40]byte
+	text := strconv.AppendInt(space[:0], a, 10)
+	border := len(text)
+	both := string(strconv.AppendInt(text, b, 10))
+	return both[:border], both[border:]
 }
 
 // items lists the statuses that RateLimit headers show: of each policy the one that binds.

@@ -35,7 +35,36 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 	for i, s := range replicas {
 		follow(t, s, masters[i])
 	}
+	for _, s := range servers {
+		awaitCluster(t, s, len(masters), len(replicas))
+	}
 	return masters, replicas
+}
+
+// awaitCluster waits until a server is linked with all masters and replicas. A master votes for no replica that it does
+// not know, and a replica whose master dies first is told of no others any more: it never asks for their votes.
+func awaitCluster(t testing.TB, s *Server, masters, replicas int) {
+	t.Helper()
+	client := s.Client(t)
+	WaitFor(t, "the server knows the Cluster", func() error {
+		nodes := client.ClusterNodes(context.Background()).Val()
+		owners, followers := 0, 0
+		for line := range strings.Lines(nodes) {
+			// ID, address, flags, master, ping, pong, epoch, link, slots
+			fields := strings.Fields(line)
+			switch role := strings.TrimPrefix(fields[2], "myself,"); {
+			case fields[7] != "connected":
+			case role == "master" && len(fields) > 8:
+				owners++
+			case role == "slave" && fields[3] != "-":
+				followers++
+			}
+		}
+		if owners != masters || followers != replicas {
+			return fmt.Errorf("it knows of: %s", nodes)
+		}
+		return nil
+	})
 }
 
 // startClusterServer starts a server that belongs to no Cluster yet.
@@ -71,6 +100,21 @@ func follow(t testing.TB, s, master *Server) {
 	})
 }
 
+// AwaitReplica waits until a replica has all that its master has written. WAIT would not do: it waits for the
+// writes of its own connection alone.
+func AwaitReplica(t testing.TB, replica, master *Server) {
+	t.Helper()
+	ctx, from, to := context.Background(), master.Client(t), replica.Client(t)
+	WaitFor(t, "the replica has all writes", func() error {
+		written := from.InfoMap(ctx, "replication").Item("Replication", "master_repl_offset")
+		read := to.InfoMap(ctx, "replication").Val()["Replication"]
+		if read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written {
+			return fmt.Errorf("the master is at %s, the replica: %v", written, read)
+		}
+		return nil
+	})
+}
+
 // ClusterID returns the server's ID in the Cluster.
 func (s *Server) ClusterID(t testing.TB) string {
 	t.Helper()
@@ -85,6 +129,11 @@ func (s *Server) ClusterID(t testing.TB) string {
 func formCluster(t testing.TB, masters []*Server) {
 	t.Helper()
 	ctx := context.Background()
+	for i, s := range masters { // as redis-cli does: masters of one epoch have to find others first
+		if err := s.Client(t).Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i, s := range masters {
 		client := s.Client(t)
 		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
@@ -106,4 +155,25 @@ func formCluster(t testing.TB, masters []*Server) {
 			return nil
 		})
 	}
+}
+
+// AwaitEpoch waits until another master of a Cluster knows of an epoch as late as this one's. A slot that moves there
+// before would return: the other's claim to it would be the older one.
+func (s *Server) AwaitEpoch(t testing.TB, other *Server) {
+	t.Helper()
+	WaitFor(t, "the master knows the other's epoch", func() error {
+		if own, known := s.epoch(t, "cluster_my_epoch"), other.epoch(t, "cluster_current_epoch"); known < own {
+			return fmt.Errorf("%d of %d", known, own)
+		}
+		return nil
+	})
+}
+
+func (s *Server) epoch(t testing.TB, field string) (epoch int64) {
+	t.Helper()
+	_, rest, _ := strings.Cut(s.Client(t).ClusterInfo(context.Background()).Val(), field+":")
+	if _, err := fmt.Sscan(rest, &epoch); err != nil {
+		t.Fatal(err)
+	}
+	return epoch
 }

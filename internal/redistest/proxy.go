@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ type Proxy struct {
 
 	target string
 	cut    atomic.Bool
+	apart  atomic.Bool
 	delay  atomic.Int64
 	mu     sync.Mutex
 	open   []net.Conn
@@ -47,11 +49,21 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// CutNextReply drops the next reply and closes its connection.
+// CutNextReply drops the reply to the next run of a script and closes its connection. Other commands, which
+// processes send by themselves, pass.
 func (p *Proxy) CutNextReply() { p.cut.Store(true) }
 
 // Delay delays all data, in either direction, by half of a round trip.
 func (p *Proxy) Delay(roundTrip time.Duration) { p.delay.Store(int64(roundTrip / 2)) }
+
+// Part closes all connections and new ones at once, as a network does that has lost the server, until Join.
+func (p *Proxy) Part() {
+	p.apart.Store(true)
+	p.CutAll()
+}
+
+// Join ends what Part began.
+func (p *Proxy) Join() { p.apart.Store(false) }
 
 // Clients returns how many of the clients' connections are open.
 func (p *Proxy) Clients() int { return int(p.clients.Load()) }
@@ -74,14 +86,26 @@ func (p *Proxy) keep(conns ...net.Conn) {
 
 func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 	server, err := net.Dial("tcp", p.target)
+	if err == nil && p.apart.Load() {
+		_ = server.Close()
+		err = net.ErrClosed
+	}
 	if err != nil {
 		_ = client.Close() // the client sees the refusal as a closed connection
 		return
 	}
 	p.keep(client, server)
 	p.clients.Add(1)
-	running.Go(func() { p.pass(server, client, nil, func() {}, running) })
-	p.pass(client, server, &p.cut, func() { p.clients.Add(-1) }, running)
+	var runs atomic.Bool // the script whose reply is to be dropped
+	asked := func(data []byte) (drop bool) {
+		if bytes.Contains(data, []byte("evalsha")) && p.cut.CompareAndSwap(true, false) {
+			runs.Store(true)
+		}
+		return false
+	}
+	replied := func([]byte) (drop bool) { return runs.Load() }
+	running.Go(func() { p.pass(server, client, asked, func() {}, running) })
+	p.pass(client, server, replied, func() { p.clients.Add(-1) }, running)
 }
 
 // chunk is data and the time to send it.
@@ -91,9 +115,8 @@ type chunk struct {
 }
 
 // pass copies data between connections, each chunk after its delay. The delay does not limit how much is in
-// flight. If the flag cut is set, the next chunk is dropped and ends the connection. Once to is closed, ended
-// runs.
-func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, ended func(), running *sync.WaitGroup) {
+// flight. A chunk that is to be dropped ends the connection. Once to is closed, ended runs.
+func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, ended func(), running *sync.WaitGroup) {
 	queue := make(chan chunk, 4096)
 	running.Go(func() {
 		for c := range queue {
@@ -111,7 +134,7 @@ func (p *Proxy) pass(to, from net.Conn, cut *atomic.Bool, ended func(), running 
 	buffer := make([]byte, 64*1024)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && cut != nil && cut.CompareAndSwap(true, false) {
+		if n > 0 && drop(buffer[:n]) {
 			_ = from.Close() // the reply and the connection are lost
 			return
 		}

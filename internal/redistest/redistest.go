@@ -132,6 +132,7 @@ func (s *Server) Kill() {
 	}
 	_ = s.command.Process.Kill() // it may be gone already
 	<-s.exited
+	removeFaketime(s.command.Process.Pid)
 }
 
 // Pause stops the server's process: connections stay open, and nothing answers.
@@ -155,10 +156,10 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return client
 }
 
-// WaitFor tries a condition until it holds, for at most 20 seconds.
+// WaitFor tries a condition until it holds, for at most a minute.
 func WaitFor(t testing.TB, what string, condition func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()

@@ -42,6 +42,9 @@ type Decision struct {
 	Denied   bool  // also in a dry run
 	DryRun   bool  // the decision has no effect
 	Returned bool  // the response refunds its units, also in a dry run
+	Taken    bool  // the policy took the weight: all that decided together admitted the request
+	Charged  int64 // units beyond the weight that are charged after the response
+	Refunded int64 // units of the weight that are refunded after the response
 	EmptyKey bool  // a placeholder of the key was empty in the log
 	LeftOut  bool  // the policy did not count the request for that reason
 

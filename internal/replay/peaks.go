@@ -44,11 +44,11 @@ func (k *peak) refund(weight int64) {
 
 // histogram counts keys by their peak, from the first bin with a key to the last. The bins widen by decade, and
 // one of them ends at the limit. Keys without a peak are not counted.
-func histogram(peaks []peak, limit int64) []PeakRate {
+func histogram(peaks []int64, limit int64) []PeakRate {
 	counts := map[int64]int{}
 	lowest, highest := int64(math.MaxInt64), int64(0)
-	for i := range peaks {
-		if most := peaks[i].most; most > 0 {
+	for _, most := range peaks {
+		if most > 0 {
 			counts[most]++
 			lowest, highest = min(lowest, most), max(highest, most)
 		}

@@ -73,9 +73,9 @@ func TestPeak_size(t *testing.T) {
 
 func TestHistogram_limit(t *testing.T) {
 	for _, limit := range []int64{1, 2, 3, 4, 5, 7, 8, 10, 14, 60, 100, 101, 12_345, 1 << 52} {
-		var peaks []peak
+		var peaks []int64
 		for most := int64(0); most < 40_000; most += 1 + most/50 {
-			peaks = append(peaks, peak{most: most})
+			peaks = append(peaks, most)
 		}
 		bins := histogram(peaks, limit)
 		clients, next := 0, int64(1)
@@ -96,7 +96,7 @@ func TestHistogram_limit(t *testing.T) {
 }
 
 func TestHistogram_range(t *testing.T) {
-	got := histogram([]peak{{most: 3}, {most: 12}, {most: 3}, {}}, 7)
+	got := histogram([]int64{3, 12, 3, 0}, 7)
 	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -73,6 +73,8 @@ type PolicyResult struct {
 	Algorithm string        `json:"algorithm"`
 	Limit     int64         `json:"limit"`
 	Window    time.Duration `json:"window"`
+	Calendar  string        `json:"calendar,omitempty"`  // the periods in place of windows; Window is the longest
+	TimeZone  string        `json:"time_zone,omitempty"` // of the calendar
 	Burst     int64         `json:"burst,omitempty"`
 	Key       string        `json:"key"` // the template, of the first handler that has the policy
 	DryRun    bool          `json:"dry_run,omitempty"`
@@ -88,11 +90,12 @@ type PolicyResult struct {
 	Unlimited bool   `json:"unlimited,omitempty"`
 
 	// MaxDelay is how long a request is delayed instead of refused. CountIf is true if only requests with
-	// certain responses count. Charge is what is charged after the response: a placeholder, or
-	// response_bytes.
+	// certain responses count. Charge is what is charged after the response beyond the weight, Settle what is
+	// charged in all: a placeholder, or response_bytes.
 	MaxDelay time.Duration `json:"max_delay,omitempty"`
 	CountIf  bool          `json:"count_if,omitempty"`
 	Charge   string        `json:"charge,omitempty"`
+	Settle   string        `json:"settle,omitempty"`
 
 	// Leave is what requests of a handler leave to others: units, or percent of the capacity; several are
 	// joined by commas.
@@ -102,6 +105,9 @@ type PolicyResult struct {
 	// if it were no dry run.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
+
+	// Units are the units of these requests; nil where each has one and nothing is charged.
+	Units *Units `json:"units,omitempty"`
 
 	// Clients counts the keys, ClientsDenied those that were refused at least once.
 	Clients       int `json:"clients"`
@@ -115,6 +121,10 @@ type PolicyResult struct {
 
 	// PeakRates counts keys by their peak: the most units that they asked for in any window.
 	PeakRates []PeakRate `json:"peak_rates"`
+
+	// Running is how many requests of a key ran at once, for an algorithm of concurrency; nil for others, and
+	// without a duration in the log.
+	Running *RunningResult `json:"running,omitempty"`
 
 	// Timeline counts the policy's requests in the steps of the result's timeline.
 	Timeline []Bucket `json:"timeline"`
@@ -176,6 +186,10 @@ type Suggestions struct {
 	Key    string        `json:"key"`
 	Window time.Duration `json:"window"`
 
+	// Calendar is the kind of calendar periods that were tried, in this time zone; Window is the longest one.
+	Calendar string `json:"calendar,omitempty"`
+	TimeZone string `json:"time_zone,omitempty"`
+
 	Requests int64 `json:"requests"`
 	Clients  int   `json:"clients"`
 
@@ -188,6 +202,10 @@ type Suggestions struct {
 
 	// Ladders has one for each algorithm that was tried.
 	Ladders []Ladder `json:"algorithms"`
+
+	// Running is how many of the requests ran at once, with limits for that; nil unless they are tried and the
+	// log has durations.
+	Running *RunningResult `json:"running,omitempty"`
 
 	// Differences are the decisions of the sliding window counter that differ from the exact log, by limit.
 	Differences []Difference `json:"counter_against_log"`

@@ -35,6 +35,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	policies := engine.Policies()
 	tally := newTally(policies)
 	if o.Suggest != nil {
+		o.Suggest.busiest = o.Worst
 		o.Suggest.leaveOut(&policies[o.SuggestFor])
 	}
 	var rows *decisionWriter
@@ -52,7 +53,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		verdict := engine.Play(entry)
 		tally.add(entry, verdict)
 		if o.Suggest != nil {
-			suggest(o.Suggest, o.SuggestFor, entry.Time, verdict)
+			suggest(o.Suggest, o.SuggestFor, entry, verdict)
 		}
 		if rows != nil {
 			rows.write(entry, verdict)
@@ -66,6 +67,11 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	summary := log.Summary()
 	result.Log = logReport(&summary)
 	result.Warnings = append(warnings(result, &summary, engine.KeyHeaders()), engine.Warnings()...)
+	for i := range tally.policies {
+		if text := tally.policies[i].untimedSentence(); text != "" {
+			result.Warnings = append(result.Warnings, text)
+		}
+	}
 	if rows == nil {
 		return result, nil
 	}
@@ -73,7 +79,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 }
 
 // suggest adds the requests that met the policy, of any decision.
-func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
+func suggest(s *Suggester, policy int, e *accesslog.Entry, v *Verdict) {
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
 		if d.Policy != policy || d.LeftOut {
@@ -83,7 +89,8 @@ func suggest(s *Suggester, policy int, micros int64, v *Verdict) {
 		if d.SuggestKey != "" && d.SuggestKey != key {
 			key, s.otherKeys = d.SuggestKey, true
 		}
-		s.Add(key, micros, d.Weight, d.Returned)
+		s.Add(key, e.Time, d.Weight, d.Returned)
+		s.AddRunning(key, e.Time, e.Ends, d.Weight)
 	}
 }
 

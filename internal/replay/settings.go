@@ -2,6 +2,7 @@ package replay
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
@@ -18,6 +19,22 @@ func (r *PolicyResult) LimitText() string {
 	}
 	return orElse(r.LimitFrom, r.Limit)
 }
+
+// WindowText returns the window: its length, or the calendar period and its time zone.
+func (r *PolicyResult) WindowText() string { return windowText(r.Window, r.Calendar, r.TimeZone) }
+
+// WindowText returns the window that was tried, as that of a policy.
+func (s *Suggestions) WindowText() string { return windowText(s.Window, s.Calendar, s.TimeZone) }
+
+func windowText(window time.Duration, calendar, zone string) string {
+	if calendar != "" {
+		return calendar + " (" + zone + ")"
+	}
+	return humanize.Compact(window)
+}
+
+// CountsRunning reports whether the policy counts requests while they run, and not in a window.
+func (r *PolicyResult) CountsRunning() bool { return r.Algorithm == concurrencyName }
 
 // BurstText returns the burst as LimitText returns the limit.
 func (r *PolicyResult) BurstText() string { return orElse(r.BurstFrom, r.Burst) }
@@ -44,6 +61,9 @@ func (r *PolicyResult) Options() []string {
 	}
 	if r.Charge != "" {
 		options = append(options, "charge "+escape.Short(r.Charge, shownPlaceholder))
+	}
+	if r.Settle != "" {
+		options = append(options, "settle "+escape.Short(r.Settle, shownPlaceholder))
 	}
 	if r.Enforce != nil {
 		options = append(options, "enforce "+strconv.FormatFloat(*r.Enforce, 'f', -1, 64)+"%")

@@ -14,10 +14,11 @@ import (
 // SuggestOptions are what a [Suggester] tries.
 type SuggestOptions struct {
 	// Algorithms are tried in this order. Default: the policy's own, then the others of
-	// sliding_window_counter, sliding_window_log and a bucket.
+	// sliding_window_counter, sliding_window_log and a bucket. With concurrency among them, and by default,
+	// limits of requests that run at once are tried too; without a window no others are.
 	Algorithms []string
 
-	// Window is the window to try. Default: the policy's own.
+	// Window is the window to try. Default: the policy's own. A policy of concurrency has none.
 	Window time.Duration
 
 	// MaxLimit is the highest limit to try, in units. Default and maximum: 3,000,000, or with windows of
@@ -38,6 +39,8 @@ type Suggester struct {
 	denied    [][]int64
 	differ    *differences // nil unless both algorithms are tried
 	keys      map[string]int32
+	running   *running // nil unless limits of running requests are tried
+	busiest   int      // how many keys with the most running requests are listed
 	requests  int64
 	last      int64 // microseconds
 }
@@ -50,14 +53,25 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 	if err != nil {
 		return nil, err
 	}
-	ladder, err := newLadder(o.Window, own.Limit, o.MaxLimit)
+	s := &Suggester{own: own, keys: map[string]int32{}}
+	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window, NotTried: []string{}}
+	for _, algorithm := range o.Algorithms {
+		if algorithm != concurrencyName {
+			s.names = append(s.names, algorithm)
+		} else if s.running, err = newRunningLadder(own, o.MaxLimit); err != nil {
+			return nil, err
+		}
+	}
+	ladder, err := newLadder(max(o.Window, time.Microsecond), own.Limit, o.MaxLimit)
 	if err != nil {
 		return nil, err
 	}
-	s := &Suggester{own: own, ladder: ladder, names: o.Algorithms, keys: map[string]int32{}}
-	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window, NotTried: []string{}}
-	for _, algorithm := range o.Algorithms {
-		c, err := newColumn(ladder, algorithm)
+	if o.inPeriods(own) {
+		s.result.Calendar, s.result.TimeZone = own.Calendar, own.Zone()
+	}
+	s.ladder = ladder
+	for _, algorithm := range s.names {
+		c, err := newColumn(ladder, algorithm, o.settings(own, algorithm))
 		if err != nil {
 			return nil, err
 		}
@@ -80,14 +94,34 @@ func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) 
 		o.Window = own.Window
 	}
 	if len(o.Algorithms) == 0 {
-		o.Algorithms = usualAlgorithms(own.Algorithm)
+		o.Algorithms = append(o.usualAlgorithms(own), concurrencyName)
 	}
 	for _, algorithm := range o.Algorithms {
-		if _, err := limiter.NewPolicy(limiter.Settings{Name: own.Name, Algorithm: algorithm, Limit: 1, Window: o.Window}); err != nil {
+		if algorithm == concurrencyName {
+			continue
+		}
+		if o.Window == 0 {
+			return o, fmt.Errorf("algorithm %s: it counts in a window; name one with --window", algorithm)
+		}
+		if _, err := limiter.NewPolicy(o.settings(own, algorithm)); err != nil {
 			return o, optionError(err)
 		}
 	}
 	return o, nil
+}
+
+// inPeriods reports whether the policy's calendar periods are tried, and no window of one length.
+func (o *SuggestOptions) inPeriods(own limiter.Settings) bool {
+	return own.Calendar != "" && o.Window == own.Window
+}
+
+// settings returns the settings of an algorithm that is tried, with a limit of 1.
+func (o *SuggestOptions) settings(own limiter.Settings, algorithm string) limiter.Settings {
+	s := limiter.Settings{Name: own.Name, Algorithm: algorithm, Limit: 1, Window: o.Window}
+	if o.inPeriods(own) {
+		s.Calendar, s.Location = own.Calendar, own.Location
+	}
+	return s
 }
 
 // optionError calls a field of the limiter's settings by the option that it comes from.
@@ -99,16 +133,25 @@ func optionError(err error) error {
 	return err
 }
 
-// usualAlgorithms returns the algorithms that are tried by default. One bucket stands for all: with the limit as
-// the burst and without a queue they decide alike.
-func usualAlgorithms(own string) []string {
-	algorithms := []string{own}
+// usualAlgorithms returns the algorithms that are tried by default in windows. One bucket stands for all: with the
+// limit as the burst and without a queue they decide alike. Calendar periods have one algorithm.
+func (o *SuggestOptions) usualAlgorithms(own limiter.Settings) []string {
+	var algorithms []string
+	if o.Window == 0 {
+		return algorithms
+	}
+	if own.Algorithm != concurrencyName {
+		algorithms = append(algorithms, own.Algorithm)
+	}
+	if o.inPeriods(own) {
+		return algorithms
+	}
 	for _, other := range []string{counterName, logName} {
-		if other != own {
+		if other != own.Algorithm {
 			algorithms = append(algorithms, other)
 		}
 	}
-	if !isBucket(own) {
+	if !isBucket(own.Algorithm) {
 		algorithms = append(algorithms, "token_bucket")
 	}
 	return algorithms
@@ -118,14 +161,14 @@ func isBucket(algorithm string) bool {
 	return slices.Contains([]string{"token_bucket", "leaky_bucket", "gcra"}, algorithm)
 }
 
-func newColumn(l *ladder, algorithm string) (column, error) {
+func newColumn(l *ladder, algorithm string, s limiter.Settings) (column, error) {
 	switch {
 	case algorithm == logName:
 		return &logColumn{ladder: l}, nil
 	case isBucket(algorithm):
 		return &bucketColumn{ladder: l}, nil
 	}
-	return newWindowColumn(l, algorithm)
+	return newWindowColumn(l, s)
 }
 
 // Add adds a request that met the policy: its key, its instant in microseconds since the Unix epoch, and its
@@ -142,7 +185,7 @@ func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
 			c.grow()
 		}
 	}
-	if weight < 1 {
+	if weight < 1 || len(s.columns) == 0 {
 		return
 	}
 	weight = min(weight, s.ladder.top()+1)

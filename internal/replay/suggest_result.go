@@ -10,7 +10,9 @@ import (
 func (s *Suggester) Finish() *Suggestions {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
+	r.NotTried = slices.Clone(r.NotTried)
 	r.Ladders, r.Differences = []Ladder{}, []Difference{}
+	s.finishRunning(&r)
 	ladders, fractions := make([][]LimitResult, len(s.columns)), []fractions(nil)
 	for i, c := range s.columns {
 		peaks := s.peaks(c)
@@ -20,12 +22,12 @@ func (s *Suggester) Finish() *Suggestions {
 		fractions = append(fractions, fractionsOf(ladders[i], s.requests, len(s.keys))...)
 		r.Ladders = append(r.Ladders, Ladder{
 			Algorithm: s.names[i], Limits: []LimitResult{},
-			Untouched99:  s.untouched(peaks, len(peaks)/100),
-			Untouched999: s.untouched(peaks, len(peaks)/1000),
-			Untouched100: s.untouched(peaks, 0),
+			Untouched99:  untouchedLimit(peaks, len(peaks)/100, s.ladder.top()),
+			Untouched999: untouchedLimit(peaks, len(peaks)/1000, s.ladder.top()),
+			Untouched100: untouchedLimit(peaks, 0, s.ladder.top()),
 		})
 	}
-	if s.requests == 0 {
+	if s.requests == 0 || len(s.columns) == 0 {
 		return &r
 	}
 	for _, place := range usefulPlaces(fractions, slices.Index(s.ladder.limits, r.OwnLimit)) {
@@ -49,13 +51,14 @@ func (s *Suggester) peaks(c column) []int64 {
 	return peaks
 }
 
-// untouched returns the smallest limit that touches at most so many keys.
-func (s *Suggester) untouched(peaks []int64, touched int) int64 {
+// untouchedLimit returns the smallest limit that touches at most so many keys, given their peaks from low to high;
+// 0 if it is above the highest.
+func untouchedLimit(peaks []int64, touched int, top int64) int64 {
 	if len(peaks) == 0 {
 		return 0
 	}
 	limit := max(1, peaks[len(peaks)-1-touched])
-	if limit > s.ladder.top() {
+	if limit > top {
 		return 0
 	}
 	return limit
@@ -63,6 +66,10 @@ func (s *Suggester) untouched(peaks []int64, touched int) int64 {
 
 func (s *Suggester) limitResult(i int, denied, peaks []int64) LimitResult {
 	limit := s.ladder.limits[i]
-	above := sort.Search(len(peaks), func(j int) bool { return peaks[j] > limit })
-	return LimitResult{Limit: limit, Denied: denied[i], ClientsDenied: len(peaks) - above}
+	return LimitResult{Limit: limit, Denied: denied[i], ClientsDenied: keysAbove(peaks, limit)}
+}
+
+// keysAbove returns how many of the peaks, from low to high, lie above a limit.
+func keysAbove(peaks []int64, limit int64) int {
+	return len(peaks) - sort.Search(len(peaks), func(j int) bool { return peaks[j] > limit })
 }

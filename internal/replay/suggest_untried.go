@@ -15,11 +15,17 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if p.Charge != "" {
 		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", escape.Short(p.Charge, shownPlaceholder)))
 	}
+	if p.Settle != "" {
+		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; that they are settled after responses (%s) is left out", escape.Short(p.Settle, shownPlaceholder)))
+	}
 	if p.LimitFrom != "" {
 		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(p.LimitFrom, shownPlaceholder)))
 	}
 	if len(s.own.Ban) > 0 {
 		sentences = append(sentences, "each limit is tried without the policy's bans")
+	}
+	if p.Enforce != nil {
+		sentences = append(sentences, "each limit is tried for all keys; the policy is enforced for only a part of them")
 	}
 	if p.Leave != "" {
 		sentences = append(sentences, fmt.Sprintf("what requests leave to others (%s) is left out: with it, more of them are denied", p.Leave))
@@ -40,7 +46,7 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 
 // ownLimit returns the policy's own limit, or 0 if no ladder shows the policy as it is.
 func (s *Suggester) ownLimit() int64 {
-	if len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
+	if s.own.Algorithm == concurrencyName || len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
 		return 0
 	}
 	return s.own.Limit

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -22,7 +23,10 @@ func TestSuggester_NotTried(t *testing.T) {
 		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil, nil},
 		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil, nil},
 		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, nil, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
+		{"a settlement", PolicyResult{Limit: 5, Settle: "{x}"}, nil, []string{"each limit is tried with the weights; that they are settled after responses ({x}) is left out"}},
 		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"a part of the keys", PolicyResult{Limit: 5, Enforce: new(12.5)}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
+		{"units for others", PolicyResult{Limit: 5, Leave: "20%"}, nil, []string{"what requests leave to others (20%) is left out: with it, more of them are denied"}},
 		{"a burst", PolicyResult{Limit: 5, Burst: 20}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
 		{"a queue and a burst", PolicyResult{Limit: 60, Burst: 20}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
 		{"a queue of no length", PolicyResult{Limit: 5}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
@@ -57,7 +61,7 @@ func TestSuggester_OwnLimit(t *testing.T) {
 			tt.decided.Weight = 1
 			s := newTestSuggester(t, settings, SuggestOptions{Window: tt.window})
 			s.leaveOut(&tt.policy)
-			suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{tt.decided}})
+			suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{tt.decided}})
 			r := s.Finish()
 			if r.OwnLimit != tt.want {
 				t.Errorf("own limit %d, want %d", r.OwnLimit, tt.want)
@@ -76,7 +80,7 @@ func TestSuggester_OwnLimit(t *testing.T) {
 func TestRun_suggest_refunds(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute}, SuggestOptions{})
 	for range 5 {
-		suggest(s, 0, peakStart, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
+		suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}
 	if r := s.Finish(); r.Ladders[0].Untouched100 != 1 {
 		t.Errorf("%+v", r.Ladders[0])

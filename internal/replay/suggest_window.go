@@ -12,6 +12,7 @@ import (
 type windowColumn struct {
 	ladder   *ladder
 	policies []*limiter.Policy // limit by limit
+	tick     int64             // microseconds of the policies' clock to a tick of the ladder
 	keys     []windowKey
 }
 
@@ -22,15 +23,21 @@ type windowKey struct {
 	most     int64           // peak demand
 }
 
-// newWindowColumn creates a policy for each limit. A tick of the ladder is one microsecond of these policies.
-func newWindowColumn(l *ladder, algorithm string) (*windowColumn, error) {
-	c := &windowColumn{ladder: l}
+// newWindowColumn creates a policy for each limit. A tick of the ladder is one microsecond of these policies,
+// but for those that count in calendar periods, which have their place in time.
+func newWindowColumn(l *ladder, s limiter.Settings) (*windowColumn, error) {
+	c := &windowColumn{ladder: l, tick: 1}
+	if s.Calendar != "" {
+		c.tick = l.tick
+	} else {
+		s.Window = time.Duration(l.window) * time.Microsecond
+	}
+	s.Name = "suggested"
 	for _, limit := range l.limits {
-		p, err := limiter.NewPolicy(limiter.Settings{
-			Name: "suggested", Algorithm: algorithm, Limit: limit, Window: time.Duration(l.window) * time.Microsecond,
-		})
+		s.Limit = limit
+		p, err := limiter.NewPolicy(s)
 		if err != nil {
-			return nil, fmt.Errorf("trying %s: %w", algorithm, err)
+			return nil, fmt.Errorf("trying %s: %w", s.Algorithm, err)
 		}
 		c.policies = append(c.policies, p)
 	}
@@ -70,5 +77,5 @@ func (c *windowColumn) take(s *limiter.State, limit int, at, weight int64, retur
 		unchanged := *s
 		s = &unchanged
 	}
-	return s.Take(c.policies[limit], at, weight)
+	return s.Take(c.policies[limit], at*c.tick, weight)
 }

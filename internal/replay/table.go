@@ -19,7 +19,7 @@ func (r *Result) WriteTable(w terminal.Writer) {
 		p.policy(&r.Policies[i])
 	}
 	if r.Suggestions != nil {
-		p.suggestions(r.Suggestions)
+		p.suggestions(r)
 	}
 	p.log(r)
 }
@@ -66,11 +66,18 @@ func (p printer) policy(r *PolicyResult) {
 	if r.LimitFrom != "" {
 		limit = "limit " + limit + ","
 	}
-	settings := append([]string{limit + " per " + humanize.Compact(r.Window), r.Algorithm}, r.Options()...)
+	rate := limit + " per " + r.WindowText()
+	if r.CountsRunning() {
+		rate = limit + " at once"
+	}
+	settings := append([]string{rate, r.Algorithm}, r.Options()...)
 	p.line("policy %s: %s", r.Name, strings.Join(settings, ", "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
 		humanize.Counted(r.Requests, "request"), humanize.Count(r.Denied), humanize.Percent(r.Denied, r.Requests),
 		humanize.Counted(r.Clients, "key"), humanize.Count(r.ClientsDenied), humanize.Percent(r.ClientsDenied, r.Clients))
+	if r.Units != nil {
+		p.units(r.Units)
+	}
 	var rows [][]string
 	for i := range r.Worst {
 		c := &r.Worst[i]
@@ -78,6 +85,9 @@ func (p printer) policy(r *PolicyResult) {
 	}
 	if len(rows) > 0 {
 		p.table(2, []string{"DENIED", "OF", "FIRST DENIAL", "LONGEST", "KEY"}, rows)
+	}
+	if r.Running != nil {
+		p.running(r.Running)
 	}
 }
 

@@ -5,14 +5,39 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
-func (p printer) suggestions(s *Suggestions) {
-	p.line("")
-	window := humanize.Compact(s.Window)
+func (p printer) suggestions(r *Result) {
+	s := r.Suggestions
 	if s.Requests == 0 {
-		p.line("other limits per %s: no request met policy %s, so there is nothing to try them on", window, s.Policy)
+		p.line("")
+		limits := "other limits"
+		if s.Window > 0 {
+			limits += " per " + s.WindowText()
+		}
+		p.line("%s: no request met policy %s, so there is nothing to try them on", limits, s.Policy)
 		return
 	}
-	p.line("other limits per %s, on the %s of %s that met policy %s,", window, humanize.Counted(s.Requests, "request"), humanize.Counted(s.Clients, "key"), s.Policy)
+	if len(s.Ladders) > 0 {
+		p.windowLimits(s)
+	}
+	if len(s.Ladders) == 0 && len(s.NotTried) > 0 {
+		p.line("")
+	}
+	for _, sentence := range s.NotTried {
+		p.line("  %s", sentence)
+	}
+	for i := range s.Ladders {
+		p.line("")
+		p.line("  %s:", s.Ladders[i].Algorithm)
+		p.ladder(&s.Ladders[i], s.Requests, s.Clients)
+	}
+	p.differences(s)
+	p.runningLimits(s, r.showsRunningOf(s))
+}
+
+// windowLimits prints the smallest limits per window that leave keys untouched.
+func (p printer) windowLimits(s *Suggestions) {
+	p.line("")
+	p.line("other limits per %s, on the %s of %s that met policy %s,", s.WindowText(), humanize.Counted(s.Requests, "request"), humanize.Counted(s.Clients, "key"), s.Policy)
 	p.line("each for the key %s; the smallest that leave keys untouched:", escape.Short(s.Key, 40))
 	var rows [][]string
 	for i := range s.Ladders {
@@ -20,24 +45,15 @@ func (p printer) suggestions(s *Suggestions) {
 		rows = append(rows, []string{untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100), l.Algorithm})
 	}
 	p.table(3, []string{"99 %", "99.9 %", "ALL", "ALGORITHM"}, rows)
-	for _, sentence := range s.NotTried {
-		p.line("  %s", sentence)
-	}
-	for i := range s.Ladders {
-		p.line("")
-		p.line("  %s:", s.Ladders[i].Algorithm)
-		p.ladder(s, &s.Ladders[i])
-	}
-	p.differences(s)
 }
 
-// ladder prints what each limit would have denied.
-func (p printer) ladder(s *Suggestions, l *Ladder) {
+// ladder prints what each limit would have denied of so many requests and clients.
+func (p printer) ladder(l *Ladder, requests int64, clients int) {
 	var rows [][]string
 	for _, limit := range l.Limits {
 		rows = append(rows, []string{
-			humanize.Count(limit.Limit), humanize.Count(limit.Denied), humanize.Percent(limit.Denied, s.Requests),
-			humanize.Count(limit.ClientsDenied), humanize.Percent(limit.ClientsDenied, s.Clients),
+			humanize.Count(limit.Limit), humanize.Count(limit.Denied), humanize.Percent(limit.Denied, requests),
+			humanize.Count(limit.ClientsDenied), humanize.Percent(limit.ClientsDenied, clients),
 		})
 	}
 	p.table(5, []string{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}, rows)

@@ -13,7 +13,7 @@ type tally struct {
 	result   Result
 	policies []policyTally
 	clients  map[string]bool // whether the client was denied
-	timeline *timeline
+	timeline *timeline[counts]
 	minute   Minute
 	minuteAt int64 // its number since the Unix epoch
 }
@@ -22,6 +22,10 @@ type tally struct {
 type policyTally struct {
 	result  PolicyResult
 	clients map[string]*clientTally
+	running *running // nil unless the policy counts requests that run
+
+	units    Units
+	weighted bool // a request has another weight than 1
 }
 
 // clientTally collects the decisions on one key.
@@ -38,7 +42,11 @@ type streak struct{ began, ended, denied int64 }
 func newTally(policies []PolicyResult) *tally {
 	t := &tally{clients: map[string]bool{}, timeline: newTimeline(len(policies) + 1)}
 	for _, p := range policies {
-		t.policies = append(t.policies, policyTally{result: p, clients: map[string]*clientTally{}})
+		tally := policyTally{result: p, clients: map[string]*clientTally{}}
+		if p.Algorithm == concurrencyName {
+			tally.running = newRunning(nil)
+		}
+		t.policies = append(t.policies, tally)
 	}
 	return t
 }
@@ -70,7 +78,7 @@ func (t *tally) add(e *accesslog.Entry, v *Verdict) {
 	place := t.timeline.at(e.Time)
 	count(&t.timeline.series[0][place], denied)
 	for i := range v.Decisions {
-		t.addDecision(e.Time, place, &v.Decisions[i])
+		t.addDecision(e, place, &v.Decisions[i])
 	}
 }
 
@@ -106,7 +114,7 @@ func (t *tally) endMinute() {
 }
 
 // addDecision collects the decision of a policy.
-func (t *tally) addDecision(micros int64, place int, d *Decision) {
+func (t *tally) addDecision(e *accesslog.Entry, place int, d *Decision) {
 	p := &t.policies[d.Policy]
 	if d.EmptyKey {
 		p.result.EmptyKeys++
@@ -120,17 +128,23 @@ func (t *tally) addDecision(micros int64, place int, d *Decision) {
 	}
 	p.result.Requests++
 	p.result.Denied += denied
+	p.units.add(d)
+	p.weighted = p.weighted || d.Weight != 1
 	count(&t.timeline.series[d.Policy+1][place], denied)
 	c := p.clients[d.Key]
 	if c == nil {
 		c = new(clientTally)
 		p.clients[strings.Clone(d.Key)] = c
 	}
-	c.peak.add(micros, d.Weight, p.result.Window.Microseconds())
+	c.add(e.Time, d.Denied)
+	if p.running != nil {
+		p.running.add(d.Key, e.Time, e.Ends, d.Weight)
+		return
+	}
+	c.peak.add(e.Time, d.Weight, p.result.Window.Microseconds())
 	if d.Returned {
 		c.peak.refund(d.Weight)
 	}
-	c.add(micros, d.Denied)
 }
 
 // add collects one decision on the key.
@@ -165,10 +179,10 @@ func (t *tally) finish(worst int) *Result {
 			r.ClientsDenied++
 		}
 	}
-	r.Timeline, r.Step = t.timeline.buckets(0), steps[t.timeline.step]
+	r.Timeline, r.Step = bucketsOf(t.timeline, 0), steps[t.timeline.step]
 	for i := range t.policies {
 		p := t.policies[i].finish(worst)
-		p.Timeline = t.timeline.buckets(i + 1)
+		p.Timeline = bucketsOf(t.timeline, i+1)
 		r.Policies = append(r.Policies, p)
 	}
 	return r
@@ -177,11 +191,12 @@ func (t *tally) finish(worst int) *Result {
 // finish returns the policy's result.
 func (p *policyTally) finish(worst int) PolicyResult {
 	r := p.result
+	r.Units = p.shownUnits()
 	r.Clients = len(p.clients)
 	r.Worst = []ClientResult{}
-	peaks := make([]peak, 0, len(p.clients))
+	peaks := make([]int64, 0, len(p.clients))
 	for key, c := range p.clients {
-		peaks = append(peaks, c.peak)
+		peaks = append(peaks, c.peak.most)
 		if c.denied == 0 {
 			continue
 		}
@@ -193,6 +208,9 @@ func (p *policyTally) finish(worst int) PolicyResult {
 	})
 	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
 	r.PeakRates = histogram(peaks, max(r.Limit, r.Burst))
+	if p.running != nil {
+		r.Running = p.running.result(worst, r.Limit)
+	}
 	return r
 }
 

@@ -77,7 +77,7 @@ func (e *Evaluation) Concerns() bool {
 }
 
 // add adds a check to those of its kind.
-func (e *Evaluation) add(rule *Rule, check limiter.Check, dry bool) {
+func (e *Evaluation) add(rule *Rule, check *limiter.Check, dry bool) {
 	if dry {
 		e.DryRun = rule.addTo(e.DryRun, check, e.AnyMatch)
 	} else {
@@ -87,12 +87,12 @@ func (e *Evaluation) add(rule *Rule, check limiter.Check, dry bool) {
 
 // addTo adds a check by the rule to those of the request, to an earlier one of the same quota if there
 // is one. The weights are added up, unless the check only reads.
-func (r *Rule) addTo(checks []limiter.Check, check limiter.Check, reads bool) []limiter.Check {
+func (r *Rule) addTo(checks []limiter.Check, check *limiter.Check, reads bool) []limiter.Check {
 	for i := range checks {
 		if !r.repeats {
 			break
 		}
-		if checks[i].SameQuota(&check) {
+		if checks[i].SameQuota(check) {
 			if reads {
 				return checks
 			}
@@ -100,5 +100,5 @@ func (r *Rule) addTo(checks []limiter.Check, check limiter.Check, reads bool) []
 			return checks
 		}
 	}
-	return append(checks, check)
+	return append(checks, *check)
 }

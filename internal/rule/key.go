@@ -110,17 +110,36 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
+// shorthands are the names of the Caddyfile that Caddy writes out when it adapts one. They are always empty in JSON.
+var shorthands = map[string]string{
+	"header": "http.request.header", "cookie": "http.request.cookie", "labels": "http.request.host.labels",
+	"path": "http.request.uri.path", "query": "http.request.uri.query", "re": "http.regexp", "vars": "http.vars",
+	"rp": "http.reverse_proxy", "resp": "http.intercept", "err": "http.error",
+}
+
 // checkPlaceholder refuses names that Caddy does not know: after adapting, all that it knows have
 // a dot.
 func checkPlaceholder(name string) error {
 	if strings.Contains(name, ".") {
-		return nil
+		return checkShorthand(name)
 	}
-	hint := "use a full name such as {http.request.header.X-Api-Key}"
+	hint := "use a full name such as {http.request.header.X-Api-Key}; one of map or vars needs a dot in its name here"
+	if name == "client_ip" {
+		return errors.New("{client_ip} is of the Caddyfile; in JSON write {http.vars.client_ip}")
+	}
 	if letters := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)); letters == "clientip" || letters == "ip" {
 		hint = "did you mean {client_ip}? In JSON it is {http.vars.client_ip}"
 	}
 	return fmt.Errorf("Caddy has no placeholder {%s}; %s", name, hint) //nolint:staticcheck // a name
+}
+
+// checkShorthand refuses a name of the Caddyfile in JSON.
+func checkShorthand(name string) error {
+	short, rest, _ := strings.Cut(name, ".")
+	if full := shorthands[short]; full != "" && rest != "" {
+		return fmt.Errorf("{%s} is of the Caddyfile; in JSON write {%s.%s}", name, full, rest)
+	}
+	return nil
 }
 
 // Key makes the key of a request. It is that of the empty text where one of the placeholders is empty.

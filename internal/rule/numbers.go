@@ -212,5 +212,8 @@ func ParsePlaceholder(option, text string) (name string, err error) {
 	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
 		return "", fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
 	}
+	if err := checkShorthand(name); err != nil {
+		return "", fmt.Errorf("%s: %w", option, err)
+	}
 	return name, nil
 }

@@ -1,6 +1,12 @@
 package rule
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+import (
+	"errors"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
 
 // SourceOverride is the source of what an operator has set, without a store.
 const SourceOverride limiter.Source = "override"
@@ -20,3 +26,53 @@ const (
 	DryAllowed Outcome = "dry_run_allowed"
 	DryDenied  Outcome = "dry_run_denied"
 )
+
+// Reason is why a request is denied: the value of {http.redis_ratelimit.reason}.
+type Reason string
+
+// The reasons.
+const (
+	ReasonLimit Reason = "limit" // the client's quota does not suffice
+	ReasonBan   Reason = "ban"   // the client is banned
+	ReasonBlock Reason = "block" // an override refuses the client
+	ReasonLeave Reason = "leave" // what is left must stay for others
+
+	ReasonConcurrency Reason = "concurrency" // too many requests of the client are running
+)
+
+// ReasonOf returns why checks are denied by a source: the reason of the one that binds.
+func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
+	if source == SourceOverride {
+		return ReasonBlock
+	}
+	return reasonOf(&checks[limiter.Binding(checks)])
+}
+
+// reasonOf returns why a store denies a check.
+func reasonOf(c *limiter.Check) Reason {
+	switch {
+	case c.Result.Banned:
+		return ReasonBan
+	case c.Result.ForOthers:
+		return ReasonLeave
+	case c.Policy.CountsRunning():
+		return ReasonConcurrency
+	}
+	return ReasonLimit
+}
+
+// refusal marks the errors by which this module refuses requests. Handlers further out judge one as the
+// response that it becomes, because a refusal may also be written. Which of both it is depends on error
+// routes, and they may be there for other statuses.
+type refusal struct{ error }
+
+// Unwrap returns the reason.
+func (r refusal) Unwrap() error { return r.error }
+
+// Refuse returns the error of a request that this module refuses with a status.
+func Refuse(status int, reason error) caddyhttp.HandlerError {
+	return caddyhttp.HandlerError{StatusCode: status, Err: refusal{reason}}
+}
+
+// IsRefusal reports whether an error is one of [Refuse].
+func IsRefusal(err error) bool { return errors.As(err, new(refusal)) }

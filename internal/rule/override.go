@@ -45,14 +45,14 @@ func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 }
 
 // addBlock adds a check that refuses the request, or would if its rule were no dry run.
-func (e *Evaluation) addBlock(rule *Rule, check limiter.Check, dry bool) {
+func (e *Evaluation) addBlock(rule *Rule, check *limiter.Check, dry bool) {
 	if dry {
 		e.DryBlocks = rule.addTo(e.DryBlocks, check, e.AnyMatch)
 		return
 	}
 	e.Blocked = true
 	if e.BlockedBy != SourceOverride {
-		e.BlockedBy = BlockSource(&check)
+		e.BlockedBy = BlockSource(check)
 	}
 	e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
 }
@@ -92,7 +92,8 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 			if e.OnVisit != nil {
 				e.OnVisit(Visit{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}
-			e.addBlock(rule, s.block(rule, key, entry), false)
+			blocked := s.block(rule, key, entry)
+			e.addBlock(rule, &blocked, false)
 		}
 	}
 	return e.Blocked

@@ -92,10 +92,15 @@ func TestParseKey_says_what_is_wrong(t *testing.T) {
 		"{":                     "not closed",
 		"a{p.0":                 "not closed",
 		"{clientip}":            "did you mean {client_ip}",
+		"{client_ip}":           "in JSON write {http.vars.client_ip}",
 		"{Client-IP}":           "did you mean {client_ip}",
 		"{ip}":                  "did you mean {client_ip}",
 		"{apikey}":              "full name",
 		"{}":                    "full name",
+		"{tenant}":              "one of map or vars needs a dot",
+		"{header.X-Api-Key}":    "in JSON write {http.request.header.X-Api-Key}",
+		"{cookie.sid}-{p.0}":    "in JSON write {http.request.cookie.sid}",
+		"{p.0}{query.a.b}":      "in JSON write {http.request.uri.query.a.b}",
 		"user:{p.0}:{username}": "{username}",
 	} {
 		if _, err := ParseKey(text, exact); err == nil || !strings.Contains(err.Error(), want) {

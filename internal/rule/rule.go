@@ -45,7 +45,11 @@ type Rule struct {
 	CountIf *caddyhttp.ResponseMatcher
 
 	// Charge is what a request costs beyond its weight, known after its response.
-	Charge Charge
+	Charge Cost
+
+	// Settle is what a request costs in all, known after its response. The weight is taken before, as an
+	// estimate.
+	Settle Cost
 
 	// Leave is what a request leaves to others.
 	Leave Leave
@@ -60,7 +64,7 @@ type Rule struct {
 }
 
 // Texts are options as they are configured; empty: not at all.
-type Texts struct{ Key, LimitFrom, BurstFrom, Charge string }
+type Texts struct{ Key, LimitFrom, BurstFrom, Charge, Settle string }
 
 // EmptyKey is what becomes of a request for which a placeholder of a key is empty.
 type EmptyKey string
@@ -105,7 +109,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		var check limiter.Check
 		if status == Counts {
 			override = s.override(rule, key)
-			check, status = s.check(rule, key, override, repl)
+			status = s.check(rule, key, override, repl, &check)
 		}
 		dry := !rule.Enforces(key)
 		if err != nil {
@@ -124,11 +128,11 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 				return refused
 			}
 		case status == Blocked:
-			e.addBlock(rule, check, dry)
+			e.addBlock(rule, &check, dry)
 		case status == Exempted:
 			e.Exempted = true
 		case status == Counts:
-			e.add(rule, check, dry)
+			e.add(rule, &check, dry)
 		}
 	}
 	if e.Blocked {
@@ -137,9 +141,9 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 	return refused
 }
 
-// check is what a rule takes from a key, and its status. The limit of an override takes the place of a
-// placeholder's.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer) (c limiter.Check, status Status) {
+// check fills in what a rule takes from a key, and returns its status. The limit of an override takes the
+// place of a placeholder's.
+func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer, c *limiter.Check) (status Status) {
 	policy := rule.Policy
 	if override == nil {
 		policy, status = s.policyOf(rule, repl)
@@ -148,14 +152,14 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 	}
 	switch {
 	case status == Blocked && override != nil:
-		return s.block(rule, key, override), status
+		*c = s.block(rule, key, override)
 	case status == Blocked:
 		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
-		return limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}, status
-	case status != Counts:
-		return c, status
+		*c = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
+	case status == Counts:
+		c.Policy, c.Key, c.Weight, c.Leave, c.Reserve = policy, key, s.weightOf(rule, repl), rule.Leave.Of(policy), rule.Reserves()
 	}
-	return limiter.Check{Policy: policy, Key: key, Weight: s.weightOf(rule, repl), Leave: rule.Leave.Of(policy), Reserve: rule.CountIf != nil}, Counts
+	return status
 }
 
 // keyOf returns the key of a rule for a request, whatever the rule matches if so asked.

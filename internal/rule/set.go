@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -19,8 +20,8 @@ type Set struct {
 	// OnEmptyKey says what an empty placeholder of a key means; required.
 	OnEmptyKey EmptyKey
 
-	// Warn is called for every value of a placeholder that cannot be used, before the fallback takes
-	// its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	// Warn is called for every value of a placeholder or a response's body that cannot be used, before
+	// the fallback takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
 	Warn func(r *Rule, option string, err error)
 
 	// OnMissingAddress is called for every request that came over a unix socket without the client's
@@ -29,6 +30,8 @@ type Set struct {
 
 	// Overrides are what operators have set for keys of the policies. Nil: none.
 	Overrides *overrides.Live
+
+	bodies usagebody.Plan // of the rules' costs
 
 	places map[string]int // of the first rule by each policy's ID, where they are more than few
 }
@@ -47,6 +50,8 @@ func NewSet(rules []Rule) *Set {
 
 // add adds a rule and records where it stands.
 func (s *Set) add(r Rule) {
+	s.planBody(&r.Charge)
+	s.planBody(&r.Settle)
 	r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
 	s.Rules = append(s.Rules, r)
 	if len(s.Rules) > fewRules && !r.repeats {

@@ -20,7 +20,8 @@ type missingData struct {
 	unanswered       int64 // those without headers of the response
 	redactedKeys     []int64
 	redactedMatchers []int64
-	files            bool // some were looked for
+	costs            []int64 // of which neither charge nor settle found its number, by policy
+	files            bool    // some were looked for
 
 	suggestKey                    string // as it was written
 	suggestEmpty, suggestRedacted int64
@@ -68,16 +69,36 @@ func (s *Simulation) Warnings() (sentences []string) {
 	for i, requests := range m.redactedKeys {
 		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, shown(s.policies[i].Key))
 	}
+	for i, requests := range m.costs {
+		warn(requests, "policy %s: requests whose cost %s, so that %s", s.policies[i].Name, s.untoldText(i), s.fallbackText(i))
+	}
 	warn(m.suggestRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", shown(m.suggestKey))
 	warn(m.suggestEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", shown(m.suggestKey))
 	for i, requests := range m.redactedMatchers {
 		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(s.inputs.Headers[i]))
 	}
-	warn(m.unanswered, "requests without headers of the response in the log, although count_if or charge asks for them")
+	warn(m.unanswered, "requests without headers of the response in the log, although count_if, charge or settle asks for them")
 	if m.files {
 		sentences = append(sentences, "the configuration looks for files of the site, as try_files, php_fastcgi and file matchers do; none was looked for here, and all were taken as missing")
 	}
 	return sentences
+}
+
+// untoldText returns why the log does not tell what a policy's requests cost.
+func (s *Simulation) untoldText(policy int) string {
+	if s.rules[policy].ReadsBody() {
+		return "is in the response's body, which a log lacks"
+	}
+	return "the log does not tell"
+}
+
+// fallbackText returns what counts of a policy's requests whose cost is unknown.
+func (s *Simulation) fallbackText(policy int) string {
+	r := s.rules[policy]
+	if r.Settle.From != "" {
+		return fmt.Sprintf("the fallback of settle counts, %d, or after an error the weight", r.Settle.Fallback)
+	}
+	return fmt.Sprintf("the fallback of charge counts, %d", r.Charge.Fallback)
 }
 
 // shown is a text of the configuration as part of a sentence.

@@ -16,6 +16,7 @@ import (
 // Play implements [replay.Engine]. Where several servers may have got the request it goes through the
 // first where it meets a policy.
 func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
+	s.endUntil(e.Time)
 	s.now, s.entry = e.Time, e
 	v, host := &s.verdict, e.Host
 	if host == "" {
@@ -28,9 +29,10 @@ func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 			v.Outcome = replay.Unplayable
 			return v
 		}
-		s.taken, s.refused = s.taken[:0], 0
+		s.taken, s.begun, s.held, s.refused = s.taken[:0], s.begun[:0], 0, 0
 		_, err := s.tracer.Run(server.plan, request)
 		s.settle()
+		s.run()
 		if err != nil && v.Outcome == replay.Unlimited {
 			v.Outcome = replay.Unplayable
 		}
@@ -111,6 +113,9 @@ func (s *Simulation) decide(v *visit, checks []limiter.Check, dry bool) (passes 
 // request passes.
 func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (passes bool) {
 	passes = limiter.Allowed(checks)
+	if passes {
+		s.begin(checks, dry)
+	}
 	for i := range checks {
 		c := &checks[i]
 		r := v.limiter.Rules.RuleOf(c)
@@ -118,13 +123,13 @@ func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (pa
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: c.Weight, Leave: c.Leave, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
-			Returned: s.refunds(r, c, header),
+			Returned: s.refunds(r, c, header), Taken: passes,
 		}
 		if r.Key.Contains(v.request, v.repl, redactedText) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if passes && (c.Reserve || r.Charge.From != "") {
-			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, header: header, refunded: d.Returned})
+		if passes && (r.Reserves() || r.Charge.From != "") {
+			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, header: header, refunded: d.Returned, decision: len(s.verdict.Decisions)})
 		}
 		s.note(c.Policy, d)
 	}

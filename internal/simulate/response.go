@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -25,7 +26,7 @@ func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
 // count.
 func (s *Simulation) refunds(r *rule.Rule, c *limiter.Check, header http.Header) bool {
 	status := s.entry.Status
-	return c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
+	return r.CountIf != nil && c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
 		!r.CountIf.Match(status, header)
 }
 
@@ -36,6 +37,7 @@ type taken struct {
 	check    limiter.Check
 	header   http.Header // of the response in the log
 	refunded bool        // by that response
+	decision int         // its index in the verdict
 }
 
 // settle refunds units and charges for the response, once it is known whether the request passes all
@@ -45,28 +47,51 @@ func (s *Simulation) settle() {
 		t := &s.taken[i]
 		refunded := t.refunded
 		if s.refused != 0 {
-			refunded = t.check.Reserve && !t.rule.CountIf.Match(s.refused, http.Header{})
+			refunded = t.rule.CountIf != nil && !t.rule.CountIf.Match(s.refused, http.Header{})
 		}
-		if refunded {
+		switch {
+		case refunded:
+			s.decisionOf(t).Refunded = t.check.Weight
 			s.store.Refund([]limiter.Check{t.check}, limiter.SourceMemory)
-		} else if t.check.Reserve {
+		case s.refused == 0 && t.rule.Settle.From != "":
+			s.settleCost(t)
+		case t.check.Reserve:
 			s.store.Confirm([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 		if s.refused == 0 && t.rule.Charge.From != "" {
-			s.charge(t)
+			t.check.Weight, _ = s.costOf(t, &t.rule.Charge)
+			s.decisionOf(t).Charged = t.check.Weight
+			s.store.Charge([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 	}
 }
 
-// charge charges a check for its response.
-func (s *Simulation) charge(t *taken) {
-	if name, ok := t.rule.Charge.Header(); ok {
-		t.repl.Set(t.rule.Charge.From, strings.Join(t.header[name], ","))
+// costOf returns a cost of the response in the log, and whether the log tells it. It has no bodies.
+func (s *Simulation) costOf(t *taken, cost *rule.Cost) (units int64, told rule.Told) {
+	if name, ok := cost.Header(); ok {
+		t.repl.Set(cost.From, strings.Join(t.header[name], ","))
 	}
-	size := s.entry.Size
+	response := rule.Response{Bytes: s.entry.Size}
 	if s.entry.Method == http.MethodHead {
-		size = 0
+		response.Bytes = 0
 	}
-	t.check.Weight = t.limiter.Rules.ChargeOf(t.rule, t.repl, size)
-	s.store.Charge([]limiter.Check{t.check}, limiter.SourceMemory)
+	if units, told = t.limiter.Rules.CostOf(t.rule, cost, t.repl, &response); told == rule.ToldNothing {
+		s.missing.costs[s.indices[t.check.Policy.Name()]]++
+	}
+	return units, told
+}
+
+// decisionOf returns the decision of a check in the verdict.
+func (s *Simulation) decisionOf(t *taken) *replay.Decision { return &s.verdict.Decisions[t.decision] }
+
+// settleCost makes what a check took what the response in the log costs. The estimate stays where the client
+// left or the server failed before the cost was known.
+func (s *Simulation) settleCost(t *taken) {
+	cost, told := s.costOf(t, &t.rule.Settle)
+	if told == rule.ToldNothing && s.entry.Status >= statusClientGone {
+		cost = t.check.Weight
+	}
+	d := s.decisionOf(t)
+	d.Charged, d.Refunded = max(0, cost-t.check.Weight), max(0, t.check.Weight-cost)
+	s.store.SettleCost(t.check, cost, limiter.SourceMemory)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -55,8 +56,12 @@ type Simulation struct {
 	onVisit func(rule.Visit)
 	checks  [2]limiter.Check // what one limiter takes
 	verdict replay.Verdict
-	taken   []taken // checks that depend on the response
-	refused int     // the status that a policy refuses the request with; 0: none
+	taken   []taken         // checks that depend on the response
+	begun   []limiter.Check // checks that have units until the request ends
+	held    int64           // how long queues have it wait, in microseconds
+	refused int             // the status that a policy refuses the request with; 0: none
+
+	ends minheap.Heap[runningEnd] // of requests that run
 }
 
 // New sets a configuration up. If a policy is named it alone decides.
@@ -74,6 +79,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
 	s.tracer.OnLimiter, s.onVisit = s.onLimiter, s.noteSkipped
+	s.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
 	memory := limiter.NewMemoryOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = limiter.NewFailover(nil, memory, limiter.FailoverOptions{})
@@ -156,9 +162,9 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.indices[settings.Name] = len(s.policies)
 	s.rules = append(s.rules, r)
 	result := replay.PolicyResult{
-		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Burst: settings.Burst,
+		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
 		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
-		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Leave: r.Leave.String(), Unlimited: r.Numbers.Unlimited,
+		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Settle: r.Texts.Settle, Leave: r.Leave.String(), Unlimited: r.Numbers.Unlimited,
 	}
 	if result.Unlimited {
 		result.Limit = 0
@@ -171,6 +177,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
+	s.missing.costs = append(s.missing.costs, 0)
 }
 
 // joined adds a text to a list joined by commas, unless it is empty or there.

@@ -49,6 +49,18 @@ func NewMemory() *Memory { return &Memory{seed: maphash.MakeSeed()} }
 // reading of the instant counts.
 func (m *Memory) Pass(policyID, key string, percent float64, now time.Time, quiet time.Duration) bool {
 	m.begun.Do(func() { m.sets.Store(new([sets]set)) })
+	sum := m.hash(policyID, key, percent)
+	return m.sets.Load()[sum%sets].pass(sum, int64(now.Sub(start)), quiet)
+}
+
+// Forget lets a mark that has passed have its event later.
+func (m *Memory) Forget(policyID, key string, percent float64) {
+	if sum := m.hash(policyID, key, percent); m.sets.Load() != nil {
+		m.sets.Load()[sum%sets].forget(sum)
+	}
+}
+
+func (m *Memory) hash(policyID, key string, percent float64) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(m.seed)
 	_, _ = hash.WriteString(policyID)
@@ -56,8 +68,18 @@ func (m *Memory) Pass(policyID, key string, percent float64, now time.Time, quie
 	_, _ = hash.WriteString(strconv.FormatFloat(percent, 'f', -1, 64))
 	_ = hash.WriteByte(0)
 	_, _ = hash.WriteString(key)
-	sum := hash.Sum64()
-	return m.sets.Load()[sum%sets].pass(sum, int64(now.Sub(start)), quiet)
+	return hash.Sum64()
+}
+
+// forget is [Memory.Forget] for a hash.
+func (s *set) forget(hash uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.marks {
+		if s.marks[i].hash == hash {
+			s.marks[i] = mark{}
+		}
+	}
 }
 
 // pass is [Memory.Pass] for a hash.

@@ -26,6 +26,17 @@ func TestMemory_Pass(t *testing.T) {
 	}
 }
 
+func TestMemory_Forget(t *testing.T) {
+	m, now := NewMemory(), time.Now()
+	m.Forget("api", "a", 80)
+	m.Pass("api", "a", 80, now, time.Hour)
+	m.Pass("api", "a", 100, now, time.Hour)
+	m.Forget("api", "a", 80)
+	if !m.Pass("api", "a", 80, now, time.Hour) || m.Pass("api", "a", 100, now, time.Hour) {
+		t.Error("another mark was forgotten than the one")
+	}
+}
+
 // TestMemory_Pass_wallClock sets the wall clock back: only monotonic time counts.
 func TestMemory_Pass_wallClock(t *testing.T) {
 	m, now := NewMemory(), time.Now()

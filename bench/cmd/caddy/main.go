@@ -5,6 +5,7 @@ package main
 import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	_ "github.com/mholt/caddy-ratelimit"
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit/bench/contenders"

@@ -30,8 +30,8 @@ const (
 	likelyNanos = 65_000
 )
 
-// longestRequest is the longest plausible duration. A longer one counts as 0.
-const longestRequest = 24 * time.Hour
+// longestRequest is the longest plausible duration. A longer one counts as unknown.
+const longestRequest = 7 * 24 * time.Hour
 
 // newDurations takes the duration_format of the configuration; empty if it is unknown.
 func newDurations(format string) durations {
@@ -46,29 +46,31 @@ func newDurations(format string) durations {
 	return durations{named: time.Second} // for any other format, as in Caddy
 }
 
-// read returns microseconds; 0 for anything but a duration.
-func (d *durations) read(value string) int64 {
+// read returns microseconds. Anything but a plausible duration is unknown.
+func (d *durations) read(value string) (micros int64, known bool) {
 	took := d.parse(value)
 	if took < 0 || took > longestRequest {
-		return 0
+		return 0, false
 	}
-	return took.Microseconds()
+	return took.Microseconds(), true
 }
 
+// parse returns a duration below zero for anything else.
 func (d *durations) parse(value string) time.Duration {
+	const none = -1
 	if value == "" {
-		return 0
+		return none
 	}
 	if value[0] == '"' {
 		took, err := time.ParseDuration(unquote(value))
 		if err != nil {
-			return 0
+			return none
 		}
 		return took
 	}
 	n, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(n >= 0 && n < 1e15) {
-		return 0
+		return none
 	}
 	d.classify(value, n)
 	return time.Duration(min(n*float64(d.unit()), float64(2*longestRequest)))

@@ -43,9 +43,10 @@ func TestDurations_unit(t *testing.T) {
 		{"nanoseconds, one of them short", "", "181000 5000000 900", "181 5000 0", false},
 		{"nanoseconds, most of them short", "", "1000000 15000 20000 15000", "1000 15 20 15", false},
 		{"nanoseconds, below a millisecond", "", "72295 98003 64971 41000", "72 98 64 41", false},
-		{"text", "", `"1.5ms" "2s" "x"`, "1500 2000000 0", false},
-		{"nonsense", "", "-1 null 1e300 [1] 80000000000000", "0 0 0 0 80000000000", false},
-		{"longer than a day", "", "0.5 86401", "500000 0", false},
+		{"text", "", `"1.5ms" "2s" "x"`, "1500 2000000 none", false},
+		{"nonsense", "", "-1 null 1e300 [1] 80000000000000", "none none none none 80000000000", false},
+		{"a weekend", "", "0.5 172800", "500000 172800000000", false},
+		{"longer than a week", "", "0.5 604801", "500000 none", false},
 		{"the configuration says seconds", "seconds", "12 30 12000", "12000000 30000000 12000000000", false},
 		{"the configuration says milliseconds", "ms", "1800000 5000000", "1800000000 5000000000", false},
 		{"the configuration says nanoseconds", "nano", "12000 900 25000", "12 0 25", false},
@@ -57,7 +58,10 @@ func TestDurations_unit(t *testing.T) {
 			d := newDurations(tt.format)
 			var got []string
 			for value := range strings.FieldsSeq(tt.values) {
-				got = append(got, fmt.Sprint(d.read(value)))
+				took, known := d.read(value)
+				if got = append(got, fmt.Sprint(took)); !known {
+					got[len(got)-1] = "none"
+				}
 			}
 			if all := strings.Join(got, " "); all != tt.want || d.guessed() != tt.guessed {
 				t.Errorf("got %s, guessed %t; want %s", all, d.guessed(), tt.want)

@@ -16,6 +16,10 @@ type Entry struct {
 	// end, so its duration is subtracted.
 	Time int64
 
+	// Ends is when the response ended, in microseconds since the Unix epoch, never before Time; 0 if the
+	// log has no duration, as in Common and Combined Log Format.
+	Ends int64
+
 	// Client is an address or a host name: Caddy's client_ip, or else its remote_ip; the first field of the
 	// Common Log Format. It is empty if the log has none, see Summary.NoClient.
 	Client string
@@ -59,6 +63,7 @@ type Entry struct {
 	agent    string
 	response string // the response's header as JSON
 	bytes    int    // of text that the entry keeps in memory
+	file     int    // its index among the files
 	peer     bool   // Client is Remote, because the log has no client
 	zoneless bool   // its time has no offset from UTC
 }

@@ -16,9 +16,10 @@ import (
 // waiting is a file that is not open yet.
 type waiting struct {
 	index  int
-	begins int64         // the time of its first entry
-	parser parser        // in its state after the first lines
-	stream io.ReadCloser // for what cannot be opened twice, such as a pipe
+	begins int64          // the time of its first entry
+	parser parser         // in its state after the first lines
+	long   map[int64]bool // lines whose requests [Reader.readAhead] has kept
+	stream io.ReadCloser  // for what cannot be opened twice, such as a pipe
 }
 
 // close closes the stream, if there is one.
@@ -79,8 +80,8 @@ func (r *Reader) begin(w *waiting) {
 		}
 		w.stream = file
 	}
-	s := &source{index: w.index, parser: &w.parser, report: report, malformed: r.summary.malformed, entry: r.entry}
-	s.open(w.stream, &counter{w.stream, &r.read})
+	s := &source{index: w.index, parser: &w.parser, report: report, malformed: r.summary.malformed, entry: r.entry, long: w.long}
+	s.open(w.stream, &counter{w.stream, r.read})
 	s.fill(r.roomPerFile())
 	if s.window.size() == 0 {
 		s.close()

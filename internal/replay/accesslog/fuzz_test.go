@@ -38,6 +38,9 @@ func FuzzLine(f *testing.F) {
 			if at := time.UnixMicro(e.Time).UTC(); at.Year() < 1990 || at.Year() > 2099 {
 				t.Fatalf("%v", at)
 			}
+			if e.Ends != 0 && e.Ends < e.Time {
+				t.Fatalf("ended at %d, before its start at %d", e.Ends, e.Time)
+			}
 			if e.Size < 0 || e.Status < 0 || e.Status > 999 {
 				t.Fatalf("%+v", e)
 			}

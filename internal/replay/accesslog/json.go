@@ -35,7 +35,11 @@ func (p *parser) json(text string, e *Entry) (Format, string) {
 	if !p.time(found.time, e) && !p.findTime(text, e) {
 		return CaddyJSON, p.untimed(found.time, text)
 	}
-	e.Time -= p.duration.read(found.duration)
+	if took, known := p.duration.read(found.duration); known {
+		e.Ends = e.Time // a request is logged at its end
+		e.Time -= took
+		p.timed = true
+	}
 	return CaddyJSON, ""
 }
 

@@ -15,6 +15,7 @@ type parser struct {
 	layouts  []layout
 	layout   int // the last that fitted a time in JSON
 	duration durations
+	timed    bool // a line had a duration
 
 	responses bool // keep the header of responses
 }

@@ -44,6 +44,11 @@ type Options struct {
 	// whole numbers, milliseconds or nanoseconds, is guessed.
 	DurationFormat string
 
+	// LongRequests returns also those requests at their start that ran for longer than the window covers, such
+	// as WebSockets, which a log has hours after those that they ran beside. Files are read twice for it. A
+	// stream that cannot be read twice has them late. Without a duration in a log it changes nothing.
+	LongRequests bool
+
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }
@@ -60,8 +65,12 @@ type Reader struct {
 	headers headers
 	summary Summary
 	clients clients
-	read    atomic.Int64
+	read    *atomic.Int64
 	total   int64
+
+	ahead  *Reader // reads the files for long requests before they are read; nil for no need
+	long   window  // requests to return at their start, whose lines come too late
+	onLate func(e *Entry)
 }
 
 // Open looks at all files and begins to read. It returns an error for a file that cannot be opened. Faults of
@@ -70,7 +79,7 @@ func Open(o Options) (*Reader, error) {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	r := &Reader{options: o, last: math.MinInt64, summary: Summary{Redacted: map[string]int64{}}}
+	r := &Reader{options: o, last: math.MinInt64, read: new(atomic.Int64), summary: Summary{Redacted: map[string]int64{}}}
 	r.summary.Files = make([]FileReport, len(o.Files))
 	for i, name := range o.Files {
 		r.summary.Files[i].Name = name
@@ -82,6 +91,9 @@ func Open(o Options) (*Reader, error) {
 		r.waiting = append(r.waiting, w)
 	}
 	slices.SortStableFunc(r.waiting, func(a, b *waiting) int { return cmp.Compare(a.begins, b.begins) })
+	if o.LongRequests {
+		r.planAhead()
+	}
 	return r, nil
 }
 
@@ -95,7 +107,12 @@ func (r *Reader) Next() (*Entry, error) {
 	if r.given != nil {
 		r.free, r.given = append(r.free, r.given), nil
 	}
+	r.readAhead()
 	r.openDue()
+	if e := r.nextLong(); e != nil {
+		r.prepare(e)
+		return e, nil
+	}
 	if len(r.open) == 0 {
 		return nil, io.EOF
 	}
@@ -117,11 +134,18 @@ func (r *Reader) prepare(e *Entry) {
 	r.given = e
 	r.summary.Entries++
 	if e.Time < r.last {
+		if r.onLate != nil {
+			r.onLate(e)
+		}
 		r.summary.Late++
 		r.summary.LatestBy = max(r.summary.LatestBy, time.Duration(r.last-e.Time)*time.Microsecond)
 		e.Time = r.last
 	}
-	r.last = e.Time
+	if r.last = e.Time; e.Ends == 0 {
+		r.summary.Untimed++
+	} else {
+		e.Ends = max(e.Ends, e.Time)
+	}
 	if r.summary.Entries == 1 {
 		r.summary.First = e.Time
 	}
@@ -165,6 +189,6 @@ func (r *Reader) Close() error {
 	for _, w := range r.waiting {
 		w.close()
 	}
-	r.open, r.waiting = nil, nil
+	r.open, r.waiting, r.long = nil, nil, window{}
 	return nil
 }

@@ -29,6 +29,7 @@ type source struct {
 
 	malformed func(line Position, reason, text string) // called for each
 	entry     func() *Entry                            // returns an empty one
+	long      map[int64]bool                           // lines to leave out: the reader has their requests
 	spare     *Entry                                   // left over from a line without a request
 }
 
@@ -96,12 +97,12 @@ func (s *source) step() {
 		return
 	}
 	s.report.Formats[format]++
-	if format == Other {
+	if format == Other || s.long[s.report.Lines] {
 		return
 	}
 	s.spare = nil
 	e.Line = Position{File: s.report.Name, Line: s.report.Lines}
-	e.bytes = len(copied)
+	e.bytes, e.file = len(copied), s.index
 	s.window.push(e)
 }
 

@@ -41,6 +41,9 @@ type Summary struct {
 	// without time_local.
 	Zoneless int64
 
+	// Untimed is how many of them have no duration, so that it is unknown how long they ran.
+	Untimed int64
+
 	// NoClient is how many of them have no client.
 	NoClient int64
 

@@ -35,7 +35,7 @@ func algorithmCharts(s *replay.Suggestions) []*chart {
 		v := chartView{Class: "small", Width: 240, Height: 182}
 		v.text("unit", "start", 0, 12, "requests denied")
 		rowsAxis(&v, y, ticks, x.start, x.end, axisPercent)
-		logAxis(&v, x, y.start, "limit per "+sayPeriod(s.Window))
+		logAxis(&v, x, y.start, "limit per "+sayWindow(s.Window, s.Calendar))
 		for _, other := range s.Ladders {
 			requests, _ := curvePercents(s, other)
 			v.path("others", curveLine(other, requests, x, y))

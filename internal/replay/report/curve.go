@@ -24,8 +24,8 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 	c := &chart{
 		ID:    id,
 		Title: "Limits and what they deny, " + sayName(l.Algorithm),
-		Desc: fmt.Sprintf("Limits from %s to %s in a window of %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
-			humanize.Count(l.Limits[0].Limit), humanize.Count(l.Limits[len(l.Limits)-1].Limit), sayPeriod(s.Window),
+		Desc: fmt.Sprintf("Limits from %s to %s %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
+			humanize.Count(l.Limits[0].Limit), humanize.Count(l.Limits[len(l.Limits)-1].Limit), perWindow(s),
 			sayPercent(l.Limits[0].Denied, s.Requests), sayPercent(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
 		Legend: []chartKey{{"curve", "requests denied"}, {"curve clients", "clients denied at least once"}},
 		Table:  curveTable(s, l),
@@ -77,7 +77,7 @@ func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []c
 
 	v.text("unit", "start", 0, 14, "denied")
 	rowsAxis(&v, y, ticks, left, x.end, axisPercent)
-	logAxis(&v, x, y.start, "limit per "+sayPeriod(s.Window))
+	logAxis(&v, x, y.start, "limit "+perWindow(s))
 	curveMarkLines(&v, x, y.start, marks)
 	v.path("curve", curveLine(l, requests, x, y))
 	v.path("curve clients", curveLine(l, clients, x, y))

@@ -10,7 +10,7 @@ import (
 // peaksChart draws the number of clients by their peak, with the limit as a line. Clients to its right asked for
 // more than the limit in some window. It returns nil without clients or a limit.
 func peaksChart(id string, p replay.PolicyResult) *chart {
-	if len(p.PeakRates) == 0 || p.Unlimited {
+	if len(p.PeakRates) == 0 || p.Unlimited || p.CountsRunning() {
 		return nil
 	}
 	c := &chart{
@@ -76,8 +76,11 @@ func peaksCaveat(p replay.PolicyResult) string {
 	if p.CountIf {
 		text += " Units that were refunded after the response count until then."
 	}
-	if p.Charge != "" {
+	if p.Charge != "" || p.Settle != "" {
 		text += " What is charged after responses is not part of it."
+	}
+	if p.Settle != "" {
+		text += " Weights count as they were estimated, not as responses settled them."
 	}
 	return text
 }

@@ -16,6 +16,7 @@ type reportPolicy struct {
 	Timeline, Peaks *chart
 	PeaksLede       string
 	Worst           *reportTable
+	Running         *reportRunning
 }
 
 // reportKeyValue is a name with a value.
@@ -29,6 +30,7 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 		page.Name = "without a name"
 	}
 	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
+	page.Running = newReportRunning(id+"-running", p.Running, p.Limit, "policy "+page.Name)
 	if page.Peaks = peaksChart(id+"-peaks", p); page.Peaks != nil {
 		page.PeaksLede = peaksSentence(p)
 	}
@@ -59,8 +61,29 @@ func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
 	if options := p.Options(); len(options) > 0 {
 		pairs = append(pairs, reportKeyValue{"Options", strings.Join(options, ", ")})
 	}
+	pairs = append(pairs, unitKeyValues(p.Units)...)
 	if p.EmptyKeys > 0 {
 		pairs = append(pairs, reportKeyValue{"Requests with an empty key", humanize.Count(p.EmptyKeys)})
+	}
+	return pairs
+}
+
+// unitKeyValues returns the units of a policy's requests, where they say more than the numbers of requests.
+func unitKeyValues(u *replay.Units) []reportKeyValue {
+	if u == nil {
+		return nil
+	}
+	pairs := []reportKeyValue{
+		{"Units offered", humanize.Count(u.Offered)},
+		{"Units admitted", humanize.Count(u.Admitted)},
+		{"Units denied", humanize.Count(u.Denied) + noBreak + "(" + sayPercent(u.Denied, u.Offered) + ")"},
+	}
+	if u.DeniedByOthers > 0 {
+		pairs = append(pairs, reportKeyValue{"Denied by other policies", humanize.Count(u.DeniedByOthers)})
+	}
+	if u.Charged > 0 || u.Refunded > 0 {
+		pairs = append(pairs, reportKeyValue{"Charged after responses", humanize.Count(u.Charged)},
+			reportKeyValue{"Refunded after responses", humanize.Count(u.Refunded)}, reportKeyValue{"Units used", humanize.Count(u.Used())})
 	}
 	return pairs
 }
@@ -70,7 +93,10 @@ func limitText(p replay.PolicyResult) string {
 	if p.LimitFrom != "" {
 		text += ","
 	}
-	return text + " per " + sayPeriod(p.Window)
+	if p.CountsRunning() {
+		return strings.TrimSuffix(text, ",") + " at once"
+	}
+	return text + " per " + sayWindow(p.Window, p.Calendar)
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {
@@ -95,6 +121,14 @@ func longestStretch(c replay.ClientResult) string {
 	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
 }
 
+// windowText returns the window of a policy that has one.
+func windowText(p replay.PolicyResult) string {
+	if p.CountsRunning() {
+		return nothing
+	}
+	return sayLength(p.Window, p.Calendar, p.TimeZone)
+}
+
 // settingsTable returns the settings that were played, policy by policy.
 func settingsTable(r *replay.Result) *reportTable {
 	if len(r.Policies) == 0 {
@@ -109,7 +143,7 @@ func settingsTable(r *replay.Result) *reportTable {
 		if set := p.Options(); len(set) > 0 {
 			options = strings.Join(set, ", ")
 		}
-		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), p.LimitText(), sayDuration(p.Window), sayName(p.Key), options})
+		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), p.LimitText(), windowText(p), sayName(p.Key), options})
 	}
 	return t
 }

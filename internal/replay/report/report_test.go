@@ -12,7 +12,7 @@ import (
 func TestWrite_sections(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	want := []string{
-		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run",
+		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run", "Policy downloads",
 		"Other limits on the same traffic", "The log", "Settings used",
 	}
 	if got := textsOf(elements(root, "h2")); !slices.Equal(got, want) {
@@ -54,8 +54,9 @@ func TestWrite_charts(t *testing.T) {
 			}
 		}
 	}
-	// A timeline of all, three of policies, three of peaks, the curve, each twice; six algorithms.
-	if charts != 8*2+6 {
+	// A timeline of all, four of policies, three of peaks, two of requests at once, two curves, each twice; six
+	// algorithms.
+	if charts != 12*2+6 {
 		t.Errorf("%d charts", charts)
 	}
 	for _, details := range elements(root, "details") {
@@ -63,7 +64,7 @@ func TestWrite_charts(t *testing.T) {
 			t.Errorf("a table of %d rows behind a chart", len(rows))
 		}
 	}
-	if n := len(elements(root, "details")); n != 8+1 {
+	if n := len(elements(root, "details")); n != 12+1 {
 		t.Errorf("%d tables behind charts", n)
 	}
 }

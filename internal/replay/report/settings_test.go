@@ -58,7 +58,7 @@ func TestWrite_current_limit(t *testing.T) {
 func TestWrite_NotTried(t *testing.T) {
 	r := sampleResult()
 	r.Suggestions.NotTried = []string{"what is charged is left out"}
-	if !strings.Contains(pageText(t, r), "Not all that the policy does is tried: what is charged is left out") {
+	if !strings.Contains(pageText(t, r), "Not everything is tried: what is charged is left out") {
 		t.Error("the report does not say it")
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -17,6 +18,9 @@ type reportSuggestions struct {
 	Table      *reportTable
 	Difference *reportTable
 	Judgment   string
+
+	Running      *reportRunning
+	RunningCurve *chart
 }
 
 func newReportSuggestions(r *replay.Result) *reportSuggestions {
@@ -24,11 +28,19 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	if s == nil {
 		return nil
 	}
-	if s.Requests == 0 || len(s.Ladders) == 0 {
+	if s.Requests == 0 || len(s.Ladders) == 0 && s.Running == nil {
 		return &reportSuggestions{Lede: fmt.Sprintf("No request met policy %s, so there was nothing to try other limits on.", sayName(s.Policy))}
 	}
-	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s in a window of %s.",
-		sayCounted(s.Requests, "request"), sayCounted(s.Clients, "client"), sayName(s.Key), sayDuration(s.Window)), NotTried: sayNames(s.NotTried)}
+	counted := sayName(s.Key)
+	if s.Window > 0 {
+		counted += " in a window of " + sayLength(s.Window, s.Calendar, s.TimeZone)
+	}
+	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s.",
+		sayCounted(s.Requests, "request"), sayCounted(s.Clients, "client"), counted), NotTried: sayNames(s.NotTried)}
+	page.addRunning(r)
+	if len(s.Ladders) == 0 {
+		return page
+	}
 	ladder, limit := currentLadder(r)
 	page.Curve = curveChart("curve", s, ladder, limit)
 	page.Algorithms = algorithmCharts(s)
@@ -39,6 +51,34 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 		page.Difference, page.Judgment = &difference, judgment(s, limit)
 	}
 	return page
+}
+
+// addRunning adds the limits of requests that run at once, and their peaks where no policy shows them.
+func (page *reportSuggestions) addRunning(r *replay.Result) {
+	s := r.Suggestions
+	if s.Running == nil || s.Running.Limits == nil {
+		return
+	}
+	limit := int64(0)
+	shown := slices.ContainsFunc(r.Policies, func(p replay.PolicyResult) bool {
+		if p.Name == s.Policy && p.CountsRunning() && len(s.NotTried) == 0 {
+			limit = p.Limit
+		}
+		return p.Name == s.Policy && p.Key == s.Key && p.Running != nil
+	})
+	if !shown {
+		page.Running = newReportRunning("suggestions-running", s.Running, 0, "the keys "+sayName(s.Key))
+	}
+	traffic := &replay.Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
+	page.RunningCurve = curveChart("running-curve", traffic, *s.Running.Limits, limit)
+}
+
+// perWindow returns what a limit is of.
+func perWindow(s *replay.Suggestions) string {
+	if s.Window == 0 {
+		return "of requests at once"
+	}
+	return "per " + sayWindow(s.Window, s.Calendar)
 }
 
 // currentLadder returns the ladder of the policy's algorithm, and the policy's limit if that ladder shows the

@@ -33,9 +33,17 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 	return span
 }
 
-// thinTimeline sums a timeline up to about so many steps at most, and returns their length. Steps that the timeline
-// lacks are empty.
+// thinTimeline sums a timeline up to about so many steps at most, and returns their length.
 func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
+	return thinBy(buckets, step, most, func(into *replay.Bucket, b replay.Bucket) {
+		into.Requests += b.Requests
+		into.Denied += b.Denied
+	})
+}
+
+// thinBy merges the steps of a timeline into about so many longer ones at most, and returns their length. Steps that
+// the timeline lacks are empty.
+func thinBy(buckets []replay.Bucket, step time.Duration, most int, merge func(into *replay.Bucket, b replay.Bucket)) ([]replay.Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
@@ -51,8 +59,7 @@ func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]repl
 	}
 	for _, m := range buckets {
 		i := min(max(0, int(m.Begins.Sub(start)/size)), len(thin)-1)
-		thin[i].Requests += m.Requests
-		thin[i].Denied += m.Denied
+		merge(&thin[i], m)
 	}
 	return thin, size
 }

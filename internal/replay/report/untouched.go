@@ -30,7 +30,7 @@ func untouchedSentence(l replay.Ladder) string {
 // curveTable returns the numbers of one ladder.
 func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
 	t := reportTable{
-		Caption: "Limits per " + sayPeriod(s.Window) + " under " + sayName(l.Algorithm),
+		Caption: "Limits " + perWindow(s) + " under " + sayName(l.Algorithm),
 		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
 	}
 	limits, thinned := thinRows(l.Limits)
@@ -58,7 +58,7 @@ func thinRows[R any](rows []R) (some []R, thinned bool) {
 // untouchedTable compares the algorithms by the limits that they need.
 func untouchedTable(s *replay.Suggestions) reportTable {
 	t := reportTable{
-		Caption: "Smallest limit per " + sayPeriod(s.Window) + " that leaves that percentage of the clients untouched",
+		Caption: "Smallest limit per " + sayWindow(s.Window, s.Calendar) + " that leaves that percentage of the clients untouched",
 		Columns: []reportColumn{{"Algorithm", words}, {"99" + noBreak + "%", numbers}, {"99.9" + noBreak + "%", numbers}, {"100" + noBreak + "%", numbers}},
 	}
 	for _, l := range s.Ladders {

@@ -53,6 +53,22 @@ func sayDuration(d time.Duration) string { return unbroken(humanize.Duration(d))
 // sayPeriod returns a duration as what follows "per".
 func sayPeriod(d time.Duration) string { return unbroken(humanize.Period(d)) }
 
+// sayLength returns the length of a window, or the calendar period and its time zone.
+func sayLength(d time.Duration, calendar, zone string) string {
+	if calendar != "" {
+		return "a calendar" + noBreak + calendar + " (" + sayName(zone) + ")"
+	}
+	return sayDuration(d)
+}
+
+// sayWindow returns a window behind "per", or the calendar period in place of its longest length.
+func sayWindow(d time.Duration, calendar string) string {
+	if calendar != "" {
+		return "calendar" + noBreak + calendar
+	}
+	return sayPeriod(d)
+}
+
 // sayRange returns the numbers from the first to the last.
 func sayRange(from, to int64) string {
 	if from == to {

@@ -1,0 +1,197 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const (
+	// rushLimit units may pass in a rushWindow, a bucket's burst included.
+	rushLimit  = 1000
+	rushWindow = 10 * time.Second
+
+	// rushClients send requests at once, each the next one after a response, all of them to one policy for a
+	// rushTurn.
+	rushClients = 12
+	rushTurn    = 250 * time.Millisecond
+)
+
+// rushAlgorithms take turns. The buckets have one rule.
+var rushAlgorithms = []string{"fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"}
+
+// passing is an admitted request: it was decided between two instants, on the clock that Redis has too.
+type passing struct{ began, ended time.Time }
+
+// rush is what clients of one hot key of a policy were admitted by several nodes that lease.
+type rush struct {
+	mu     sync.Mutex
+	passed []passing
+	leased int
+	denied int
+}
+
+// TestChaos_lease has nodes that lease decide a hot key of each algorithm, while one of them is killed and Redis
+// is paused. In no span more is admitted than the algorithm would without leases.
+func TestChaos_lease(t *testing.T) {
+	server := redistest.Start(t)
+	site := ""
+	rushes := map[string]*rush{}
+	for _, algorithm := range rushAlgorithms {
+		site += fmt.Sprintf("redis_ratelimit /%s {\nname %[1]s\nkey hot\nlimit %d\nwindow %v\nalgorithm %[1]s\nlease\n}\n", algorithm, rushLimit, rushWindow)
+		rushes[algorithm] = &rush{}
+	}
+	config := caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nfail_mode closed\n}", site+caddytest.ShowDecision))
+	var nodes []*caddytest.Node
+	for range 3 {
+		nodes = append(nodes, caddytest.Start(t, config))
+	}
+	over, killed := make(chan struct{}), atomic.Bool{}
+	var clients sync.WaitGroup
+	for client := range rushClients {
+		clients.Go(func() {
+			n := nodes[client%len(nodes)]
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				algorithm := rushAlgorithms[time.Now().UnixMilli()/rushTurn.Milliseconds()%int64(len(rushAlgorithms))]
+				if !rushes[algorithm].request(t, n, "/"+algorithm) {
+					if n != nodes[2] || !killed.Load() {
+						t.Error("a node that was not killed has not answered")
+					}
+					n = nodes[0]
+				}
+			}
+		})
+	}
+	hold := func(by time.Duration) { <-time.After(by) }
+	hold(rushWindow / 2)
+	server.Pause(t)
+	hold(rushWindow / 100) // what is held may be spent, and ends
+	server.Resume(t)
+	hold(rushWindow / 10)
+	killed.Store(true)
+	_ = nodes[2].Command.Process.Kill()
+	hold(rushWindow/2 + stormPhase())
+	close(over)
+	clients.Wait()
+	lines := "algorithm | admitted | by leases | denied | most in a span / bound"
+	for _, algorithm := range rushAlgorithms {
+		r := rushes[algorithm]
+		worst, bound := r.worst(algorithm)
+		lines += fmt.Sprintf("\n%s | %d | %d | %d | %d / %d", algorithm, len(r.passed), r.leased, r.denied, worst, bound)
+		if worst > bound {
+			t.Errorf("%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
+		}
+		if r.leased < rushLimit/10 || r.denied == 0 {
+			t.Errorf("%s: %d requests were decided by leases, %d denied; the test shows nothing", algorithm, r.leased, r.denied)
+		}
+	}
+	t.Logf("\n%s", aligned(lines))
+}
+
+// request sends one request and notes what came of it. It returns false where the node is gone.
+func (r *rush) request(t *testing.T, n *caddytest.Node, path string) bool {
+	began := time.Now()
+	a, err := n.Try(http.MethodGet, n.URL+path, "")
+	ended := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		return false
+	case a.Body == "allowed redis" || a.Body == "allowed lease":
+		r.passed = append(r.passed, passing{began, ended})
+		if a.Body == "allowed lease" {
+			r.leased++
+		}
+	case strings.HasPrefix(a.Body, "denied "):
+		r.denied++
+	default:
+		t.Errorf("%s: got %v", path, a)
+	}
+	return true
+}
+
+// worst returns the most units that have certainly passed in a span, and how many may. Where spans have several
+// bounds it is the one with the least room left.
+func (r *rush) worst(algorithm string) (most, bound int) {
+	slices.SortFunc(r.passed, func(a, b passing) int { return a.began.Compare(b.began) })
+	most, bound = 0, rushLimit
+	keep := func(units, limit int) {
+		if units-limit > most-bound {
+			most, bound = units, limit
+		}
+	}
+	switch algorithm {
+	case "fixed_window", "sliding_window_counter":
+		windows := map[int64]int{}
+		for _, p := range r.passed {
+			if w := p.began.UnixMicro() / rushWindow.Microseconds(); w == p.ended.UnixMicro()/rushWindow.Microseconds() {
+				windows[w]++
+			}
+		}
+		for w, units := range windows {
+			keep(units, rushLimit)
+			if algorithm == "sliding_window_counter" {
+				r.estimates(w, windows[w-1], keep)
+			}
+		}
+	case "sliding_window_log":
+		for i := range r.passed {
+			keep(r.within(i, r.passed[i].began.Add(rushWindow)), rushLimit)
+		}
+	default:
+		for i := 0; i < len(r.passed); i += 8 {
+			for span := rushWindow / 64; span <= 2*rushWindow; span += rushWindow / 64 {
+				drained := int(rushLimit*span/rushWindow) + 1
+				keep(r.within(i, r.passed[i].began.Add(span)), rushLimit+drained)
+			}
+		}
+	}
+	return most, bound
+}
+
+// within returns how many requests from the i-th on began and ended before an instant.
+func (r *rush) within(i int, before time.Time) (units int) {
+	last := i + sort.Search(len(r.passed)-i, func(j int) bool { return !r.passed[i+j].began.Before(before) })
+	for _, p := range r.passed[i:last] {
+		if p.ended.Before(before) {
+			units++
+		}
+	}
+	return units
+}
+
+// estimates compares the units of a window, request by request, with the estimate of the window before.
+func (r *rush) estimates(w int64, previous int, keep func(units, limit int)) {
+	window := rushWindow.Microseconds()
+	var ends []int64
+	for _, p := range r.passed {
+		if p.began.UnixMicro()/window == w && p.ended.UnixMicro()/window == w {
+			ends = append(ends, p.ended.UnixMicro())
+		}
+	}
+	slices.Sort(ends)
+	for _, p := range r.passed {
+		began, ended := p.began.UnixMicro(), p.ended.UnixMicro()
+		if began/window != w || ended/window != w {
+			continue
+		}
+		before := sort.Search(len(ends), func(i int) bool { return ends[i] > began })
+		left := (w+1)*window - ended
+		keep(before+1+int(int64(previous)*left/window), rushLimit)
+	}
+}

@@ -1,0 +1,144 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// runningFaults are what happens while two nodes run as many requests as they may.
+var runningFaults = []struct {
+	name   string
+	happen func(t *testing.T) *crowd
+}{
+	{"nothing, 2 nodes with 200 clients each", undisturbed},
+	{"node killed with 50 requests running", nodeKilled},
+	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
+	{"Redis paused and resumed", onOneRedis(false, redisPaused)},
+	{"FLUSHALL", onOneRedis(true, redisFlushed)},
+	{"failover to a replica that lags", replicaLags},
+	{"one node parted from Redis", nodeParted},
+	{"Redis's clock 10 s ahead, and back", clockStepped},
+}
+
+// TestChaos_running counts at the backend how many requests run at a time.
+func TestChaos_running(t *testing.T) {
+	lines := crowdHeader
+	for _, fault := range runningFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			c := fault.happen(t)
+			c.end()
+			outcome := "yes"
+			if t.Failed() {
+				outcome = "NO"
+			}
+			lines += "\n" + fault.name + " | " + c.String() + outcome
+		})
+	}
+	t.Logf("\n%s", aligned(lines))
+}
+
+// undisturbed checks the properties without a fault.
+func undisturbed(t *testing.T) *crowd {
+	c := newCrowd(t, 50, redistest.Start(t).Addr)
+	c.clientsOf = [2]int{200, 200}
+	c.begin(t, 5, 5)
+	c.checkHealed(t, time.Now())
+	return c
+}
+
+// nodeKilled kills a node at once. Its places are free when Redis has not had contact with it for the node
+// timeout.
+func nodeKilled(t *testing.T) *crowd {
+	c := newCrowd(t, 60, redistest.Start(t).Addr)
+	c.clientsOf = [2]int{0, 70}
+	c.begin(t, 50, 0)
+	_ = c.nodes[0].Command.Process.Kill() // its end is seen at the backend
+	redistest.WaitFor(t, "the backend has lost the node", func() error {
+		if held := c.held.Load(); held > 0 {
+			return fmt.Errorf("it still runs %d of its requests", held)
+		}
+		return nil
+	})
+	killed := time.Now()
+	c.look()
+	c.checkHealed(t, killed)
+	return c
+}
+
+// onOneRedis has a fault happen to the Redis of both nodes, which may forget what runs.
+func onOneRedis(forgets bool, fault func(t *testing.T, c *crowd, server *redistest.Server)) func(t *testing.T) *crowd {
+	return func(t *testing.T) *crowd {
+		server := redistest.Start(t)
+		c := newCrowd(t, 20, server.Addr)
+		c.begin(t, 5, 5)
+		c.forgets = forgets
+		fault(t, c, server)
+		c.checkHealed(t, time.Now())
+		return c
+	}
+}
+
+// redisKilled has Redis forget what runs. The nodes tell it again by their next requests.
+func redisKilled(t *testing.T, c *crowd, server *redistest.Server) {
+	server.Kill()
+	c.hold()
+	server.Run(t)
+}
+
+func redisPaused(t *testing.T, c *crowd, server *redistest.Server) {
+	server.Pause(t)
+	c.hold()
+	server.Resume(t)
+}
+
+func redisFlushed(t *testing.T, _ *crowd, server *redistest.Server) { do(t, server, "flushall") }
+
+// replicaLags fails over to a replica that was stopped before the nodes began most of what they run.
+func replicaLags(t *testing.T) *crowd {
+	p := startPair(t, 0)
+	c := newCrowd(t, 20, "")
+	c.redis = p.watched().redis
+	p.replica.Pause(t)
+	c.begin(t, 5, 5)
+	c.forgets = true
+	p.master.Kill()
+	p.replica.Resume(t)
+	p.promoted(t)
+	c.checkHealed(t, time.Now())
+	return c
+}
+
+// nodeParted keeps a node from Redis for longer than its timeout. It lets no new request run, and those that
+// run count no more from then on: the other node may run as many. Once Redis has contact with it again, none
+// is let through until enough have ended.
+func nodeParted(t *testing.T) *crowd {
+	server := redistest.Start(t)
+	c := newCrowd(t, 20, server.Addr)
+	proxy := redistest.NewProxy(t, server.Addr)
+	c.addresses[0] = proxy.Addr
+	c.begin(t, 5, 0)
+	c.forgets = true
+	proxy.Part()
+	<-time.After(crowdTimeout + time.Second)
+	c.look()
+	proxy.Join()
+	c.checkHealed(t, time.Now())
+	return c
+}
+
+// clockStepped moves the clock that the node timeout is counted by: ahead by twice its length, so that all
+// nodes seem silent, and back, so that all seem to have spoken in the future.
+func clockStepped(t *testing.T) *crowd {
+	server, step := redistest.StartStepping(t)
+	c := newCrowd(t, 20, server.Addr)
+	c.begin(t, 5, 5)
+	c.forgets = true
+	step(2 * crowdTimeout)
+	c.checkHealed(t, time.Now())
+	step(0)
+	c.checkHealed(t, time.Now())
+	return c
+}

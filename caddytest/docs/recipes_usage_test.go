@@ -1,0 +1,143 @@
+package docs
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+const filmLength = 60_000_000
+
+// serveUsage answers what reports its cost in the body, compressed for clients that accept it, and the
+// download of a film.
+func serveUsage(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.Path {
+	case "/v1/chat/completions":
+		question, _ := io.ReadAll(r.Body) // of a test
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
+			w.Header().Set("Content-Encoding", "gzip") // whatever it has
+		case strings.Contains(string(question), "include_usage"):
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Hello.\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":5000}}\n\ndata: [DONE]\n\n")
+		case strings.Contains(string(question), "stream"):
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Hello.\"}}]}\n\ndata: [DONE]\n\n")
+		default:
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"Hello."}}],"usage":{"total_tokens":4000}}`)
+		}
+	case "/graphql":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"data":{"shop":{"name":"Caddy"}},"extensions":{"cost":{"requestedQueryCost":101,"actualQueryCost":12}}}`)
+	case "/downloads/film":
+		piece := make([]byte, 1<<20)
+		for left := filmLength; left > 0; left -= len(piece) {
+			piece = piece[:min(left, len(piece))]
+			if _, err := w.Write(piece); err != nil {
+				return true
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+const (
+	chatPath = "/v1/chat/completions"
+	asAcme   = "Authorization: Bearer acme"
+	asBolt   = "Authorization: Bearer bolt"
+)
+
+// left returns how many units a client has left.
+func (e recipeEnv) left(t *testing.T, policy, key string) int {
+	t.Helper()
+	a := e.Ask(t, http.MethodPost, "state", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
+	return caddytest.ParseJSON[struct{ Remaining int }](t, a).Remaining
+}
+
+// waitForCost waits until a client has paid so many units since it had some left; those of a bucket are
+// refilled meanwhile, perSecond.
+func (e recipeEnv) waitForCost(t *testing.T, policy, key string, before, cost int, perSecond float64) {
+	t.Helper()
+	begin := time.Now()
+	redistest.WaitFor(t, "the cost is settled", func() error {
+		refilled := int(perSecond*time.Since(begin).Seconds()*1.1) + 1000*int(min(perSecond, 1))
+		if paid := before - e.left(t, policy, key); paid > cost || paid < cost-refilled {
+			return fmt.Errorf("%d are paid", paid)
+		}
+		return nil
+	})
+}
+
+func recipeTokensPerMinute(t *testing.T, e recipeEnv) {
+	for _, test := range []struct {
+		client, question string
+		cost             int
+	}{
+		{"acme", `{"messages":[]}`, 4001},
+		{"bolt", `{"stream":true,"stream_options":{"include_usage":true}}`, 5001},
+		{"hidden", `{"stream":true}`, 3001}, // the fallback
+	} {
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip")
+		if a.Header.Get("Content-Encoding") != "" {
+			t.Fatalf("got %v; want the server asked for no compression", a)
+		}
+		caddytest.CheckQuota(t, a, 10000, 9999)
+		e.waitForCost(t, "tokens", "Bearer "+test.client, 10000, test.cost, 10000*minutely)
+	}
+	if a := e.Get(t, "/v1/models", asAcme); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+		t.Errorf("got %v; want the list of models not limited", a)
+	}
+	for range 4 {
+		e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme)
+	}
+	redistest.WaitFor(t, "the debt counts", func() error {
+		if a := e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme); a.Status != http.StatusTooManyRequests {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+}
+
+func recipeEstimate(t *testing.T, e recipeEnv) {
+	const question = `{"model":"m","messages":[{"role":"user","content":"\"max_tokens\": 1"}],"max_tokens": 15000}`
+	for i, left := range []int64{5000, 1000} {
+		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), 20000, left)
+		e.WaitForRefund(t, "tokens", "Bearer acme", int64(20000-4000*(i+1)))
+	}
+	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
+	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asBolt), 20000, 16000)
+	e.WaitForRefund(t, "tokens", "Bearer bolt", 16000)
+	a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":20001}`, asBolt)
+	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
+		t.Errorf("got %v; want it refused for good", a)
+	}
+}
+
+func recipeGraphQL(t *testing.T, e recipeEnv) {
+	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+"/graphql", `{"query":"{ shop { name } }"}`, "X-Api-Key: acme"), 1000, 950)
+	e.WaitForRefund(t, "cost", "acme", 988)
+}
+
+func recipeVolume(t *testing.T, e recipeEnv) {
+	for i := range 2 {
+		response, err := e.Client.Get(e.URL + "/downloads/film") //nolint:noctx // ends with the node
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, response.Body); n != filmLength || err != nil {
+			t.Fatalf("got %d bytes, %v", n, err)
+		}
+		_ = response.Body.Close()
+		e.WaitForRefund(t, "volume", "127.0.0.1", max(0, 1e8-int64(i+1)*(filmLength+1)))
+	}
+	caddytest.CheckRefusal(t, e.Get(t, "/downloads/film"), http.StatusTooManyRequests)
+}

@@ -1,0 +1,246 @@
+package reliability
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// leaseLimit is never used up, in a window that ends in another year.
+const leaseLimit = 100_000
+
+// leasingConfig leases units of tenants.
+func leasingConfig(server *redistest.Server) string {
+	site := fmt.Sprintf("redis_ratelimit {header.X-Tenant} %d 400d {\nname tenant\nalgorithm fixed_window\nlease\n}%s", leaseLimit, caddytest.ShowDecision)
+	return caddytest.Quietly(caddytest.Config(caddytest.PatientRedis(server), site))
+}
+
+// leased is what a node knows of tenant a.
+type leased struct {
+	Remaining int64
+	Leased    struct{ Units int64 }
+}
+
+func leasedBy(t *testing.T, n *caddytest.Node) leased {
+	t.Helper()
+	return caddytest.ParseJSON[leased](t, n.Ask(t, http.MethodPost, "state", `{"policy":"tenant","key":"a"}`))
+}
+
+// hold makes requests of tenant a until the node holds units, and returns how many requests that were and how
+// many units it holds.
+func hold(t *testing.T, n *caddytest.Node) (requests, units int64) {
+	t.Helper()
+	for requests = 1; requests < 5000; requests++ {
+		if a := n.Get(t, "/", "X-Tenant: a"); a.Status != http.StatusOK {
+			t.Fatalf("got %v", a)
+		} else if a.Body != "allowed lease" {
+			continue
+		}
+		if units = leasedBy(t, n).Leased.Units; units > 0 {
+			return requests, units
+		}
+	}
+	t.Fatal("the node holds nothing")
+	return 0, 0
+}
+
+// TestLease_stop stops a node that holds units. They are back when the process has ended.
+func TestLease_stop(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	requests, units := hold(t, n)
+	n.Stop(t)
+	if got := leasedBy(t, other).Remaining; got != leaseLimit-requests {
+		t.Errorf("%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
+	}
+}
+
+// TestLease_kill kills a node at once. What it held counts as used, and no more than that.
+func TestLease_kill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	requests, units := hold(t, n)
+	_ = n.Command.Process.Kill() // its end is awaited by Stop
+	n.Stop(t)
+	used := leaseLimit - leasedBy(t, other).Remaining
+	if used < requests || used > requests+2*max(units, 200) {
+		t.Errorf("%d units are used after %d requests and the death of a node that held %d", used, requests, units)
+	}
+	if a := other.Get(t, "/", "X-Tenant: a"); a.Status != http.StatusOK {
+		t.Errorf("got %v", a)
+	}
+}
+
+// tenants sends requests of tenant a to the nodes until it is stopped. The function returns how many were
+// admitted, how many of them by leases, and how many were counted on Redis or not: they found a connection, or
+// a store, that a reload had just closed.
+func tenants(t *testing.T, nodes ...*caddytest.Node) (stop func() (admitted, byLease, cut int64)) {
+	t.Helper()
+	var admitted, byLease, cut atomic.Int64
+	over := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			n := nodes[i%len(nodes)]
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				a, err := n.Try(http.MethodGet, n.URL+"/", "", "X-Tenant: a")
+				switch {
+				case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF):
+					cut.Add(1)
+				case err == nil && a.Body == "allowed fallback":
+					cut.Add(1)
+				case err != nil || a.Body != "allowed lease" && a.Body != "allowed redis":
+					t.Errorf("got %v, %v", a, err)
+					return
+				default:
+					admitted.Add(1)
+					if a.Body == "allowed lease" {
+						byLease.Add(1)
+					}
+				}
+			}
+		})
+	}
+	var once sync.Once
+	end := func() { once.Do(func() { close(over) }); group.Wait() }
+	t.Cleanup(end)
+	return func() (int64, int64, int64) {
+		end()
+		return admitted.Load(), byLease.Load(), cut.Load()
+	}
+}
+
+// checkUsed stops the requests of [tenants]. Redis has decided all of them, many by leases, and exactly the
+// admitted units are used, those before them included.
+func checkUsed(t *testing.T, n *caddytest.Node, before int64, stop func() (admitted, byLease, cut int64)) {
+	t.Helper()
+	admitted, byLease, cut := stop()
+	if cut > 0 {
+		t.Errorf("%d requests were not decided by Redis", cut)
+	}
+	if byLease < admitted/4 {
+		t.Errorf("%d of %d requests were decided by leases; the test shows nothing", byLease, admitted)
+	}
+	t.Logf("%d requests admitted, %d by leases", admitted, byLease)
+	n.WaitForRefund(t, "tenant", "a", leaseLimit-admitted-before)
+}
+
+// TestLease_reloads reloads a node under load, with other settings of the policy and of the store in turn. In
+// the end exactly the admitted units are used, and nothing of the old configurations is left.
+func TestLease_reloads(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	config := leasingConfig(server)
+	n, other := caddytest.Start(t, config), caddytest.Start(t, config)
+	first, _ := hold(t, n)
+	n.Reload(t, config+"\n")
+	goroutines := n.Goroutines(t)
+	stop := tenants(t, n, other)
+	for i := range 24 {
+		text := strings.Replace(config, "lease\n", fmt.Sprintf("lease %dms\n", 100+i), 1)
+		n.Reload(t, strings.Replace(text, "timeout 10s", fmt.Sprintf("timeout %ds", 10+i/2%2), 1))
+	}
+	admitted, byLease, cut := stop()
+	if byLease < 200 {
+		t.Errorf("%d of %d requests were decided by leases; the test shows nothing", byLease, admitted)
+	}
+	t.Logf("%d requests admitted, %d by leases, %d connections cut, during 24 reloads", admitted, byLease, cut)
+	redistest.WaitFor(t, "units are given back", func() error {
+		if used := leaseLimit - leasedBy(t, other).Remaining - first; used < admitted || used > admitted+cut {
+			return fmt.Errorf("%d units are used; want %d, and at most %d more", used, admitted, cut)
+		}
+		return nil
+	})
+	redistest.WaitFor(t, "no more goroutines than before", func() error {
+		if now := n.Goroutines(t); now > goroutines+4 {
+			return fmt.Errorf("there are %d; there were %d", now, goroutines)
+		}
+		return nil
+	})
+}
+
+// TestLease_faults drops the scripts, pauses Redis and kills it while units are held. Where it has decided all
+// the time, exactly the admitted units are used.
+func TestLease_faults(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	stop := tenants(t, n, other)
+	for range 10 {
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		server.Pause(t)
+		<-time.After(20 * time.Millisecond) // what is held may be spent
+		server.Resume(t)
+		<-time.After(50 * time.Millisecond)
+	}
+	checkUsed(t, n, 0, stop)
+
+	hold(t, n)
+	server.Kill()
+	a := n.Get(t, "/", "X-Tenant: a")
+	if !strings.HasPrefix(a.Body, "allowed ") {
+		t.Errorf("got %v from a node without Redis", a)
+	}
+}
+
+// TestLease_clock steps Redis's clock ahead and back while units are held, within a window. Exactly the admitted
+// units are used.
+func TestLease_clock(t *testing.T) {
+	t.Parallel()
+	server, step := redistest.StartStepping(t)
+	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	first, _ := hold(t, n)
+	stop := tenants(t, n, other)
+	for _, ahead := range []time.Duration{10 * time.Second, -10 * time.Second, time.Hour, 0, -time.Hour, 0} {
+		step(ahead)
+		<-time.After(50 * time.Millisecond) // for requests by that clock
+	}
+	checkUsed(t, n, first, stop)
+}
+
+// TestLease_elsewhere has another node reset and block a key whose units are held. That applies within the
+// second that a lease may last.
+func TestLease_elsewhere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	hold(t, n)
+	other.Ratelimit(t, "reset", "--policy", "tenant", "--key", "a").Want(t, 0, "")
+	n.WaitForRefund(t, "tenant", "a", leaseLimit)
+
+	hold(t, n)
+	if a := other.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","block":true}`); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	began := time.Now()
+	redistest.WaitFor(t, "the key is blocked", func() error {
+		if a := n.Get(t, "/", "X-Tenant: a"); a.Status != http.StatusTooManyRequests {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	t.Logf("blocked elsewhere after %v", time.Since(began))
+	if held := leasedBy(t, n).Leased.Units; held != 0 {
+		t.Errorf("%d units of a blocked key are held", held)
+	}
+}

@@ -1,0 +1,170 @@
+package requests
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// placesPolicy is the policy of two places for a key that all handlers of runningSite use.
+const placesPolicy = "key {query.k}\nlimit 2\nalgorithm concurrency\nnode_timeout 20s\n"
+
+// runningSite is a site with a handler for each form of a request, and an upstream behind it.
+func runningSite(upstream *caddytest.Holder) string {
+	site, rest := "route {\n", "not header X-Form *\n"
+	for form, options := range map[string]string{
+		"problem": "problem_details",
+		"jitter":  "retry_jitter 1h",
+	} {
+		site += "@" + form + " header X-Form " + form + "\nredis_ratelimit @" + form + " {\npolicy places {\n" + placesPolicy + "}\n" + options + "\n}\n"
+	}
+	for form, options := range map[string]string{"dry": "dry_run", "later": "enforce 0%", "heavy": "weight 2", "minor": "leave 1"} {
+		site += "@" + form + " header X-Form " + form + "\nredis_ratelimit @" + form + " {\npolicy places {\n" + placesPolicy + options + "\n}\n}\n"
+	}
+	site += "@rest " + rest + "redis_ratelimit @rest {\npolicy places {\n" + placesPolicy + "}\nheaders x_ratelimit ietf\nexempt 127.0.0.9\nusage /usage\n}\n"
+	return site + "@quick path /quick\nrespond @quick \"{http.redis_ratelimit.decision} {http.redis_ratelimit.remaining} {http.redis_ratelimit.dry_run}\"\nreverse_proxy " + upstream.Addr + "\n}" + showReason
+}
+
+// TestRunning_answers shows what requests get beside those that run.
+func TestRunning_answers(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
+		upstream := caddytest.NewHolder(t)
+		n := caddytest.Start(t, caddytest.Config(option, runningSite(upstream)))
+		run(t, n, upstream, "/?k=a")
+		a := n.Get(t, "/quick?k=a")
+		caddytest.CheckQuota(t, a, 2, 0)
+		checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
+		if a := n.Get(t, "/usage?k=a"); !strings.HasPrefix(a.Body, `{"policies":[{"name":"places","limit":2,"remaining":1,"reset_after":`) || strings.Contains(a.Body, "window") {
+			t.Errorf("usage: got %v", a)
+		}
+		for form, want := range map[string]string{
+			"minor": "denied leave", "heavy": "denied concurrency", "dry": "allowed  ", "later": "allowed  ",
+		} {
+			if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != want {
+				t.Errorf("%s: got %v, want %q", form, a, want)
+			}
+		}
+		run(t, n, upstream, "/?k=a")
+		checkDenials(t, n, source)
+		checkCommands(t, n, source)
+		upstream.EndAll()
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+		denier := map[string]string{"memory": "memory", "redis": "deny_cache"}[source] // this node runs all there is
+		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="places",source="`+denier+`"}`, 2)
+	})
+}
+
+// checkDenials sends requests of a key whose places are taken.
+func checkDenials(t *testing.T, n *caddytest.Node, source string) {
+	t.Helper()
+	a := n.Get(t, "/quick?k=a")
+	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+	checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
+	if a.Body != "denied concurrency" || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("got %v", a)
+	}
+	if a := n.Get(t, "/quick?k=a", "X-Form: problem"); a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `#quota-exceeded"`) || !strings.Contains(a.Body, `"violated-policies":["places"]`) {
+		t.Errorf("got %v", a)
+	}
+	redistest.WaitFor(t, "a wait with jitter", func() error {
+		if a := n.Get(t, "/quick?k=a", "X-Form: jitter"); len(a.Header.Get("Retry-After")) < 2 {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	if a := n.Get(t, "/quick?k=a", "Content-Type: application/grpc"); a.Status != http.StatusOK || a.Header.Get("Grpc-Status") != "8" ||
+		a.Header.Get("Grpc-Message") != "too many calls are running: policy places, retry in 1 s" || a.Header.Get("Grpc-Retry-Pushback-Ms") != "1000" {
+		t.Errorf("got %v", a)
+	}
+	for _, form := range []string{"dry", "later"} {
+		if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != "allowed  places" || caddytest.HasQuota(a) {
+			t.Errorf("%s: got %v", form, a)
+		}
+	}
+	if e := n.Explain(t, "/quick?k=a", ""); e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "concurrency" || e.Policies[len(e.Policies)-1].Source != source {
+		t.Errorf("explained as %+v", e)
+	}
+	if a := n.Get(t, "/usage?k=a"); !strings.Contains(a.Body, `"remaining":0,"reset_after":`) {
+		t.Errorf("got %v", a)
+	}
+}
+
+// checkCommands reads the policy with both its places taken, and overrides it.
+func checkCommands(t *testing.T, n *caddytest.Node, source string) {
+	t.Helper()
+	n.Ratelimit(t, "policies").Want(t, 0, "concurrency", "NODE TIMEOUT", "20 s", "RUNNING HERE")
+	if e := n.Ratelimit(t, "policies"); strings.Contains(e.Stdout, "WINDOW") {
+		t.Errorf("got %v; want no window", e)
+	}
+	if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) {
+		t.Errorf("got %v", a)
+	}
+	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")
+	if source == "redis" {
+		n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "running=2", "RUNNING\n", "2  this node\n")
+	}
+	n.Ratelimit(t, "explain", "--url", n.URL+"/quick?k=a").Want(t, 4, "too many running")
+	n.Ratelimit(t, "top").Want(t, 0, "places")
+	for _, override := range []struct{ change, want string }{
+		{`"limit":3`, "allowed 0 "}, {`"limit":1`, "denied concurrency"}, {`"exempt":true`, "exempt  "}, {`"block":true`, "denied block"}, {`"remove":true`, "denied concurrency"},
+	} {
+		if a := n.Ask(t, http.MethodPost, "override", `{"policy":"places","key":"a",`+override.change+`}`); a.Status != http.StatusOK {
+			t.Fatal(a)
+		}
+		redistest.WaitFor(t, "the override "+override.change, func() error {
+			if a := n.Get(t, "/quick?k=a"); a.Body != override.want {
+				return fmt.Errorf("got %v, want %q", a, override.want)
+			}
+			return nil
+		})
+	}
+}
+
+// checkFields checks the headers of the IETF's draft.
+func checkFields(t *testing.T, a caddytest.Response, policy, quota string) {
+	t.Helper()
+	if a.Header.Get("RateLimit-Policy") != policy || a.Header.Get("RateLimit") != quota {
+		t.Errorf("got %v, want %s and %s", a, policy, quota)
+	}
+}
+
+// TestRunning_notify emits an event when a take crosses a mark, once in a node timeout.
+func TestRunning_notify(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
+		upstream := caddytest.NewHolder(t)
+		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nlimit 2\nalgorithm concurrency\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
+		run(t, n, upstream, "/?k=a")
+		if e := waitForThresholds(t, n, 50)[0]; e.Remaining != 1 || e.Limit != 2 || e.Source != source {
+			t.Errorf("got %+v", e)
+		}
+		for range 5 {
+			n.Get(t, "/quick?k=a")
+		}
+		waitForThresholds(t, n, 50, 100)
+	})
+}
+
+// TestRunning_twice passes two handlers with the policy: each takes a place, as with other algorithms.
+func TestRunning_twice(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		upstream := caddytest.NewHolder(t)
+		const one = "redis_ratelimit {\npolicy places {\nkey {query.k}\nlimit 3\nalgorithm concurrency\n}\n}\n"
+		n := caddytest.Start(t, caddytest.Config(option, "route {\n"+one+one+"reverse_proxy "+upstream.Addr+"\n}"+showReason))
+		r := run(t, n, upstream, "/?k=a")
+		n.CheckMetric(t, `running{policy="places"}`, 2)
+		if a := n.Get(t, "/quick?k=a"); a.Body != "denied concurrency" {
+			t.Errorf("got %v", a)
+		}
+		n.CheckMetric(t, `running{policy="places"}`, 2)
+		upstream.EndOne()
+		<-r.ended
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+	})
+}

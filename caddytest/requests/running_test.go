@@ -1,0 +1,235 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// onePlace is a policy that lets one request of a key run.
+const onePlace = `redis_ratelimit {
+		policy places {
+			key {query.k}
+			limit 1
+			algorithm concurrency
+		}
+	}
+	`
+
+// showReason ends a site whose refusals show their reason.
+const showReason = `
+	handle_errors {
+		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
+	}`
+
+// runningRequest is a request that runs, as its client sees it.
+type runningRequest struct {
+	leave func() // the client goes away
+	ended chan struct{}
+}
+
+// run sends a request that the upstream holds, and waits until it runs there.
+func run(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, path string) *runningRequest {
+	t.Helper()
+	before, _ := upstream.Running()
+	ctx, leave := context.WithCancel(t.Context())
+	request := caddytest.GetRequest(ctx, t, n.URL+path)
+	if strings.HasPrefix(path, "/websocket") {
+		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+			request.Header.Set(name, value)
+		}
+	}
+	r := &runningRequest{leave: leave, ended: make(chan struct{})}
+	t.Cleanup(leave)
+	go func() {
+		defer close(r.ended)
+		response, err := n.Client.Transport.RoundTrip(request)
+		if err == nil { // otherwise the upstream broke it off, or the client left
+			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close() // it was read
+		}
+	}()
+	upstream.WaitRunning(t, before+1)
+	return r
+}
+
+// checkNonePasses sends a request of a key whose place is taken.
+func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
+	t.Helper()
+	a := n.Get(t, path)
+	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+	caddytest.CheckQuota(t, a, 1, 0)
+	if a.Body != "denied concurrency" || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("got %v; want a denial for a second, for concurrency", a)
+	}
+}
+
+// checkPassesAgain waits until the place of a key is free: a request has ended a moment after its client got
+// the last byte.
+func checkPassesAgain(t *testing.T, n *caddytest.Node, path string) {
+	t.Helper()
+	redistest.WaitFor(t, "the place is free", func() error {
+		if a := n.Get(t, path); a.Status != http.StatusOK {
+			return fmt.Errorf("got %v", a)
+		}
+		return nil
+	})
+	n.CheckMetric(t, `running{policy="places"}`, 0)
+}
+
+// TestRunning_lifetimes has a request run in each way, and end in each. Its place is taken until then and
+// free afterwards.
+func TestRunning_lifetimes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		path string
+		site string // before the upstream; empty: none
+		end  string // by: upstream, client
+	}{
+		"answered":              {path: "/"},
+		"upstream breaks":       {path: "/broken"},
+		"answer is cut":         {path: "/cut"}, // a panic in Caddy
+		"stream ends":           {path: "/stream"},
+		"WebSocket ends":        {path: "/websocket"},
+		"client leaves":         {path: "/", end: "client"},
+		"client leaves answer":  {path: "/cut", end: "client"},
+		"client leaves stream":  {path: "/stream", end: "client"},
+		"client ends WebSocket": {path: "/websocket", end: "client"},
+		"encoded":               {path: "/stream", site: "encode"},
+		"intercepted":           {path: "/", site: "intercept {\n@done status 200\nhandle_response @done {\nrespond intercepted 200\n}\n}"},
+		"within route":          {path: "/", site: "route {\nheader X-Seen yes\n}"},
+		"inner limit":           {path: "/", site: "redis_ratelimit {query.k} 1000 24h {\nname window\n}"},
+		"queue behind it":       {path: "/", site: "redis_ratelimit {\npolicy queue {\nkey same\nlimit 1000\nwindow 1s\nalgorithm leaky_bucket\nburst 1000\nmax_delay 1m\n}\n}"},
+	}
+	stores := caddytest.Stores(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for source, global := range stores {
+				global = strings.Replace(global, "timeout", "key_prefix "+strings.ReplaceAll(name, " ", "_")+"\ntimeout", 1)
+				t.Run(source, func(t *testing.T) {
+					upstream := caddytest.NewHolder(t)
+					n := caddytest.Start(t, caddytest.Config(global, onePlace+test.site+"\nreverse_proxy "+upstream.Addr+showReason))
+					r := run(t, n, upstream, test.path+"?k=a")
+					n.CheckMetric(t, `running{policy="places"}`, 1)
+					checkNonePasses(t, n, "/quick?k=a")
+					if a := n.Get(t, "/quick?k=b"); a.Status != http.StatusOK {
+						t.Errorf("another key got %v", a)
+					}
+					if test.end == "client" {
+						r.leave()
+					} else {
+						upstream.EndOne()
+					}
+					<-r.ended
+					checkPassesAgain(t, n, "/quick?k=a")
+				})
+			}
+		})
+	}
+}
+
+// TestRunning_handleResponse runs a request in the routes that answer for its upstream.
+func TestRunning_handleResponse(t *testing.T) {
+	t.Parallel()
+	upstream, first := caddytest.NewHolder(t), caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
+	n := caddytest.Start(t, caddytest.Config("", onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason))
+	r := run(t, n, upstream, "/?k=a")
+	checkNonePasses(t, n, "/quick?k=a")
+	upstream.EndOne()
+	<-r.ended
+	checkPassesAgain(t, n, "/quick?k=a")
+}
+
+// TestRunning_errorRoutes has error routes answer for long. The request has ended for the limit before: its
+// handlers have returned.
+func TestRunning_errorRoutes(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	n := caddytest.Start(t, caddytest.Config("", onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason))
+	r := run(t, n, upstream, "/failing?k=a")
+	checkPassesAgain(t, n, "/quick?k=a")
+	upstream.EndOne()
+	<-r.ended
+}
+
+// TestRunning_deniedFurtherIn denies requests behind a policy that they have passed. Their places are free at
+// once, and those of requests that other policies of the same handler deny are never taken.
+func TestRunning_deniedFurtherIn(t *testing.T) {
+	t.Parallel()
+	const window = "policy window {\nkey {query.k}\nlimit 1\nwindow 24h\n}\n"
+	sites := map[string]string{
+		"further in":   onePlace + "route {\nredis_ratelimit {\n" + window + "}\n}",
+		"same handler": strings.Replace(onePlace, "policy places", window+"policy places", 1),
+		"further out":  "redis_ratelimit {\n" + window + "}\n" + onePlace,
+	}
+	for name, site := range sites {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := caddytest.Start(t, caddytest.Config("", site+"\nrespond hello"+showReason))
+			for i := range 20 {
+				a := n.Get(t, "/?k=a")
+				if i > 0 && a.Body != "denied limit" {
+					t.Fatalf("request %d got %v", i, a)
+				}
+			}
+			n.CheckMetric(t, `running{policy="places"}`, 0)
+		})
+	}
+}
+
+// TestRunning_queue counts requests from their decision: those that a queue holds are running.
+func TestRunning_queue(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+		policy places {
+			key {query.k}
+			limit 2
+			algorithm concurrency
+		}
+		policy queue {
+			key same
+			limit 1
+			window 24h
+			algorithm leaky_bucket
+			burst 1000
+			max_delay 2400h
+		}
+	}
+	respond hello`+showReason))
+	if a := n.Get(t, "/?k=first"); a.Status != http.StatusOK {
+		t.Fatal(a)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			response, err := n.Client.Do(caddytest.GetRequest(ctx, t, n.URL+"/?k=a"))
+			if err == nil {
+				err = fmt.Errorf("status %d", response.StatusCode)
+				_ = response.Body.Close()
+			}
+			ended <- err
+		}()
+	}
+	n.CheckMetric(t, "held_requests", 2)
+	if a := n.Get(t, "/?k=a"); a.Body != "denied concurrency" {
+		t.Errorf("got %v", a)
+	}
+	n.CheckMetric(t, `running{policy="places"}`, 2)
+	leave()
+	for range 2 {
+		if err := <-ended; ctx.Err() == nil || !strings.Contains(err.Error(), "canceled") {
+			t.Error(err)
+		}
+	}
+	n.CheckMetric(t, `running{policy="places"}`, 0)
+}

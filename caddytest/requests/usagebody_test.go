@@ -1,0 +1,287 @@
+package requests
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// usageShape is a response of a public API, written after its documentation, and the paths of what it costs.
+type usageShape struct {
+	contentType, paths, body string
+	cost                     int64
+}
+
+// usageShapes are the responses of the recipes, and of other models.
+var usageShapes = map[string]usageShape{
+	"chat": {"application/json", "usage.total_tokens", `{
+  "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT", "object": "chat.completion", "created": 1741569952, "model": "gpt-4.1",
+  "choices": [{"index": 0, "message": {"role": "assistant", "content": "A \"usage\": {\"total_tokens\": 1} in a text.", "annotations": []}, "logprobs": null, "finish_reason": "stop"}],
+  "usage": {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29, "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0}},
+  "service_tier": "default"
+}`, 29},
+	"chat-stream": {"text/event-stream; charset=utf-8", "usage.total_tokens", `data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
+
+data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}],"usage":null}
+
+data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}
+
+data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21}}
+
+data: [DONE]
+
+`, 21},
+	"responses-stream": {"text/event-stream", "response.usage.total_tokens|usage.total_tokens", `event: response.created
+data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}}
+
+event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":1,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi"}
+
+event: response.completed
+data: {"type":"response.completed","sequence_number":2,"response":{"id":"resp_1","object":"response","status":"completed","output":[{"id":"msg_1","type":"message","content":[{"type":"output_text","text":"Hi"}]}],"usage":{"input_tokens":37,"output_tokens":11,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":48}}}
+
+`, 48},
+	"messages-stream": {"text/event-stream; charset=utf-8", "usage.input_tokens|message.usage.input_tokens+usage.output_tokens", "event: message_start\r\n" +
+		`data: {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "stop_reason": null, "usage": {"input_tokens": 25, "output_tokens": 1}}}` + "\r\n\r\n" +
+		"event: content_block_start\r\n" +
+		`data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}` + "\r\n\r\n" +
+		"event: ping\r\ndata: {\"type\": \"ping\"}\r\n\r\n" +
+		"event: content_block_delta\r\n" +
+		`data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}}` + "\r\n\r\n" +
+		"event: message_delta\r\n" +
+		`data: {"type": "message_delta", "delta": {"stop_reason": null}, "usage": {"output_tokens": 7}}` + "\r\n\r\n" +
+		"event: message_delta\r\n" +
+		`data: {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": 15}}` + "\r\n\r\n" +
+		"event: message_stop\r\ndata: {\"type\": \"message_stop\"}\r\n\r\n", 40},
+	"messages": {"application/json", "usage.input_tokens|message.usage.input_tokens+usage.output_tokens",
+		`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"Hi!"},{"type":"tool_use","id":"toolu_1","name":"spend","input":{"usage":{"input_tokens":0,"output_tokens":0}}}],"stop_reason":"end_turn","usage":{"input_tokens":2095,"output_tokens":503}}`, 2598},
+	"lines": {"application/x-ndjson", "prompt_eval_count+eval_count", `{"model":"llama3.2","created_at":"2023-08-04T08:52:19.385406455-07:00","message":{"role":"assistant","content":"The"},"done":false}
+{"model":"llama3.2","created_at":"2023-08-04T19:22:45.499127Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":4883583458,"prompt_eval_count":26,"prompt_eval_duration":342546000,"eval_count":282,"eval_duration":4535599000}
+`, 308},
+	"graphql": {"application/graphql-response+json; charset=utf-8", "extensions.cost.actualQueryCost",
+		`{"data":{"shop":{"name":"x"}},"extensions":{"cost":{"requestedQueryCost":101,"actualQueryCost":46,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":954,"restoreRate":50.0}}}}`, 46},
+}
+
+// usageUpstream answers with the shape that the path names, in pieces of the length n.
+func usageUpstream(t *testing.T) string {
+	t.Helper()
+	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		shape := usageShapes[strings.TrimPrefix(r.URL.Path, "/")]
+		w.Header().Set("Content-Type", shape.contentType)
+		length, err := strconv.Atoi(r.URL.Query().Get("n"))
+		for rest := shape.body; err == nil && len(rest) > 0; {
+			n := min(length, len(rest))
+			_, _ = io.WriteString(w, rest[:n])
+			_ = http.NewResponseController(w).Flush() // it can
+			rest = rest[n:]
+		}
+	})
+}
+
+// TestUsageBody_shapes settles the tokens of models and the cost of a query, on both stores and by each
+// version of HTTP that a client on TCP has, in one piece, in odd ones and byte by byte.
+func TestUsageBody_shapes(t *testing.T) {
+	t.Parallel()
+	upstream := usageUpstream(t)
+	var site strings.Builder
+	for name, shape := range usageShapes {
+		fmt.Fprintf(&site, "redis_ratelimit /%s {query.k} 100000 24h {\nname %[1]s\nalgorithm fixed_window\nweight 100\nsettle json %s 77\n}\n", name, shape.paths)
+	}
+	site.WriteString("reverse_proxy " + upstream + " {\nflush_interval -1\n}")
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option+"\nservers {\nprotocols h1 h2c\n}\n", site.String()))
+		clients := speakers(t)
+		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
+			for name, shape := range usageShapes {
+				for _, length := range []int{1, 37, 1 << 20} {
+					key := fmt.Sprintf("%c%d", version[5], length)
+					a := ask(t, clients[version], fmt.Sprintf("%s/%s?k=%s&n=%d", n.URL, name, key, length))
+					if a.Status != http.StatusOK || a.Body != shape.body {
+						t.Fatalf("%s: got %v; want the body as it is", name, a)
+					}
+					n.WaitForRefund(t, name, key, 100_000-shape.cost)
+				}
+			}
+		}
+		for name := range usageShapes {
+			n.CheckMetric(t, `invalid_values_total{option="settle",policy="`+name+`"}`, 0)
+		}
+	})
+}
+
+// TestUsageBody_fallback has responses whose numbers cannot be read. The client gets them as they are.
+func TestUsageBody_fallback(t *testing.T) {
+	t.Parallel()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, `{"a":5}`) // to memory
+	_ = z.Close()
+	bodies := map[string]struct{ contentType, encoding, body string }{
+		"zipped":   {"application/json", "gzip", zipped.String()},
+		"html":     {"text/html", "", `{"a":5}`},
+		"broken":   {"application/json", "", `{"a":5`},
+		"absent":   {"application/json", "", `{"b":5}`},
+		"string":   {"application/json", "", `{"a":"5"}`},
+		"negative": {"application/json", "", `{"a":-5}`},
+		"huge":     {"application/json", "", `{"a":1e309}`},
+		"empty":    {"application/json", "", ""},
+		"events":   {"text/event-stream", "", "data: {\"a\":5\n\n"},
+		"none":     {"", "", ""},
+	}
+	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body := bodies[strings.TrimPrefix(r.URL.Path, "/")]
+		if body.contentType == "" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", body.contentType)
+		if body.encoding != "" {
+			w.Header().Set("Content-Encoding", body.encoding)
+		}
+		_, _ = io.WriteString(w, body.body)
+	})
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 24h {
+		algorithm fixed_window
+		charge json a 50
+	}
+	reverse_proxy `+upstream))
+	for name, body := range bodies {
+		if a := n.Get(t, "/"+name, "Accept-Encoding: gzip"); a.Body != body.body || a.Header.Get("Content-Encoding") != body.encoding {
+			t.Errorf("%s: got %v; want the body as it is", name, a)
+		}
+		n.WaitForRefund(t, "default", "/"+name, 949)
+	}
+	n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, float64(len(bodies)))
+	n.Send(t, http.MethodHead, n.URL+"/absent", "") // has no body in which a number could be
+	n.WaitForRefund(t, "default", "/absent", 898)
+	n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, float64(len(bodies)))
+	if log := n.Log.String(); !strings.Contains(log, "json a: ") {
+		t.Errorf("the log does not name the path:\n%s", log)
+	}
+}
+
+// TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
+// told a part of its cost. At least the fallback is charged, and at least the estimate stays.
+func TestUsageBody_brokenOff(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{}, 10)
+	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: {\"a\":%s}\n\n", r.URL.Query().Get("a"))
+		_ = http.NewResponseController(w).Flush() // it can
+		if r.URL.Query().Has("break") {
+			panic(http.ErrAbortHandler)
+		}
+		<-r.Context().Done()
+		left <- struct{}{}
+	})
+	limit := func(path, option string) string {
+		return "redis_ratelimit " + path + " {query.k} 1000 24h {\nname " + path[1:] + "\nalgorithm fixed_window\n" + option + "\n}\n"
+	}
+	n := caddytest.Start(t, caddytest.Config("", limit("/charge", "charge json a 50")+limit("/settle", "weight 100\nsettle json a 50")+"reverse_proxy "+upstream))
+	for _, test := range []struct {
+		path, a string
+		remain  int64
+	}{
+		{"charge", "7", 949}, {"charge", "70", 929}, {"charge", "null", 949},
+		{"settle", "7", 900}, {"settle", "170", 830}, {"settle", "null", 900},
+	} {
+		for _, end := range []string{"leave", "break"} {
+			key := end + test.a
+			ctx, leave := context.WithCancel(t.Context())
+			response, err := n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(response.Body, make([]byte, 5)); err != nil {
+				t.Fatal(err)
+			}
+			if end == "leave" {
+				leave()
+				<-left
+			}
+			n.WaitForRefund(t, test.path, key, test.remain)
+			leave()
+			_ = response.Body.Close()
+		}
+	}
+}
+
+// TestUsageBody_severalPolicies has two policies that read one body, and a handler further in that reads it
+// before it is compressed.
+func TestUsageBody_severalPolicies(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", `route {
+		redis_ratelimit {
+			policy in {
+				key same
+				limit 1000
+				window 24h
+				charge json usage.in 50
+			}
+			policy both {
+				key same
+				limit 1000
+				window 24h
+				weight 10
+				settle json usage.in+usage.out 50
+			}
+		}
+		encode {
+			gzip
+			minimum_length 1
+		}
+		redis_ratelimit same 1000 24h {
+			name inner
+			charge json usage.out 50
+		}
+		header Content-Type application/json
+		respond `+"`"+`{"usage":{"in":3,"out":4},"text":"`+strings.Repeat("x", 1000)+`"}`+"`"+`
+	}`))
+	if a := n.Get(t, "/"); a.Status != http.StatusOK {
+		t.Fatalf("got %v", a)
+	}
+	n.WaitForRefund(t, "in", "same", 996)
+	n.WaitForRefund(t, "both", "same", 993)
+	n.WaitForRefund(t, "inner", "same", 995)
+	if a := n.Get(t, "/", "Accept-Encoding: gzip"); a.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("got %v", a)
+	}
+	n.WaitForRefund(t, "in", "same", 945) // the fallback: the outer handler sees what is compressed
+	n.WaitForRefund(t, "both", "same", 943)
+	n.WaitForRefund(t, "inner", "same", 990)
+}
+
+// TestUsageBody_file is a file, which Caddy sends by ReadFrom.
+func TestUsageBody_file(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	body := `{"text":"` + strings.Repeat("x", 1<<20) + `","size":7}`
+	if err := os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {query.k} 1000 24h {
+		algorithm fixed_window
+		charge json size 50
+	}
+	root * `+folder+`
+	file_server`))
+	if a := n.Get(t, "/a.json?k=whole"); a.Body != body {
+		t.Errorf("got %d bytes, want the file", len(a.Body))
+	}
+	n.WaitForRefund(t, "default", "whole", 992)
+	if a := n.Get(t, "/a.json?k=range", "Range: bytes=0-9"); a.Status != http.StatusPartialContent || a.Body != body[:10] {
+		t.Errorf("got %v, want the part", a)
+	}
+	n.WaitForRefund(t, "default", "range", 949)
+}

@@ -1,0 +1,128 @@
+package caddytest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// Holder is an upstream whose requests run until the test ends them. How a request runs is said by the
+// beginning of its path: /stream is an event stream, /websocket echoes what it gets, /broken ends without a
+// response, /cut in the middle of one, and /quick does not wait. Others are answered when they end.
+type Holder struct {
+	Addr string
+
+	ends chan struct{}
+	all  chan struct{} // closed: every request ends
+
+	mu            sync.Mutex
+	running, most int
+}
+
+// NewHolder starts an upstream for the time of a test.
+func NewHolder(t testing.TB) *Holder {
+	t.Helper()
+	h := &Holder{ends: make(chan struct{}), all: make(chan struct{})}
+	h.Addr = Serve(t, h.serve)
+	t.Cleanup(h.EndAll) // before the server waits for them
+	return h
+}
+
+func (h *Holder) serve(w http.ResponseWriter, r *http.Request) {
+	h.count(1)
+	defer h.count(-1)
+	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch kind {
+	case "quick":
+	case "websocket":
+		h.echo(w)
+	case "stream":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: begun\n\n")
+		_ = http.NewResponseController(w).Flush() // it is supported
+		h.wait(r.Context().Done())
+		_, _ = io.WriteString(w, "data: ended\n\n")
+	case "broken":
+		h.wait(r.Context().Done())
+		panic(http.ErrAbortHandler)
+	case "cut":
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "begun")
+		_ = http.NewResponseController(w).Flush() // it is supported
+		h.wait(r.Context().Done())
+		panic(http.ErrAbortHandler)
+	default:
+		h.wait(r.Context().Done())
+		_, _ = io.WriteString(w, "done")
+	}
+}
+
+// echo returns what a WebSocket sends, until the client closes it or the test ends it.
+func (h *Holder) echo(w http.ResponseWriter) {
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close() //nolint:errcheck // both sides know
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	closed := make(chan struct{})
+	go func(conn net.Conn) {
+		defer close(closed)
+		_, _ = io.Copy(conn, buffered)
+	}(conn)
+	h.wait(closed)
+}
+
+// wait waits until the request is ended by the test, or has ended by itself.
+func (h *Holder) wait(gone <-chan struct{}) {
+	select {
+	case <-h.ends:
+	case <-h.all:
+	case <-gone:
+	}
+}
+
+func (h *Holder) count(change int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running += change
+	h.most = max(h.most, h.running)
+}
+
+// Running returns how many requests run now, and how many ran at a time at most.
+func (h *Holder) Running() (now, most int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running, h.most
+}
+
+// WaitRunning waits until so many requests run.
+func (h *Holder) WaitRunning(t testing.TB, want int) {
+	t.Helper()
+	redistest.WaitFor(t, fmt.Sprintf("%d requests run", want), func() error {
+		if now, _ := h.Running(); now != want {
+			return fmt.Errorf("%d do", now)
+		}
+		return nil
+	})
+}
+
+// EndOne ends one of the requests that run.
+func (h *Holder) EndOne() { h.ends <- struct{}{} }
+
+// EndAll ends all requests, and those that come later at once.
+func (h *Holder) EndAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.all:
+	default:
+		close(h.all)
+	}
+}

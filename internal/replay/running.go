@@ -1,0 +1,154 @@
+package replay
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// concurrencyName is the algorithm that counts requests while they run.
+const concurrencyName = limiter.Concurrency
+
+// running finds out how many requests of each key ran at once, had none of them been denied, and how many each
+// limit of a ladder would have denied. It needs the requests in the order of their starts. Its memory grows with
+// the keys and with the requests that run at once. Times are microseconds.
+//
+// All limits that a key has never reached admit all of its requests, so that only those below its peak have a
+// number of their own, as in a [column].
+type running struct {
+	limits  []int64 // from low to high
+	denied  []int64 // requests, limit by limit
+	keys    []runningKey
+	names   map[string]int32
+	ends    minheap.Heap[runningEnd]
+	busiest minheap.Heap[int32] // the keys with running requests, the one with the most first
+	now     int64
+	levels  *timeline[int64] // the most of one key in each step
+	noted   int64            // until when levels are complete
+
+	together, mostTogether, togetherAt int64 // of all keys
+	requests, untimed                  int64
+}
+
+// runningKey is one key: what is running now, and how much did at most.
+type runningKey struct {
+	now, peak, peakAt, requests int64
+	below                       []int64 // what is running under the limits below the peak
+	place                       int     // in busiest
+}
+
+// runningEnd is the end of a request that is running. A set bit is a limit that denied it.
+type runningEnd struct {
+	at, weight int64
+	denied     uint64
+	key        int32
+}
+
+func newRunning(limits []int64) *running {
+	r := &running{limits: limits, denied: make([]int64, len(limits)), names: map[string]int32{}}
+	r.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
+	r.busiest.Less = func(a, b *int32) bool { return r.keys[*a].now > r.keys[*b].now }
+	r.busiest.Moved = func(key *int32, place int) { r.keys[*key].place = place }
+	r.levels = &timeline[int64]{series: make([][]int64, 1), merge: func(into *int64, level int64) { *into = max(*into, level) }}
+	return r
+}
+
+// add adds a request that began and ended at instants, and counts as so many. An end of 0 is unknown: such a
+// request only counts in requests and untimed. A start before the last one counts as the last one.
+func (r *running) add(key string, began, ends, weight int64) {
+	r.requests++
+	if ends == 0 {
+		r.untimed++
+		return
+	}
+	began = max(began, r.now)
+	r.advance(began)
+	number, known := r.names[key]
+	if !known {
+		number = int32(len(r.keys))
+		r.names[strings.Clone(key)] = number // the caller's key is part of a line
+		r.keys = append(r.keys, runningKey{})
+	}
+	k := &r.keys[number]
+	k.requests++
+	weight = min(weight, math.MaxInt32) // so that sums stay exact
+	if weight < 1 {
+		return
+	}
+	denied := k.take(r.limits, weight, began)
+	for mask := denied; mask != 0; mask &= mask - 1 {
+		r.denied[bits.TrailingZeros64(mask)]++
+	}
+	if k.now == weight {
+		r.busiest.Push(number)
+	} else {
+		r.busiest.Fix(k.place)
+	}
+	if r.together += weight; r.together > r.mostTogether {
+		r.mostTogether, r.togetherAt = r.together, began
+	}
+	r.ends.Push(runningEnd{at: max(ends, began), weight: weight, denied: denied, key: number})
+	r.note(began)
+}
+
+// take adds a request to a key, and returns the limits that deny it.
+func (k *runningKey) take(limits []int64, weight, at int64) (denied uint64) {
+	if total := k.now + weight; total > k.peak {
+		k.peak, k.peakAt = total, at
+		for len(k.below) < len(limits) && limits[len(k.below)] < total {
+			k.below = append(k.below, k.now)
+		}
+	}
+	k.now += weight
+	for i := range k.below {
+		if k.below[i]+weight > limits[i] {
+			denied |= 1 << i
+		} else {
+			k.below[i] += weight
+		}
+	}
+	return denied
+}
+
+// advance ends the requests that end until an instant. One that ends as another begins does not run beside it.
+func (r *running) advance(to int64) {
+	for r.ends.Len() > 0 && r.ends.First().at <= to {
+		end := r.ends.Pop()
+		r.note(end.at - 1)
+		k := &r.keys[end.key]
+		k.now -= end.weight
+		r.together -= end.weight
+		for i := range k.below {
+			if end.denied>>i&1 == 0 {
+				k.below[i] -= end.weight
+			}
+		}
+		if k.now == 0 {
+			r.busiest.Remove(k.place)
+		} else {
+			r.busiest.Fix(k.place)
+		}
+	}
+	r.note(to)
+	r.now = to
+}
+
+// note writes what the busiest key has running into the timeline, until an instant.
+func (r *running) note(at int64) {
+	if at = max(at, r.noted); r.noted == 0 {
+		r.noted = at
+	}
+	to := r.levels.at(at) // which may make the steps longer
+	from := max(0, int(floorDiv(r.noted, r.levels.micros())-r.levels.first))
+	r.noted = at
+	if r.busiest.Len() == 0 {
+		return
+	}
+	most, series := r.keys[*r.busiest.First()].now, r.levels.series[0]
+	for i := min(from, to); i <= to; i++ {
+		series[i] = max(series[i], most)
+	}
+}

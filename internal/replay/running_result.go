@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+)
+
+// RunningResult is how many requests of a key were running at once according to the log, had none of them been
+// denied. A request runs from its arrival to the end of its response. With an algorithm of concurrency it counts
+// by its weight, otherwise as one.
+type RunningResult struct {
+	// Requests counts the requests, Untimed those of them that are left out because the log has no duration.
+	Requests int64 `json:"requests"`
+	Untimed  int64 `json:"untimed"`
+
+	// Peak is the most of one key, and Together the most of all keys, with the first instants of each.
+	Peak       int64     `json:"peak"`
+	PeakAt     time.Time `json:"peak_at"`
+	Together   int64     `json:"together"`
+	TogetherAt time.Time `json:"together_at"`
+
+	// Clients counts the keys, Peaks counts them by their peak. Busiest are those with the highest peaks, at
+	// most Options.Worst.
+	Clients int          `json:"clients"`
+	Peaks   []PeakRate   `json:"peaks"`
+	Busiest []RunningKey `json:"busiest_clients"`
+
+	// Timeline is the most of one key over time, in steps of Step.
+	Timeline []RunningStep `json:"timeline"`
+	Step     time.Duration `json:"step"`
+
+	// Limits is what each limit of running requests would have denied; nil unless limits are suggested. A
+	// request that a limit denies does not run under it.
+	Limits *Ladder `json:"limits,omitempty"`
+}
+
+// RunningKey is a key with many running requests.
+type RunningKey struct {
+	Key      string    `json:"key"`
+	Requests int64     `json:"requests"`
+	Peak     int64     `json:"peak"`
+	PeakAt   time.Time `json:"peak_at"` // when it was reached first
+}
+
+// RunningStep is a step of the timeline.
+type RunningStep struct {
+	Begins  time.Time `json:"begins"`
+	Running int64     `json:"running"`
+}
+
+// MarshalJSON writes the duration as seconds.
+func (r RunningResult) MarshalJSON() ([]byte, error) {
+	type plain RunningResult
+	return json.Marshal(struct {
+		plain
+		Step seconds `json:"step"`
+	}{plain(r), seconds(r.Step)})
+}
+
+// ListNone empties Busiest.
+func (r *RunningResult) ListNone() {
+	if r != nil {
+		r.Busiest = []RunningKey{}
+	}
+}
+
+// result returns what was found out, with so many keys; nil without a duration in the log. The limit is the
+// policy's own, 0 for none.
+func (r *running) result(worst int, limit int64) *RunningResult {
+	if r.requests == r.untimed {
+		return nil
+	}
+	result := &RunningResult{
+		Requests: r.requests, Untimed: r.untimed, Clients: len(r.keys), Together: r.mostTogether, Step: steps[r.levels.step],
+		Busiest: make([]RunningKey, 0, len(r.keys)), Timeline: []RunningStep{},
+	}
+	peaks := make([]int64, 0, len(r.keys))
+	for name, number := range r.names {
+		k := &r.keys[number]
+		if peaks = append(peaks, k.peak); k.peak > 0 {
+			result.Busiest = append(result.Busiest, RunningKey{Key: name, Requests: k.requests, Peak: k.peak, PeakAt: instant(k.peakAt)})
+		}
+	}
+	slices.SortFunc(result.Busiest, func(a, b RunningKey) int {
+		return cmp.Or(cmp.Compare(b.Peak, a.Peak), a.PeakAt.Compare(b.PeakAt), strings.Compare(a.Key, b.Key))
+	})
+	if len(result.Busiest) > 0 {
+		result.Peak, result.PeakAt = result.Busiest[0].Peak, result.Busiest[0].PeakAt
+		result.TogetherAt = instant(r.togetherAt)
+	}
+	result.Busiest = slices.Clone(result.Busiest[:min(max(0, worst), len(result.Busiest))])
+	result.Peaks = histogram(peaks, limit)
+	for i, level := range r.levels.series[0] {
+		result.Timeline = append(result.Timeline, RunningStep{r.levels.begins(i), level})
+	}
+	return result
+}
+
+// ladder returns what the limits would have denied. The limit is the policy's own, 0 for none.
+func (r *running) ladder(own int64) *Ladder {
+	peaks := make([]int64, 0, len(r.keys))
+	for i := range r.keys {
+		peaks = append(peaks, r.keys[i].peak)
+	}
+	slices.Sort(peaks)
+	results := make([]LimitResult, len(r.limits))
+	for i, limit := range r.limits {
+		results[i] = LimitResult{Limit: limit, Denied: r.denied[i], ClientsDenied: keysAbove(peaks, limit)}
+	}
+	top := r.limits[len(r.limits)-1]
+	l := &Ladder{
+		Algorithm: concurrencyName, Limits: []LimitResult{},
+		Untouched99:  untouchedLimit(peaks, len(peaks)/100, top),
+		Untouched999: untouchedLimit(peaks, len(peaks)/1000, top),
+		Untouched100: untouchedLimit(peaks, 0, top),
+	}
+	for _, place := range usefulPlaces(fractionsOf(results, r.requests-r.untimed, len(r.keys)), slices.Index(r.limits, own)) {
+		l.Limits = append(l.Limits, results[place])
+	}
+	return l
+}
+
+// untimedSentence returns a sentence about the requests of a policy whose end the log does not tell; empty without
+// any.
+func (p *policyTally) untimedSentence() string {
+	switch {
+	case p.running == nil || p.running.untimed == 0:
+		return ""
+	case p.running.untimed == p.running.requests:
+		return fmt.Sprintf("policy %s: the log has no durations, so that every request ends as it begins and none runs beside another", p.result.Name)
+	}
+	return fmt.Sprintf("policy %s: without a duration in the log, so that they end as they begin: %s", p.result.Name, humanize.Counted(p.running.untimed, "request"))
+}

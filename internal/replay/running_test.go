@@ -1,0 +1,172 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ran is a request of a key, from an instant to another.
+type ran struct {
+	key                string
+	began, end, weight int64
+}
+
+// drawRuns draws requests in the order of their starts, of a few keys and for some minutes.
+func drawRuns(t *rapid.T) []ran {
+	const second, first = 1_000_000, 1_750_000_000_000_000
+	at, runs := int64(first), []ran{}
+	for range rapid.IntRange(1, 60).Draw(t, "requests") {
+		at += rapid.SampledFrom([]int64{0, 1, second / 3, second, 7 * second, 20 * second}).Draw(t, "pause")
+		took := rapid.SampledFrom([]int64{0, 1, second / 3, second, 10 * second, 300 * second}).Draw(t, "took")
+		runs = append(runs, ran{
+			key: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), began: at, end: at + took,
+			weight: rapid.SampledFrom([]int64{1, 1, 1, 2, 5, 0}).Draw(t, "weight"),
+		})
+	}
+	return runs
+}
+
+// runningAt counts what a key has running when a request begins, of those before it. Each of the others of the
+// same instant is over or counts; under a limit those that it denied are left out.
+func runningAt(runs []ran, key string, at int64, denied []bool) (n int64) {
+	for i, r := range runs {
+		if r.key == key && r.began <= at && at < r.end && (i >= len(denied) || !denied[i]) {
+			n += r.weight
+		}
+	}
+	return n
+}
+
+// TestRunning_brute_force compares the sweep with a count over all requests for each of them.
+func TestRunning_brute_force(t *testing.T) {
+	limits := []int64{1, 2, 3, 5, 8, 20}
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		sweep := newRunning(limits)
+		peaks, levels, mostTogether := map[string]int64{}, map[int64]int64{}, int64(0)
+		step := func(at int64) int64 { return floorDiv(at, 1_000_000) }
+		for i, r := range runs {
+			sweep.add(r.key, r.began, r.end, r.weight)
+			together := int64(0)
+			for _, key := range []string{"a", "b", "c"} {
+				n := runningAt(runs[:i], key, r.began, nil)
+				if key == r.key {
+					n += r.weight
+				}
+				peaks[key] = max(peaks[key], n)
+				levels[step(r.began)] = max(levels[step(r.began)], n)
+				together += n
+			}
+			mostTogether = max(mostTogether, together)
+		}
+		for at := step(runs[0].began); at <= step(runs[len(runs)-1].began); at++ { // what runs on into a step
+			for _, key := range []string{"a", "b", "c"} {
+				before := slices.IndexFunc(runs, func(r ran) bool { return r.began > at*1_000_000 })
+				if before < 0 {
+					before = len(runs)
+				}
+				levels[at] = max(levels[at], runningAt(runs[:before], key, at*1_000_000, nil))
+			}
+		}
+		result := sweep.result(10, 0)
+		for _, key := range result.Busiest {
+			if key.Peak != peaks[key.Key] {
+				t.Fatalf("%s: a peak of %d, want %d", key.Key, key.Peak, peaks[key.Key])
+			}
+		}
+		if result.Together != mostTogether || result.Peak != max(peaks["a"], peaks["b"], peaks["c"]) {
+			t.Fatalf("%+v, want %d together", result, mostTogether)
+		}
+		for _, s := range result.Timeline {
+			want := int64(0)
+			for at := step(s.Begins.UnixMicro()); at < step(s.Begins.Add(result.Step).UnixMicro()); at++ {
+				want = max(want, levels[at])
+			}
+			if s.Running != want {
+				t.Fatalf("%v: %d running, want %d", s.Begins, s.Running, want)
+			}
+		}
+		for i, limit := range limits {
+			denied, count := make([]bool, len(runs)), int64(0)
+			for j, r := range runs {
+				if denied[j] = r.weight > 0 && runningAt(runs[:j], r.key, r.began, denied[:j])+r.weight > limit; denied[j] {
+					count++
+				}
+			}
+			if sweep.denied[i] != count {
+				t.Fatalf("limit %d: %d denied, want %d", limit, sweep.denied[i], count)
+			}
+		}
+	})
+}
+
+func TestRunning_result(t *testing.T) {
+	const second, first = 1_000_000, 1_750_000_000_000_000
+	r := newRunning([]int64{1, 2, 3, 10})
+	if r.result(5, 0) != nil {
+		t.Error("a result without a request")
+	}
+	r.add("unknown", first, 0, 1)
+	if r.result(5, 0) != nil {
+		t.Error("a result without a duration")
+	}
+	for i := range 5 {
+		r.add("a", first, first+10*second, 1)
+		r.add(fmt.Sprint("b", i), first+second, first+2*second, 1)
+	}
+	r.add("a", first+10*second, first+11*second, 1) // begins as the others end
+	got := r.result(2, 2)
+	if got.Requests != 12 || got.Untimed != 1 || got.Clients != 6 || got.Peak != 5 || got.Together != 10 || len(got.Busiest) != 2 ||
+		got.Busiest[0].Key != "a" || got.Busiest[0].Requests != 6 || !got.TogetherAt.Equal(instant(first+second)) {
+		t.Errorf("%+v", got)
+	}
+	if want := (PeakRate{1, 1, 5}); got.Peaks[0] != want {
+		t.Errorf("peaks %+v", got.Peaks)
+	}
+	l := r.ladder(10)
+	if l.Untouched99 != 5 || l.Untouched100 != 5 || l.Limits[0] != (LimitResult{1, 4, 1}) || l.Limits[len(l.Limits)-1] != (LimitResult{10, 0, 0}) {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A WebSocket of a day in a log of a day keeps its level through steps without a request.
+func TestRunning_timeline_of_long_requests(t *testing.T) {
+	const hour, first = 3_600_000_000, 1_750_000_000_000_000
+	r := newRunning([]int64{1})
+	r.add("a", first, first+20*hour, 1)
+	r.add("b", first, first+1, 1)
+	r.add("b", first+24*hour, first+24*hour, 1)
+	got := r.result(1, 0)
+	if len(got.Timeline) > maxBuckets {
+		t.Fatalf("%d steps", len(got.Timeline))
+	}
+	for _, s := range got.Timeline {
+		want := int64(0)
+		if s.Begins.UnixMicro() < first+20*hour || s.Begins.UnixMicro() > first+24*hour-got.Step.Microseconds() {
+			want = 1
+		}
+		if s.Running != want {
+			t.Errorf("%v: %d running, want %d", s.Begins, s.Running, want)
+		}
+	}
+}
+
+func BenchmarkRunning(b *testing.B) {
+	limits := []int64{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100}
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("192.0.2.", i)
+	}
+	for _, took := range []int64{1_000, 1_000_000, 60_000_000} {
+		b.Run(fmt.Sprintf("atOnce=%d", took/1000), func(b *testing.B) { // a request each millisecond
+			b.ReportAllocs()
+			r := newRunning(limits)
+			for i := range int64(b.N) {
+				r.add(keys[i*7919%1000], 1_750_000_000_000_000+i*1000, 1_750_000_000_000_000+i*1000+took, 1)
+			}
+		})
+	}
+}

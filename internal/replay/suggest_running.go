@@ -1,0 +1,47 @@
+package replay
+
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
+// newRunningLadder returns what tries limits of running requests, a policy's own among them if it is one.
+func newRunningLadder(own limiter.Settings, highest int64) (*running, error) {
+	limit := highest
+	if own.Algorithm == concurrencyName {
+		limit = own.Limit
+	}
+	l, err := newLadder(1000, limit, highest) // of any window
+	if err != nil {
+		return nil, err
+	}
+	return newRunning(l.limits), nil
+}
+
+// TriesRunning reports whether limits of running requests are tried.
+func (s *Suggester) TriesRunning() bool { return s.running != nil }
+
+// AddRunning adds when a request that met the policy began and ended, as does [Suggester.Add] its arrival. An end
+// of 0 is unknown. Under policies of other algorithms weights are units, and each request counts as one.
+func (s *Suggester) AddRunning(key string, began, ends, weight int64) {
+	switch {
+	case s.running == nil:
+	case s.own.Algorithm == concurrencyName:
+		s.running.add(key, began, ends, weight)
+	default:
+		s.running.add(key, began, ends, 1)
+	}
+}
+
+// finishRunning adds what was found out about running requests.
+func (s *Suggester) finishRunning(r *Suggestions) {
+	if s.running == nil || s.running.requests == 0 {
+		return
+	}
+	own := int64(0)
+	if s.own.Algorithm == concurrencyName && len(s.result.NotTried) == 0 && !s.otherKeys {
+		own = s.own.Limit
+	}
+	if r.Running = s.running.result(s.busiest, own); r.Running == nil {
+		r.NotTried = append(r.NotTried, "limits of requests that run at once are not tried: the log has no durations")
+		return
+	}
+	r.Running.Limits = s.running.ladder(own)
+}

@@ -1,0 +1,163 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// ResponseBytes is the source of a cost that stands for the length of the response's body.
+const ResponseBytes = "response_bytes"
+
+// WordJSON begins a source that stands for numbers in the response's body.
+const WordJSON = "json"
+
+const prefixJSON = WordJSON + " "
+
+// Cost is the source of the units that a request is charged after its response: beyond its weight, or
+// instead of it. The zero value charges none.
+type Cost struct {
+	// From is [ResponseBytes], [WordJSON] with the paths of numbers behind it, or the name of a placeholder
+	// without braces.
+	From string
+
+	// Fallback is the cost where the response has none: the placeholder is empty or no whole number from 0
+	// to 2^52, or the body has no such numbers.
+	Fallback int64
+
+	option string // that it was read from
+	body   usagebody.Sum
+	number int // of the sum, in the set's plan
+}
+
+// ReadsBody reports whether the cost is read from the response's body.
+func (c *Cost) ReadsBody() bool { return strings.HasPrefix(c.From, prefixJSON) }
+
+// ReadsBody reports whether one of the rule's costs is read from the response's body.
+func (r *Rule) ReadsBody() bool { return r.Charge.ReadsBody() || r.Settle.ReadsBody() }
+
+// Response is what a response told of its cost.
+type Response struct {
+	// Bytes is the length of the body.
+	Bytes int64
+
+	// Body has the numbers of the body, which has ended. Nil: there is no body to read.
+	Body *usagebody.Body
+
+	// BrokeOff says that the response has no proper end.
+	BrokeOff bool
+}
+
+// Told says how much of a cost the response told.
+type Told int
+
+// What a response told.
+const (
+	ToldNothing Told = iota // the units are the fallback
+	ToldInPart              // the body broke off: the units are those that it told until then
+	ToldAll
+)
+
+// ParseCost reads an option's source and fallback: charge_from and charge, or settle_from and settle.
+func ParseCost(option, from string, fallback int64) (Cost, error) {
+	switch {
+	case fallback < 0 || fallback > limiter.MaxCharge:
+		return Cost{}, fmt.Errorf("%s %d: use a whole number from 0 to 2^52", option, fallback)
+	case from == "" && fallback != 0:
+		return Cost{}, fmt.Errorf("%s %d: say in %[1]s_from what is charged; to charge a number known beforehand use weight", option, fallback)
+	case from == "":
+		return Cost{}, nil
+	case from == ResponseBytes && fallback == 0:
+		return Cost{From: from, option: option}, nil
+	}
+	if strings.Trim(from, "{}") == ResponseBytes {
+		return Cost{}, fmt.Errorf("%s %s %d: %[2]s is always known and takes no fallback; write it without braces and number", option, from, fallback)
+	}
+	if paths, ok := strings.CutPrefix(from, prefixJSON); ok {
+		sum, err := usagebody.ParseSum(paths)
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", option, from, err)
+		}
+		return Cost{From: from, Fallback: fallback, option: option, body: sum}, err
+	}
+	name, err := ParsePlaceholder(option, from)
+	return Cost{From: name, Fallback: fallback, option: option}, err
+}
+
+// CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
+// them. Units are not earned by a number below zero: the fallback takes its place.
+func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told Told) {
+	switch {
+	case cost.From == ResponseBytes:
+		return response.Bytes, ToldAll
+	case cost.ReadsBody():
+		return s.bodyCost(rule, cost, response)
+	}
+	n, ok := s.number(rule, cost.option, cost.From, repl)
+	switch {
+	case !ok:
+		return cost.Fallback, ToldNothing
+	case n < 0 || n > limiter.MaxCharge:
+		s.warn(rule, cost.option, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
+		return cost.Fallback, ToldNothing
+	}
+	return n, ToldAll
+}
+
+// bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
+// configuration.
+func (s *Set) bodyCost(rule *Rule, cost *Cost, response *Response) (units int64, told Told) {
+	if response.Body == nil {
+		return cost.Fallback, ToldNothing
+	}
+	n, err := response.Body.Sum(cost.number)
+	switch {
+	case err == nil && response.BrokeOff:
+		return n, ToldInPart
+	case err == nil:
+		return n, ToldAll
+	case !response.BrokeOff || errors.Is(err, usagebody.ErrEncoded) || errors.Is(err, usagebody.ErrType):
+		s.warn(rule, cost.option, fmt.Errorf("%s: %w", cost.From, err))
+	}
+	return cost.Fallback, ToldNothing
+}
+
+// NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.
+func (s *Set) NewBody(header http.Header) *usagebody.Body { return s.bodies.NewBody(header) }
+
+// planBody has a cost read from bodies with those of the set's other rules.
+func (s *Set) planBody(cost *Cost) {
+	if cost.ReadsBody() {
+		cost.number = s.bodies.Add(cost.body)
+	}
+}
+
+// Header returns the response header that the cost is read from. The one that reverse_proxy received keeps
+// its name's form.
+func (c *Cost) Header() (name string, ok bool) {
+	if name, ok = strings.CutPrefix(c.From, "http.reverse_proxy.header."); ok {
+		return name, true
+	}
+	name, ok = strings.CutPrefix(c.From, "http.response.header.")
+	return textproto.CanonicalMIMEHeaderKey(name), ok
+}
+
+// ReadsResponseHeader reports whether a rule depends on more of the response than its status and size.
+func (r *Rule) ReadsResponseHeader() bool {
+	if r.CountIf != nil && len(r.CountIf.Headers) > 0 {
+		return true
+	}
+	_, charge := r.Charge.Header()
+	_, settle := r.Settle.Header()
+	return charge || settle
+}
+
+// Reserves reports whether what the rule takes may be refunded after the response.
+func (r *Rule) Reserves() bool { return r.CountIf != nil || r.Settle.From != "" }

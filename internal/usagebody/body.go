@@ -1,0 +1,173 @@
+package usagebody
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Body reads the numbers of one body. It is not safe for concurrent use.
+type Body struct {
+	plan     *Plan
+	refused  error // why nothing is read; nil: it is
+	form     form
+	document document
+	last     []value // of complete documents, by slot
+	stream   stream
+	mark     int  // bytes of a byte order mark that have passed
+	started  bool // no mark may follow any more
+	complete bool // of a form of one document: it was read to its end
+	ended    bool
+}
+
+// form is how documents stand in a body.
+type form uint8
+
+const (
+	formOne    form = iota // one document
+	formEvents             // the data of server-sent events
+	formLines              // one document a line
+)
+
+// forms are the content types that are read. Those that end in +json have one document.
+var forms = []struct {
+	contentType string
+	form        form
+}{
+	{"application/json", formOne},
+	{"text/event-stream", formEvents},
+	{"application/x-ndjson", formLines},
+	{"application/ndjson", formLines},
+	{"application/jsonl", formLines},
+	{"application/x-jsonlines", formLines},
+}
+
+// NewBody returns the reader of a body with a header.
+func (p *Plan) NewBody(header http.Header) *Body {
+	b := &Body{plan: p}
+	if b.form, b.refused = formOf(header); b.refused != nil {
+		return b
+	}
+	values := make([]value, 2*p.slots)
+	b.last = values[:p.slots:p.slots]
+	b.document.plan, b.document.values = p, values[p.slots:]
+	b.document.begin()
+	return b
+}
+
+// formOf returns the form of a body with a header.
+func formOf(header http.Header) (form, error) {
+	for _, encodings := range header["Content-Encoding"] {
+		for encoding := range strings.SplitSeq(encodings, ",") {
+			if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+				return 0, ErrEncoded
+			}
+		}
+	}
+	contentType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	contentType = strings.TrimSpace(contentType)
+	for _, known := range forms {
+		if strings.EqualFold(contentType, known.contentType) {
+			return known.form, nil
+		}
+	}
+	const prefix, suffix = "application/", "+json"
+	if n := len(contentType) - len(suffix); n > len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix) && strings.EqualFold(contentType[n:], suffix) {
+		return formOne, nil
+	}
+	return 0, ErrType
+}
+
+// Write takes the next piece of the body. It does not keep it.
+func (b *Body) Write(data []byte) {
+	if b.refused != nil {
+		return
+	}
+	if !b.started {
+		data = b.start(data)
+	}
+	switch b.form {
+	case formEvents:
+		b.writeEvents(data)
+	case formLines:
+		b.writeLines(data)
+	default:
+		b.document.write(data)
+	}
+}
+
+// byteOrderMark may stand before a body.
+const byteOrderMark = "\ufeff"
+
+// start passes over a byte order mark. A part of one spoils what it stands before.
+func (b *Body) start(data []byte) []byte {
+	for len(data) > 0 {
+		if data[0] != byteOrderMark[b.mark] {
+			if b.started = true; b.mark > 0 {
+				b.document.state, b.stream.part = broken, lineOther
+			}
+			return data
+		}
+		data = data[1:]
+		if b.mark++; b.mark == len(byteOrderMark) {
+			b.started = true
+			return data
+		}
+	}
+	return data
+}
+
+// commit ends a document. What it has found counts if it was complete. The next one may begin.
+func (b *Body) commit() {
+	if b.document.end() && b.document.touched {
+		for i, value := range b.document.values {
+			if value.found {
+				b.last[i] = value
+			}
+		}
+	}
+	b.complete = b.document.state == whole
+	b.document.begin()
+}
+
+// End ends the body. A last event or line needs no line break.
+func (b *Body) End() {
+	if b.refused == nil && !b.ended {
+		b.ended = true
+		b.commit()
+	}
+}
+
+// Sum returns the sum with a number that [Plan.Add] returned, or one of the reasons above. The body must
+// have ended.
+func (b *Body) Sum(number int) (int64, error) {
+	switch {
+	case b.refused != nil:
+		return 0, b.refused
+	case b.form == formOne && !b.complete:
+		return 0, ErrInvalid
+	}
+	total := int64(0)
+	for _, alternatives := range b.plan.sums[number] {
+		n, err := b.first(alternatives)
+		if err != nil {
+			return 0, err
+		}
+		if total += n; total > Max {
+			return 0, ErrRange
+		}
+	}
+	return total, nil
+}
+
+// first returns the first number that was found.
+func (b *Body) first(slots []int) (int64, error) {
+	for _, slot := range slots {
+		switch value := b.last[slot]; {
+		case value.bad:
+			return 0, ErrRange
+		case value.found:
+			return value.n, nil
+		}
+	}
+	return 0, ErrAbsent
+}

@@ -1,0 +1,346 @@
+package usagebody
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// read returns the sum of a body that comes in pieces of a length; 0: in one.
+func read(t testing.TB, paths, contentType, body string, length int) (int64, error) {
+	t.Helper()
+	sum, err := ParseSum(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan Plan
+	number := plan.Add(sum)
+	b := plan.NewBody(http.Header{"Content-Type": {contentType}})
+	for length > 0 && len(body) > length {
+		b.Write([]byte(body[:length]))
+		body = body[length:]
+	}
+	b.Write([]byte(body))
+	b.End()
+	return b.Sum(number)
+}
+
+// checkRead reads a body in one piece, byte by byte, and in pieces of other lengths.
+func checkRead(t *testing.T, paths, contentType, body string, want int64, wantErr error) {
+	t.Helper()
+	for _, length := range []int{0, 1, 2, 3, 5, 7, 31, 33} {
+		if got, err := read(t, paths, contentType, body, length); got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s in %q, pieces of %d: got %d, %v; want %d, %v", paths, body[:min(len(body), 200)], length, got, err, want, wantErr)
+		}
+	}
+}
+
+// TestBody_document has the rules for one document.
+func TestBody_document(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	long := strings.Repeat("0123456789", 100_000)
+	for _, test := range []struct {
+		paths, body string
+		want        int64
+		err         error
+	}{
+		{"usage.total_tokens", `{"usage":{"total_tokens":42}}`, 42, nil},
+		{"usage.total_tokens", " {\r\n\t\"usage\" : { \"x\":[1,{}], \"total_tokens\" : 42 } } \n", 42, nil},
+		{"a+b", `{"a":1,"b":2}`, 3, nil},
+		{"a+a", `{"a":1}`, 2, nil},
+		{"a", "\ufeff{\"a\":1}", 1, nil},
+		{"a", "\xef\xbb{\"a\":1}", 0, ErrInvalid},
+
+		// Alternatives.
+		{"a|b", `{"b":2,"a":1}`, 1, nil},
+		{"a|b", `{"b":2}`, 2, nil},
+		{"a|b+c|d", `{"b":2,"d":3}`, 5, nil},
+		{"a|b", `{"a":null,"b":2}`, 2, nil},
+		{"a|b", `{"a":-1,"b":2}`, 0, ErrRange},
+		{"a+b", `{"a":1}`, 0, ErrAbsent},
+
+		// Arrays.
+		{"a.1", `{"a":[5,6,7]}`, 6, nil},
+		{"a.1.b", `{"a":[{"b":5},{"b":6},{"b":7}]}`, 6, nil},
+		{"a.1", `{"a":{"1":8}}`, 8, nil},
+		{"a.01", `{"a":[5,6]}`, 0, ErrAbsent},
+		{"a.2", `{"a":[5,6]}`, 0, ErrAbsent},
+		{"a.0+b", `{"a":[5,[6,"]"],{"x":"}"}],"b":1}`, 6, nil},
+		{"0.a", `[{"a":3},[]]`, 3, nil},
+		{"a.0", `{"a":[]}`, 0, ErrAbsent},
+
+		// The last number counts.
+		{"a", `{"a":1,"a":2}`, 2, nil},
+		{"a.b", `{"a":{"b":1},"a":{"b":2}}`, 2, nil},
+		{"a", `{"a":1,"a":"x"}`, 1, nil},
+		{"a", `{"a":1,"a":-1}`, 0, ErrRange},
+		{"a+a.b", `{"a":1,"a":{"b":2}}`, 3, nil},
+
+		// What is no number.
+		{"a", `{"a":"12"}`, 0, ErrAbsent},
+		{"a", `{"a":null}`, 0, ErrAbsent},
+		{"a", `{"a":true}`, 0, ErrAbsent},
+		{"a", `{"a":[1]}`, 0, ErrAbsent},
+		{"a", `{"a":{"a":1}}`, 0, ErrAbsent},
+		{"a", `{"b":{"a":1}}`, 0, ErrAbsent},
+		{"a", `{"b":"\"a\":1"}`, 0, ErrAbsent},
+		{"a", `{"A":1}`, 0, ErrAbsent},
+		{"a", `7`, 0, ErrAbsent},
+
+		// Numbers.
+		{"a", `{"a":0}`, 0, nil},
+		{"a", `{"a":-0.0e5}`, 0, nil},
+		{"a", `{"a":0.1}`, 1, nil},
+		{"a", `{"a":1.000}`, 1, nil},
+		{"a", `{"a":1.5}`, 2, nil},
+		{"a", `{"a":-0.5}`, 0, ErrRange},
+		{"a", `{"a":12e2}`, 1200, nil},
+		{"a", `{"a":1200E-2}`, 12, nil},
+		{"a", `{"a":1201e-2}`, 13, nil},
+		{"a", `{"a":1e-400}`, 1, nil},
+		{"a", `{"a":0e999999999999999999999999}`, 0, nil},
+		{"a", `{"a":4503599627370496}`, Max, nil},
+		{"a", `{"a":4503599627370495.0000000000000000000001}`, Max, nil},
+		{"a", `{"a":4503599627370496.0000000000000000000001}`, 0, ErrRange},
+		{"a", `{"a":4503599627370497}`, 0, ErrRange},
+		{"a", `{"a":1e309}`, 0, ErrRange},
+		{"a", `{"a":1e99999999999999999999999}`, 0, ErrRange},
+		{"a", `{"a":1e-99999999999999999999999}`, 1, nil},
+		{"a", `{"a":-1e-99999999999999999999999}`, 0, ErrRange},
+		{"a", `{"a":1` + long + `}`, 0, ErrRange},
+		{"a", `{"a":0.` + long + `}`, 1, nil},
+		{"a", `{"a":7` + strings.Repeat("0", 1_000_000) + `e-1000000}`, 7, nil},
+		{"a", `{"a":0.` + strings.Repeat("0", 1_000_000) + `7e1000001}`, 7, nil},
+		{"a+b", `{"a":4503599627370496,"b":1}`, 0, ErrRange},
+
+		// Names.
+		{"total", `{"\u0074otal":1}`, 1, nil},
+		{"total", `{"t\u006Ftal":1}`, 1, nil},
+		{"ü.😀", `{"\u00fc":{"\ud83d\ude00":1}}`, 1, nil},
+		{"ü.😀", `{"ü":{"😀":1}}`, 1, nil},
+		{`a\.b\|c\+d\\e`, `{"a.b|c+d\\e":1}`, 1, nil},
+		{`a\"b`, `{"a\"b":1}`, 1, nil},
+		{"a\ufffd", `{"a\ud83d":1}`, 1, nil},
+		{"a\ufffdb", `{"a\ude00b":1}`, 1, nil},
+		{"a\ufffd\ufffd", `{"a\ud83d\ud83d":1}`, 1, nil},
+		{"a\ufffdA", `{"a\ud83d\u0041":1}`, 1, nil},
+		{"a", `{"` + long + `":1,"a":2}`, 2, nil},
+		{strings.Repeat("n", maxName), `{"` + strings.Repeat("n", maxName) + `x":1,"` + strings.Repeat("n", maxName) + `":2}`, 2, nil},
+		{strings.Repeat("n", maxName), `{"\u006e` + strings.Repeat("n", maxName) + `":1,"\u006e` + strings.Repeat("n", maxName-1) + `":2}`, 2, nil},
+
+		// What paths do not lead into is passed over, at any depth.
+		{"a", `{"x":` + deep(1_000_000) + `,"a":1}`, 1, nil},
+		{"a", `{"x":"` + long + `\\","y":["\"]","\\"],"a":1}`, 1, nil},
+		{"a.b", `{"x":{"a":{"b":1}},"a":{"c":[{"b":2}],"b":3}}`, 3, nil},
+		{"a", `{"x":{"` + strings.Repeat(`\\`, 40) + `":"` + strings.Repeat(`\"`, 40) + `}"},"a":1}`, 1, nil},
+		{"a", `{"x":[` + strings.Repeat(`1.5,`, 100) + `[` + strings.Repeat(`-2,`, 50) + `3]],"a":1}`, 1, nil},
+
+		// No JSON.
+		{"a", ``, 0, ErrInvalid},
+		{"a", `{"a":1`, 0, ErrInvalid},
+		{"a", `{"a":1}}`, 0, ErrInvalid},
+		{"a", `{"a":1}{"a":2}`, 0, ErrInvalid},
+		{"a", `{"a":1,}`, 0, ErrInvalid},
+		{"a", `{"a" 1}`, 0, ErrInvalid},
+		{"a", `{a:1}`, 0, ErrInvalid},
+		{"a", `{"a":1]`, 0, ErrInvalid},
+		{"a.0", `{"a":[1}}`, 0, ErrInvalid},
+		{"a", `{"a":01}`, 0, ErrInvalid},
+		{"a", `{"a":1.}`, 0, ErrInvalid},
+		{"a", `{"a":.5}`, 0, ErrInvalid},
+		{"a", `{"a":+1}`, 0, ErrInvalid},
+		{"a", `{"a":1e}`, 0, ErrInvalid},
+		{"a", `{"a":-}`, 0, ErrInvalid},
+		{"a", `{"a":NaN}`, 0, ErrInvalid},
+		{"a", `{"b":nul,"a":1}`, 0, ErrInvalid},
+		{"a", `{"b":"` + long, 0, ErrInvalid},
+		{"a", `{"b":"x\`, 0, ErrInvalid},
+		{"a", `{"b":[`, 0, ErrInvalid},
+		{"a", deep(1_000_000)[:1_500_000], 0, ErrInvalid},
+		{"a", `<html>`, 0, ErrInvalid},
+	} {
+		checkRead(t, test.paths, "application/json", test.body, test.want, test.err)
+	}
+}
+
+// TestBody_contentType has what servers call JSON, and what is none.
+func TestBody_contentType(t *testing.T) {
+	for contentType, want := range map[string]error{
+		"application/json":                          nil,
+		"Application/JSON; charset=utf-8":           nil,
+		" application/json ;charset=utf-8":          nil,
+		"application/graphql-response+json":         nil,
+		"application/vnd.api+JSON":                  nil,
+		"application/+json":                         ErrType,
+		"text/html":                                 ErrType,
+		"text/plain":                                ErrType,
+		"application/json5":                         ErrType,
+		"application/octet-stream":                  ErrType,
+		"":                                          ErrType,
+		"application/x-ndjson":                      nil,
+		"application/jsonl":                         nil,
+		"application/jsonl; charset=\"utf-8\"; x=y": nil,
+	} {
+		if _, err := read(t, "a", contentType, `{"a":1}`, 0); !errors.Is(err, want) {
+			t.Errorf("%q: got %v, want %v", contentType, err, want)
+		}
+	}
+}
+
+func TestBody_contentEncoding(t *testing.T) {
+	for _, test := range []struct {
+		encodings []string
+		want      error
+	}{
+		{[]string{"gzip"}, ErrEncoded},
+		{[]string{"identity"}, nil},
+		{[]string{""}, nil},
+		{[]string{"Identity, identity"}, nil},
+		{[]string{"identity, br"}, ErrEncoded},
+		{[]string{"identity", "zstd"}, ErrEncoded},
+	} {
+		sum, _ := ParseSum("a") // a path
+		var plan Plan
+		plan.Add(sum)
+		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}, "Content-Encoding": test.encodings})
+		b.Write([]byte(`{"a":1}`))
+		b.End()
+		if _, err := b.Sum(0); !errors.Is(err, test.want) {
+			t.Errorf("%q: got %v, want %v", test.encodings, err, test.want)
+		}
+	}
+}
+
+// TestBody_events has event streams with each kind of line.
+func TestBody_events(t *testing.T) {
+	for _, test := range []struct {
+		paths, body string
+		want        int64
+		err         error
+	}{
+		{"a", "data: {\"a\":1}\n\n", 1, nil},
+		{"a", "data:{\"a\":1}\r\n\r\n", 1, nil},
+		{"a", "data: {\"a\":1}\r\rdata: {\"a\":2}\r\r", 2, nil},
+		{"a", "data: {\"a\":1}\n\ndata: {\"b\":2}\n\ndata: [DONE]\n\n", 1, nil},
+		{"a", "\ufeffevent: x\nid: 7\nretry: 10\n: comment\ndata: {\"a\":1}\n\n", 1, nil},
+		{"a", "data: {\"a\":\ndata: 1\ndata\ndata:\ndata: }\n\n", 1, nil},
+		{"a", "data: {\"a\":1\ndata: 2}\n\n", 0, ErrAbsent},
+		{"a", "data: {\"a\":1}\ndata: {\"a\":2}\n\n", 0, ErrAbsent},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":2", 1, nil},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":2}", 2, nil},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":2,}\n\n", 1, nil},
+		{"a", "datax: {\"a\":1}\n\n data: {\"a\":1}\n\nDATA: {\"a\":1}\n\ndat: 1\n\n{\"a\":1}\n\n", 0, ErrAbsent},
+		{"a+b", "data: {\"a\":1,\"b\":5}\n\ndata: {\"b\":9}\n\n", 10, nil},
+		{"a|b", "data: {\"b\":1}\n\ndata: {\"a\":2}\n\ndata: {\"b\":3}\n\n", 2, nil},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":null}\n\n", 1, nil},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":-1}\n\n", 0, ErrRange},
+		{"a", "", 0, ErrAbsent},
+		{"a", "\n\n\r\r\r\n", 0, ErrAbsent},
+	} {
+		checkRead(t, test.paths, "text/event-stream; charset=utf-8", test.body, test.want, test.err)
+	}
+}
+
+func TestBody_lines(t *testing.T) {
+	for _, test := range []struct {
+		paths, body string
+		want        int64
+		err         error
+	}{
+		{"a", "{\"a\":1}\n{\"b\":2}\r\n{\"a\":3}\n", 3, nil},
+		{"a", "{\"a\":1}\n{\"a\":3}", 3, nil},
+		{"a", "\n\n{\"a\":1}\n\n", 1, nil},
+		{"a", "{\"a\":1}\n{\"a\":3\n", 1, nil},
+		{"a", "{\"a\":1}\nno JSON\n{\"b\":[\n", 1, nil},
+		{"a", "\ufeff{\"a\":1}\n", 1, nil},
+		{"a+b", "{\"a\":1}\n{\"b\":2}\n", 3, nil},
+		{"a", "{\"b\":1}\n", 0, ErrAbsent},
+	} {
+		checkRead(t, test.paths, "application/x-ndjson", test.body, test.want, test.err)
+	}
+}
+
+// TestPlan_severalSums reads paths that begin alike and that several sums have.
+func TestPlan_severalSums(t *testing.T) {
+	var plan Plan
+	texts := []string{"u.in", "u.out", "u.in+u.out", "u.in.x|u.all", "v"}
+	for i, text := range texts {
+		sum, err := ParseSum(text)
+		if err != nil || sum.String() != text || plan.Add(sum) != i {
+			t.Fatalf("%s: got %v, %v", text, sum, err)
+		}
+	}
+	b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
+	b.Write([]byte(`{"u":{"in":3,"out":4,"all":5}}`))
+	b.End()
+	for i, want := range []string{"3 <nil>", "4 <nil>", "7 <nil>", "5 <nil>", "0 " + ErrAbsent.Error()} {
+		if n, err := b.Sum(i); fmt.Sprint(n, " ", err) != want {
+			t.Errorf("%s: got %d, %v; want %s", texts[i], n, err, want)
+		}
+	}
+}
+
+func TestParseSum_errors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "name is empty",
+		"a.":                            "name is empty",
+		".a":                            "name is empty",
+		"a..b":                          "name is empty",
+		"a+":                            "name is empty",
+		"a||b":                          "name is empty",
+		"$.usage":                       `'$' is not part of a path`,
+		"{http.x}":                      `'{' is not part of a path`,
+		"a.*.b":                         `'*' is not part of a path`,
+		"a[0]":                          "behind a dot",
+		"a b":                           `' ' is not part of a path`,
+		`a\`:                            "backslash at the end",
+		strings.Repeat("a.", 16) + "a":  "at most 16 names",
+		strings.Repeat("a+", 16) + "a":  "at most 16 paths",
+		"a." + strings.Repeat("b", 257): "at most 256 bytes",
+	} {
+		if _, err := ParseSum(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestBody_hostile has bodies that never end. No piece of them allocates, and no number is found.
+func TestBody_hostile(t *testing.T) {
+	sum, err := ParseSum("usage.total_tokens|a.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan Plan
+	plan.Add(sum)
+	for head, more := range map[string]string{
+		`{"x":`:                       "[",
+		`{"x":[`:                      `{"a":[1,"x"]},`,
+		`{"x":"`:                      `\"`,
+		`{"`:                          "usage",
+		`{"\u0061`:                    `\u0061`,
+		`{"usage":{"total_tokens":`:   "1",
+		`{"usage":{"total_tokens":1e`: "9",
+		`{"usage":{"x":1`:             `,"usage":{"total_tokens":1}`,
+		`{"a":[0`:                     ",[]",
+		`{`:                           " ",
+		`no JSON`:                     `{"usage":{"total_tokens":1}}`,
+	} {
+		for _, contentType := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
+			b := plan.NewBody(http.Header{"Content-Type": {contentType}})
+			if contentType == "text/event-stream" {
+				b.Write([]byte("data: "))
+			}
+			b.Write([]byte(head))
+			piece := []byte(strings.Repeat(more, 1+(64<<10)/len(more)))
+			if allocations := testing.AllocsPerRun(10, func() { b.Write(piece) }); allocations > 0 {
+				t.Errorf("%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
+			}
+			b.End()
+			if n, err := b.Sum(0); n != 0 || err == nil {
+				t.Errorf("%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package usagebody
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// fuzzedSums lead to places that the seeds have.
+var fuzzedSums = []string{"a", "a.b", "a.0", "a.1.b", "b|a", "a+b", "0", "1.a", "a.b.a.b", "é"}
+
+// fuzzedSeeds are bodies that take every way through the reader.
+var fuzzedSeeds = []string{
+	`{"a":1,"b":{"a":[1,2,{"b":3}]}}`, `{"a":{"b":12.5e1}}`, `{"a":[1,{"b":2}],"b":-0}`, `[1,{"a":5}]`,
+	`{"\u0061":"x\\\"]","b":4503599627370497,"a":1}`, `{"é":1,"\u00e9":2,"\ud83d":3}`,
+	`{"x":[[1.5,-2,3e-05,1.25,7,8,9,1.5,2.5,3.5,4.5],{"y":"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz","y":"\\"}],"a":7}`,
+	"data: {\"a\":1}\n\ndata: {\"b\":2}\r\n\r\ndata: [DONE]\n\n", "\ufeffdata:{\"a\":\ndata: 1}\r\r: c\nid: 1\n\n",
+	"{\"a\":1}\n{\"b\":2}\n\n{\"a\":", `{"a":tru}`, `"\`, `{"a":1}_y` + strings.Repeat("y\x7f_", 20),
+}
+
+// FuzzBody_pieces reads a body in one piece and in pieces that the input chooses.
+func FuzzBody_pieces(f *testing.F) {
+	for i, seed := range fuzzedSeeds {
+		f.Add([]byte(seed), []byte{1, byte(i), 30, 3, 64}, byte(i))
+	}
+	f.Fuzz(func(t *testing.T, body, lengths []byte, kind byte) {
+		header := http.Header{"Content-Type": {forms[int(kind)%len(forms)].contentType}}
+		plan := fuzzedPlan(t)
+		one, pieces, rest := plan.NewBody(header), plan.NewBody(header), body
+		one.Write(body)
+		for i := 0; len(rest) > 0; i++ {
+			n := len(rest)
+			if len(lengths) > 0 {
+				n = min(n, 1+int(lengths[i%len(lengths)]))
+			}
+			piece := bytes.Clone(rest[:n])
+			pieces.Write(piece)
+			clear(piece) // which must not be kept
+			rest = rest[n:]
+		}
+		one.End()
+		pieces.End()
+		for i, text := range fuzzedSums {
+			n, err := one.Sum(i)
+			m, errPieces := pieces.Sum(i)
+			if n != m || fmt.Sprint(err) != fmt.Sprint(errPieces) {
+				t.Errorf("%s: %d, %v in one piece; %d, %v in pieces", text, n, err, m, errPieces)
+			}
+		}
+	})
+}
+
+// FuzzBody_reference compares with encoding/json in documents that it takes for valid.
+func FuzzBody_reference(f *testing.F) {
+	for _, seed := range fuzzedSeeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !json.Valid(body) || !utf8.Valid(body) {
+			t.Skip()
+		}
+		plan := fuzzedPlan(t)
+		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
+		b.Write(body)
+		b.End()
+		found := map[string]json.Number{}
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber()
+		if err := walk(decoder, "", found); err != nil {
+			t.Skip(err) // too deep for it
+		}
+		for i, text := range fuzzedSums {
+			got, err := b.Sum(i)
+			if want, wantErr := referenceSum(t, text, found); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Errorf("%s in %q: got %d, %v; want %d, %v", text, body, got, err, want, wantErr)
+			}
+		}
+	})
+}
+
+func fuzzedPlan(t *testing.T) *Plan {
+	t.Helper()
+	plan := new(Plan)
+	for _, text := range fuzzedSums {
+		sum, err := ParseSum(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Add(sum)
+	}
+	return plan
+}
+
+// walk collects the last number at each path. Names with dots are left out.
+func walk(d *json.Decoder, path string, found map[string]json.Number) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch token := token.(type) {
+	case json.Number:
+		found[path] = token
+	case json.Delim:
+		for i := 0; d.More(); i++ {
+			name := strconv.Itoa(i)
+			if token == '{' {
+				key, err := d.Token()
+				if err != nil {
+					return err
+				}
+				if name = fmt.Sprint(key); strings.Contains(name, ".") || name == "" {
+					name = "left out"
+				}
+			}
+			if err := walk(d, path+"."+name, found); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+	}
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// referenceSum adds up what was found, with numbers of any size.
+func referenceSum(t *testing.T, text string, found map[string]json.Number) (int64, error) {
+	t.Helper()
+	total := int64(0)
+	for _, term := range strings.Split(text, "+") {
+		number, ok := json.Number(""), false
+		for _, path := range strings.Split(term, "|") {
+			if number, ok = found["."+path]; ok {
+				break
+			}
+		}
+		if !ok {
+			return 0, ErrAbsent
+		}
+		n, err := referenceNumber(t, string(number))
+		if err != nil {
+			return 0, err
+		}
+		if total += n; total > Max {
+			return 0, ErrRange
+		}
+	}
+	return total, nil
+}
+
+func referenceNumber(t *testing.T, text string) (int64, error) {
+	t.Helper()
+	if mantissa, exponent, ok := strings.Cut(strings.ToLower(text), "e"); ok {
+		if e, err := strconv.Atoi(exponent); err != nil || e > 1000 || e < -1000 {
+			t.Skip("too large for the reference: " + mantissa)
+		}
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		t.Fatalf("%q is no number", text)
+	}
+	up := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	up.Div(up, r.Denom())
+	if r.Sign() < 0 || up.Cmp(big.NewInt(Max)) > 0 {
+		return 0, ErrRange
+	}
+	return up.Int64(), nil
+}

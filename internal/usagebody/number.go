@@ -1,0 +1,119 @@
+package usagebody
+
+// number is a number of a document while its digits pass. It keeps the digits that a number up to [Max]
+// can have, and of the others how many there are and whether one is not 0.
+type number struct {
+	part     part
+	negative bool
+
+	mantissa uint64
+	scale    int64 // the power of ten that the mantissa counts
+	more     bool  // a digit beyond the mantissa is not 0
+
+	exponent         int64
+	exponentNegative bool
+}
+
+// part is the part of a number that the last character was of.
+type part uint8
+
+const (
+	partStart        part = iota
+	partSign              // a digit must follow
+	partZero              // a leading zero: no digit may follow
+	partInteger           // digits
+	partPoint             // a digit must follow
+	partFraction          // digits
+	partE                 // a sign or a digit must follow
+	partExponentSign      // a digit must follow
+	partExponent          // digits
+)
+
+// maxExponent bounds exponents. No body has as many digits as could bring such a number back into range.
+const maxExponent = 1 << 55
+
+// next takes a character. It is false for one that does not continue the number.
+func (n *number) next(c byte) bool {
+	if c-'0' <= 9 {
+		return n.digit(c - '0')
+	}
+	switch {
+	case c == '-' && n.part == partStart:
+		n.part, n.negative = partSign, true
+	case c == '.' && (n.part == partZero || n.part == partInteger):
+		n.part = partPoint
+	case (c == 'e' || c == 'E') && (n.part == partZero || n.part == partInteger || n.part == partFraction):
+		n.part = partE
+	case (c == '+' || c == '-') && n.part == partE:
+		n.part, n.exponentNegative = partExponentSign, c == '-'
+	default:
+		return false
+	}
+	return true
+}
+
+func (n *number) digit(d byte) bool {
+	switch n.part {
+	case partZero:
+		return false
+	case partStart, partSign:
+		n.part = partInteger
+		if d == 0 {
+			n.part = partZero
+		}
+	case partPoint:
+		n.part = partFraction
+	case partE, partExponentSign:
+		n.part = partExponent
+	}
+	const full = 1e17 // one more digit fits
+	switch {
+	case n.part == partExponent:
+		n.exponent = min(n.exponent*10+int64(d), maxExponent)
+	case n.mantissa >= full:
+		n.more = n.more || d != 0
+		if n.part != partFraction {
+			n.scale++
+		}
+	default:
+		n.mantissa = n.mantissa*10 + uint64(d)
+		if n.part == partFraction {
+			n.scale--
+		}
+	}
+	return true
+}
+
+// complete reports whether the number may end here.
+func (n *number) complete() bool {
+	return n.part == partZero || n.part == partInteger || n.part == partFraction || n.part == partExponent
+}
+
+// value returns the number, rounded up to a whole one. It is false for one below 0 or above [Max].
+func (n *number) value() (int64, bool) {
+	scale := n.scale + n.exponent
+	if n.exponentNegative {
+		scale = n.scale - n.exponent
+	}
+	m, up := n.mantissa, n.more
+	switch {
+	case m == 0:
+		return 0, true
+	case n.negative:
+		return 0, false
+	}
+	for ; scale > 0; scale-- {
+		if m > Max {
+			return 0, false
+		}
+		m *= 10
+	}
+	for ; scale < 0 && m > 0; scale++ {
+		up = up || m%10 != 0
+		m /= 10
+	}
+	if up {
+		m++
+	}
+	return int64(m), m <= Max
+}

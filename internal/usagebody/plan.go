@@ -1,0 +1,104 @@
+package usagebody
+
+import (
+	"errors"
+	"strconv"
+)
+
+// Max is the largest number, and the largest sum: 2^52.
+const Max = 1 << 52
+
+// Reasons why a body has no number.
+var (
+	ErrType    = errors.New("the response's Content-Type is none of JSON, events of JSON or lines of JSON")
+	ErrEncoded = errors.New("the response is compressed, so that its numbers cannot be read; send Accept-Encoding identity to what is behind")
+	ErrInvalid = errors.New("the response is no valid JSON")
+	ErrAbsent  = errors.New("the response has no number at a path")
+	ErrRange   = errors.New("a number of the response is below 0 or above 2^52")
+)
+
+// Plan is the sums that are read of each body in one pass. The zero value reads none. It must not be
+// changed once a body is read.
+type Plan struct {
+	root  node
+	slots int   // paths that differ, each with its place for a number
+	sums  []sum // as added
+}
+
+// sum is a [Sum] whose paths have places for their numbers.
+type sum [][]int
+
+// node is a place in documents that paths lead to or through.
+type node struct {
+	name     string // within the node around it
+	index    int    // within an array; -1: the name is no index
+	slot     int    // of the path that ends here; -1: none does
+	children []node
+	indexes  int // indexes of children are below it
+}
+
+// Add adds a sum and returns its number, for [Body.Sum].
+func (p *Plan) Add(s Sum) int {
+	if p.slots == 0 {
+		p.root.slot = -1
+	}
+	terms := make(sum, len(s.terms))
+	for i, alternatives := range s.terms {
+		for _, path := range alternatives {
+			terms[i] = append(terms[i], p.slotOf(path))
+		}
+	}
+	p.sums = append(p.sums, terms)
+	return len(p.sums) - 1
+}
+
+// slotOf returns the place for a path's number.
+func (p *Plan) slotOf(path path) int {
+	n := &p.root
+	for _, name := range path {
+		child := n.child([]byte(name))
+		if child == nil {
+			n.children = append(n.children, node{name: name, index: indexOf(name), slot: -1})
+			child = &n.children[len(n.children)-1]
+			n.indexes = max(n.indexes, child.index+1)
+		}
+		n = child
+	}
+	if n.slot < 0 {
+		n.slot = p.slots
+		p.slots++
+	}
+	return n.slot
+}
+
+// maxIndex bounds the indexes of arrays, so that they are no question of an int's size.
+const maxIndex = 1 << 30
+
+// indexOf returns the index that a name is in an array, or -1.
+func indexOf(name string) int {
+	n, err := strconv.ParseUint(name, 10, 31)
+	if err != nil || n > maxIndex || strconv.FormatUint(n, 10) != name {
+		return -1
+	}
+	return int(n)
+}
+
+// child returns the node of a member of an object; nil: no path leads there.
+func (n *node) child(name []byte) *node {
+	for i := range n.children {
+		if n.children[i].name == string(name) {
+			return &n.children[i]
+		}
+	}
+	return nil
+}
+
+// element returns the node of an element of an array; nil: no path leads there.
+func (n *node) element(index int) *node {
+	for i := range n.children {
+		if n.children[i].index == index {
+			return &n.children[i]
+		}
+	}
+	return nil
+}

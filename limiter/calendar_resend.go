@@ -1,0 +1,46 @@
+package limiter
+
+import "time"
+
+// This file sends checks again whose calendar periods, as they were sent, are not around Redis's time. A
+// node derives the periods from its own clock and what earlier answers have shown of Redis's:
+//
+//	node, 3 days ahead:   take, of the months from February to May  -> NOPERIOD, and now: January 31
+//	the same sender:      take, of the months from December to March -> decided
+//
+// A script raises the error before it changes anything of the request. The second time it is the answer:
+// Redis's clock has jumped between the two.
+
+// hasUncovered reports whether the answer says of a call that its periods are not around now.
+func (m *message) hasUncovered() bool {
+	if m.redisTime == 0 || !m.usesPeriods() {
+		return false
+	}
+	for _, c := range m.order {
+		if c.isUncovered() {
+			return true
+		}
+	}
+	return false
+}
+
+// usesPeriods reports whether a policy of the message counts in calendar periods.
+func (m *message) usesPeriods() bool {
+	return m.kernels&kernelSetOf(&calendarAlgorithm) != 0
+}
+
+func (c *call) isUncovered() bool { return c.err != nil && Kind(c.err) == kindClock }
+
+// again writes the uncovered calls of a message that was answered once more, by the time of the answer.
+func (w *writer) again(n *node, m *message) *message {
+	var calls []*call
+	for _, c := range m.order {
+		if c.isUncovered() {
+			calls = append(calls, c)
+		}
+	}
+	again := w.message(n)
+	again.asOf = m.redisTime + time.Since(m.ended).Microseconds()
+	again.write(calls, w.keys)
+	return again
+}

@@ -1,0 +1,118 @@
+package limiter
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestMemory_SettleCost_exact compares windows and logs with the same requests that took their cost at
+// first: as soon as all costs are known the same units are left, for all time.
+func TestMemory_SettleCost_exact(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog} {
+		for seed := range uint64(300) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			now := epoch
+			estimated := NewFailover(nil, NewMemoryOnClock(func() int64 { return now }), FailoverOptions{})
+			exact := NewMemoryOnClock(func() int64 { return now })
+			p := mustPolicy(t, Settings{Name: "exact", Algorithm: algorithm, Limit: 1 + random.Int64N(60), Window: 10 * time.Second})
+			type open struct {
+				check Check
+				cost  int64
+			}
+			var running []open
+			left := func(store Store) int64 {
+				return decide(t, store, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining
+			}
+			end := func(i int) {
+				estimated.SettleCost(running[i].check, running[i].cost, SourceMemory)
+				running[i] = running[len(running)-1]
+				running = running[:len(running)-1]
+			}
+			for range 60 {
+				now += random.Int64N(2 * sec)
+				if random.IntN(2) == 0 && len(running) > 0 {
+					end(random.IntN(len(running)))
+				} else {
+					estimate := 1 + random.Int64N(p.Capacity())
+					cost := random.Int64N(estimate + 1)
+					taken := decide(t, estimated, Check{Policy: p, Key: EncodeKey("k"), Weight: estimate, Reserve: true})
+					if !Allowed(taken) {
+						continue
+					}
+					running = append(running, open{taken[0], cost})
+					if cost > 0 && !Allowed(decide(t, exact, Check{Policy: p, Key: EncodeKey("k"), Weight: cost})) {
+						t.Fatalf("%s, seed %d: a cost of %d is denied where its estimate of %d passed", algorithm, seed, cost, estimate)
+					}
+				}
+				if a, b := left(estimated), left(exact); a > b {
+					t.Fatalf("%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
+				}
+			}
+			for len(running) > 0 {
+				end(0)
+			}
+			for range 25 {
+				if a, b := left(estimated), left(exact); a != b {
+					t.Fatalf("%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-epoch, a, b)
+				}
+				now += sec
+			}
+		}
+	}
+}
+
+// TestFailover_SettleCost_concurrent has a thousand requests at once whose estimates are at least their
+// costs. What all that pass cost together never exceeds the limit, and in the end just that is taken.
+func TestFailover_SettleCost_concurrent(t *testing.T) {
+	t.Parallel()
+	const limit, requests, senders = 20_000, 1000, 100
+	stores := failovers(t)
+	for _, name := range []string{"redis", "memory"} {
+		for _, algorithm := range rateAlgorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				f := stores[name]
+				p := mustPolicy(t, Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour})
+				if err := p.AllowRefunds(); err != nil {
+					t.Fatal(err)
+				}
+				var running sync.WaitGroup
+				var spent, passed atomic.Int64
+				for sender := range senders {
+					running.Go(func() {
+						random := rand.New(rand.NewPCG(uint64(sender), 2))
+						for range requests / senders {
+							estimate := 1 + random.Int64N(100)
+							checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: estimate, Reserve: true}}
+							source, err := f.Decide(t.Context(), checks)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if !Allowed(checks) {
+								continue
+							}
+							cost := random.Int64N(estimate + 1)
+							passed.Add(1)
+							if got := spent.Add(cost); got > limit {
+								t.Errorf("%d units were spent of %d", got, limit)
+							}
+							f.SettleCost(checks[0], cost, source)
+						}
+					})
+				}
+				running.Wait()
+				t.Logf("%d requests passed and cost %d units", passed.Load(), spent.Load())
+				if passed.Load() < limit/100 {
+					t.Errorf("%d requests passed", passed.Load())
+				}
+				if algorithm == FixedWindow || algorithm == SlidingWindowCounter {
+					checkLeft(t, f, p, limit-spent.Load())
+				}
+			})
+		}
+	}
+}

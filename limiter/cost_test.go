@@ -1,0 +1,177 @@
+package limiter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// checkLeft waits until so many units of a quota are left, by the store that decided.
+func checkLeft(t *testing.T, f *Failover, p *Policy, want int64) {
+	t.Helper()
+	redistest.WaitFor(t, fmt.Sprint(want, " units are left"), func() error {
+		check := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
+		if _, err := f.PeekIn(t.Context(), FailLocal, &check); err != nil || check.Result.Remaining != want {
+			return fmt.Errorf("%+v, %w", check.Result, err)
+		}
+		return nil
+	})
+}
+
+// TestFailover_SettleCost settles estimates to costs with every algorithm: on Redis, in process, in an
+// outage, and with half of the limit, which counts at most its own capacity of either.
+func TestFailover_SettleCost(t *testing.T) {
+	t.Parallel()
+	steps := []struct{ estimate, cost, left, part int64 }{
+		{100, 100, 900, 400},
+		{100, 40, 860, 360},
+		{100, 0, 860, 360},
+		{100, -1, 860, 360},
+		{50, 60, 800, 300},
+		{0, 1, 799, 299}, // a weight of 0 is 1
+		{0, 2, 797, 297},
+		{100, 0, 797, 297},
+		{600, 1, 796, 297}, // denied by half of the limit
+		{290, 796, 0, 0},   // 500 are as many as half of the limit has
+		{1, 1, 0, 0},       // denied
+	}
+	for name, f := range failovers(t) {
+		for _, algorithm := range rateAlgorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				p := dayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
+				if err := p.AllowRefunds(); err != nil {
+					t.Fatal(err)
+				}
+				for _, step := range steps {
+					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Reserve: true}}
+					source, err := f.Decide(t.Context(), checks)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if checks[0].Result.Passes() {
+						f.SettleCost(checks[0], step.cost, source)
+					}
+					want := step.left
+					if name == "part" {
+						want = step.part
+					}
+					checkLeft(t, f, p, want)
+				}
+			})
+		}
+	}
+}
+
+// TestFailover_SettleCost_fraction takes an estimate above half of a limit, which that counts as its whole
+// capacity.
+func TestFailover_SettleCost_fraction(t *testing.T) {
+	t.Parallel()
+	f := failovers(t)["part"]
+	for cost, left := range map[int64]int64{0: 500, 1: 499, 300: 200, 499: 1, 500: 0, 550: 0, 600: 0, 700: 0} {
+		p := dayPolicy(t, fmt.Sprint("fraction-", cost), FixedWindow, 1000)
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 600, Reserve: true}}
+		source, err := f.Decide(t.Context(), checks)
+		if err != nil || !Allowed(checks) {
+			t.Fatal(checks, err)
+		}
+		f.SettleCost(checks[0], cost, source)
+		checkLeft(t, f, p, left)
+	}
+}
+
+// TestFailover_SettleCost_others charges the rest of a cost whatever the check was, and refunds only what
+// was reserved.
+func TestFailover_SettleCost_others(t *testing.T) {
+	t.Parallel()
+	for name, f := range failovers(t) {
+		p := dayPolicy(t, "others-"+name, GCRA, 400)
+		for _, check := range []Check{{Policy: p, Key: EncodeKey("k"), Weight: 10}, {Policy: p, Key: EncodeKey("k"), Peek: true}} {
+			checks := []Check{check}
+			source, err := f.Decide(t.Context(), checks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.SettleCost(checks[0], 5, source)
+			f.SettleCost(checks[0], 20, source)
+		}
+		want := int64(400 - 20 - 5 - 20) // a peek took nothing
+		if name == "part" {
+			want -= 200
+		}
+		checkLeft(t, f, p, want)
+	}
+}
+
+// TestFailover_SettleCost_debt owes Redis what requests of an outage cost, not what they took.
+func TestFailover_SettleCost_debt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, algorithm := range rateAlgorithms() {
+		n := newOutageNode(t, server, server.Addr)
+		p := mustPolicy(t, Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
+		n.set(epoch)
+		n.away()
+		for _, step := range []struct{ estimate, cost int64 }{{100, 40}, {100, 150}, {100, 0}, {100, 100}} {
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Reserve: true}}
+			source, err := n.Decide(t.Context(), checks)
+			if err != nil || source != SourceFallback || !Allowed(checks) {
+				t.Fatal(source, checks, err)
+			}
+			n.SettleCost(checks[0], step.cost, source)
+		}
+		n.back()
+		n.wantSettled(t, p, 290, 710)
+	}
+}
+
+// TestFailover_SettleCost_paid ends an outage between a take and its cost. Redis was charged the estimate:
+// the rest of a higher cost follows, a refund is left to drain.
+func TestFailover_SettleCost_paid(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 1000, Window: 24 * time.Hour})
+	n.set(epoch)
+	n.away()
+	var taken [][]Check
+	for range 2 {
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Reserve: true}}
+		if _, err := n.Decide(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, checks)
+	}
+	n.back()
+	n.wantSettled(t, p, 200, 800)
+	n.SettleCost(taken[0][0], 30, SourceFallback)
+	n.SettleCost(taken[1][0], 130, SourceFallback)
+	n.wantSettled(t, p, 230, 770)
+}
+
+// TestFailover_SettleCost_outage loses Redis between a take and its cost: a refund is reported as lost, the
+// rest of a higher cost is charged here, and on Redis when it decides again.
+func TestFailover_SettleCost_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
+	n.set(epoch)
+	var taken [][]Check
+	for range 2 {
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Reserve: true}}
+		if source, err := n.Decide(t.Context(), checks); err != nil || source != SourceRedis {
+			t.Fatal(source, err)
+		}
+		taken = append(taken, checks)
+	}
+	n.away()
+	n.SettleCost(taken[0][0], 30, SourceRedis)
+	n.SettleCost(taken[1][0], 130, SourceRedis)
+	if got := n.lost.Load(); got != 1 {
+		t.Errorf("%d losses, want the refund alone: the charge is made here", got)
+	}
+	n.back()
+	n.wantSettled(t, p, 30, 770)
+}

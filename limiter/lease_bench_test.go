@@ -1,0 +1,72 @@
+package limiter
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// BenchmarkLeaseTable measures what a request of a busy key costs that a lease decides, and what leases cost
+// the keys that are none.
+func BenchmarkLeaseTable(b *testing.B) {
+	p := mustPolicy(b, Settings{Name: "lease", Limit: 1_000_000, Window: time.Minute, Lease: MaxLease})
+	b.Run("spend", func(b *testing.B) {
+		table, checks := newLeaseTable(), []Check{{Policy: p, Key: EncodeKey("203.0.113.7")}}
+		table.ask = func(q leaseQuestion) { // answers at once
+			q.sent = now()
+			table.answered(q, 900_000, time.Minute, lease{units: 200, lasts: 1_000_000})
+		}
+		table.giveBack = func(*busyKey, heldUnits) {}
+		for range 20 {
+			if k, _ := table.spend(&checks[0], now()); k != nil {
+				table.askFor(k)
+			}
+		}
+		spent := 0
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, units := table.spend(&checks[0], now()); units.number > 0 {
+				spent++
+			}
+		}
+		if spent < b.N*9/10 {
+			b.Errorf("%d of %d were spent", spent, b.N)
+		}
+	})
+	b.Run("cold", func(b *testing.B) {
+		table, checks := newLeaseTable(), make([]Check, 5000)
+		for i := range checks {
+			checks[i] = Check{Policy: p, Key: EncodeKey("203.0.113." + strconv.Itoa(i))}
+		}
+		at := now()
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			at += moment(40 * time.Microsecond)
+			table.spend(&checks[i%len(checks)], at)
+		}
+	})
+}
+
+// BenchmarkFailover_lease measures decisions of a busy key as programs make them.
+func BenchmarkFailover_lease(b *testing.B) {
+	server := redistest.Start(b)
+	f := newLeasingFailover(b, server)
+	p := mustPolicy(b, Settings{Name: "lease", Limit: 1_000_000_000, Window: time.Minute, Lease: MaxLease})
+	checks := []Check{{Policy: p, Key: EncodeKey("k")}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := f.Decide(context.Background(), checks); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stats := server.Client(b).Info(context.Background(), "commandstats").Val()
+	_, runs, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
+	runs, _, _ = strings.Cut(runs, ",")
+	if n, err := strconv.Atoi(runs); err == nil {
+		b.ReportMetric(float64(n)/float64(b.N), "runs/op")
+	}
+}

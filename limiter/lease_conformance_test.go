@@ -1,0 +1,172 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// leaseStore leases on a store: it gives back, decides, and takes ahead, in one step.
+type leaseStore func(t testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease)
+
+// leaseInMemory leases by the Go twins.
+func leaseInMemory(s *testStore, now *int64) leaseStore {
+	return func(_ testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+		shard := s.local.lock(c.Policy, c.Key.text)
+		defer shard.mu.Unlock()
+		p, kernel, own := &c.Policy.params, leasingKernelOf(c.Policy), *c
+		old := shard.get(c.Policy, c.Key.text, *now)
+		next := old
+		if rest > 0 {
+			next = kernel.giveBack(next, *now/p.tick, p, rest, r)
+		}
+		if own.neverPasses() {
+			own.answer(evaluate(next, *now, &own), *now)
+			shard.put(c.Key.text, next)
+			return own.Result, lease{}
+		}
+		v, l, next := kernel.lease(next, *now/p.tick, p, own.units(), own.leaves(), wish)
+		if old != (state{}) || next != (state{}) {
+			shard.store(c, old, next, *now)
+		}
+		own.answer(v, *now)
+		if l.units == 0 {
+			return own.Result, lease{}
+		}
+		l.lasts = p.micros(l.lasts, *now%p.tick)
+		return own.Result, l
+	}
+}
+
+// leaseOnRedis leases by the script.
+func leaseOnRedis(s *testStore) leaseStore {
+	return func(t testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+		t.Helper()
+		call := newLeaseCall(c, wish, rest, r)
+		if err := s.shared.topology.anyNode.batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
+			t.Fatal(err, call.err)
+		}
+		defer call.recycle()
+		return call.checks[0].Result, call.leased()
+	}
+}
+
+// TestStores_lease_agree plays takes, leases, what is given back of them, and refunds through both twins of
+// every kernel.
+func TestStores_lease_agree(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	granted := map[string]int{}
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			server.Client(t).FlushAll(context.Background())
+			stores := []*testStore{memoryStore(), redisStore(t, server)}
+			tr := newLeaseTrace(t, seed)
+			lessees := []leaseStore{leaseInMemory(stores[0], &tr.now), leaseOnRedis(stores[1])}
+			for range 600 {
+				tr.step()
+				for _, s := range stores {
+					s.set(tr.now)
+				}
+				switch tr.random.IntN(8) {
+				case 0:
+					reserveBoth(t, tr, stores)
+				case 1:
+					refundBoth(tr, stores)
+				case 2:
+					chargeBoth(tr, stores)
+				case 3, 4:
+					playBoth(t, tr, stores)
+				default:
+					if p := leaseBoth(t, tr, lessees); p != nil {
+						granted[p.settings.Algorithm]++
+					}
+				}
+			}
+		})
+	}
+	for _, algorithm := range rateAlgorithms() {
+		if granted[algorithm] < 50 {
+			t.Errorf("%s: %d leases; the traces show nothing", algorithm, granted[algorithm])
+		}
+	}
+}
+
+// heldLease is a lease that may be given back, with the receipts of each store.
+type heldLease struct {
+	check  Check
+	leases []lease
+}
+
+// newLeaseTrace chooses policies of one algorithm with room for leases.
+func newLeaseTrace(t *testing.T, seed uint64) *trace {
+	t.Helper()
+	tr := &trace{random: rand.New(rand.NewPCG(seed, 7)), now: epoch}
+	algorithm := rateAlgorithms()[seed%uint64(len(rateAlgorithms()))]
+	for i, s := range []Settings{
+		{Limit: 40, Window: 10 * time.Second}, {Limit: 1000, Window: time.Second}, {Limit: 200, Window: 3 * time.Millisecond},
+		{Limit: 4_000_000, Window: 24 * time.Hour}, {Limit: 25, Window: time.Minute, Burst: 70},
+	} {
+		if s.Burst > 0 && !algorithmNamed(algorithm).bursts {
+			continue
+		}
+		s.Name, s.Algorithm = fmt.Sprintf("p%d", i), algorithm
+		tr.policies = append(tr.policies, mustPolicy(t, s))
+		s.Limit = max(1, s.Limit/2)
+		tr.changed = append(tr.changed, mustPolicy(t, s))
+	}
+	return tr
+}
+
+// leaseBoth leases in all stores, gives one of the last leases back, or both in one step. It returns the
+// policy if units were leased.
+func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
+	t.Helper()
+	c := tr.request()[0]
+	if c.Policy.algorithm.logs && c.Weight > logUnits/4 {
+		c.Weight = 1
+	}
+	wish := leaseWish{tr.random.Int64N(c.Policy.Capacity() + 1), tr.random.Int64N(2*c.Policy.params.longestLease() + 2)}
+	var rest int64
+	var back *heldLease
+	if len(tr.leases) > 0 && tr.random.IntN(2) == 0 {
+		at := max(0, len(tr.leases)-1-tr.random.IntN(3))
+		back = &tr.leases[at]
+		c.Policy, c.Key = back.check.Policy, back.check.Key
+		c.Weight = min(c.Weight, c.Policy.Capacity())
+		c.Leave = min(c.Leave, c.Policy.MostLeave())
+		wish.units = min(wish.units, c.Policy.Capacity())
+		rest = 1 + tr.random.Int64N(back.leases[0].units)
+		if tr.random.IntN(2) == 0 {
+			c.Peek, wish = true, leaseWish{}
+		}
+		defer func() { tr.leases = slices.Delete(tr.leases, at, at+1) }()
+	}
+	var leases []lease
+	var results []Result
+	for i, s := range stores {
+		var r receipt
+		if back != nil {
+			r = back.leases[i].receipt
+		}
+		result, l := s(t, &c, wish, rest, r)
+		results, leases = append(results, result), append(leases, l)
+	}
+	a, b := leases[0], leases[1]
+	if results[0] != results[1] || a != b {
+		t.Fatalf("at epoch%+d, %v, weight %d, leave %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, c.units(), c.Leave, wish, rest, results[0], a, results[1], b)
+	}
+	if a.units == 0 {
+		return nil
+	}
+	if longest := c.Policy.params.longestLease() * c.Policy.params.tick; a.lasts > longest || a.units > c.Policy.Capacity()/4 || a.units > wish.units {
+		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.settings, a, wish)
+	}
+	tr.leases = append(tr.leases, heldLease{c, leases})
+	return c.Policy
+}

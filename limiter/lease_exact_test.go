@@ -1,0 +1,66 @@
+package limiter
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// exactly checks what was admitted against the algorithm without leases: every admission, at its true
+// instant, passes there, and no span of them holds more than it may. Each way is enough by itself.
+func exactly(p *Policy, admitted []admission) error {
+	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
+	t, kernel := &p.params, leasingKernelOf(p)
+	var s state
+	for i, a := range admitted {
+		v := kernel.decide(s, a.at/t.tick, t, a.weight, 0)
+		if v.wait != 0 {
+			return fmt.Errorf("admission %d of %d, %d units at %d µs, would wait %d ticks", i, len(admitted), a.weight, a.at, v.wait)
+		}
+		s = kernel.take(s, t, v, false)
+	}
+	if over := overshoot(p, admitted); over > 0 {
+		return fmt.Errorf("a span holds %d units too many", over)
+	}
+	return nil
+}
+
+// overshoot returns by how many units a span of admissions exceeds what it may hold.
+func overshoot(p *Policy, admitted []admission) (worst int64) {
+	t := &p.params
+	counts := map[int64]int64{}
+	first, sum := 0, int64(0)          // of a log's span
+	level, last := int64(0), int64(-1) // of a bucket
+	for _, a := range admitted {
+		now := a.at / t.tick
+		w := now / t.window
+		switch {
+		case p.algorithm.bursts:
+			if last >= 0 {
+				level = max(0, level-(now-last)*t.limit)
+			}
+			level, last = level+a.weight*t.window, now
+			worst = max(worst, ceilDiv(level-t.capacity*t.window, t.window))
+		case p.algorithm.logs:
+			sum += a.weight
+			for admitted[first].at/t.tick <= now-t.window {
+				sum -= admitted[first].weight
+				first++
+			}
+			worst = max(worst, sum-t.limit)
+		default:
+			counts[w] += a.weight
+			before := int64(0)
+			if p.settings.Algorithm == SlidingWindowCounter {
+				before = counts[w-1] * (t.window - (now - w*t.window)) / t.window
+			}
+			worst = max(worst, counts[w]+before-t.limit)
+		}
+	}
+	return worst
+}
+
+// leasingKernelOf returns the kernel of a policy whose units can be leased.
+func leasingKernelOf(p *Policy) leasingKernel {
+	return p.algorithm.kernel.(leasingKernel) //nolint:forcetypeassert,errcheck // the tests lease no others
+}

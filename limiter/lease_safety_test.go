@@ -1,0 +1,235 @@
+package limiter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// leaseDecisions is how many decisions of a kernel the test plays; LEASE_DECISIONS says another number.
+func leaseDecisions(t *testing.T, usually int64) int64 {
+	t.Helper()
+	text := os.Getenv("LEASE_DECISIONS")
+	if text == "" {
+		return usually
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLeases_never_admit_more plays one to four nodes that lease from one key, with pauses, late and lost
+// messages, crashes and clocks that run at other rates, biased to the instants at which something changes.
+// What was admitted is played again, at the true instants, through the algorithm without leases.
+func TestLeases_never_admit_more(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			var sum leaseWorld
+			traces := uint64(0)
+			for want := leaseDecisions(t, 40_000); sum.decisions < want; traces++ {
+				w := playLeases(t, algorithm, traces, func(*leaseWorld) leaseStoreInWorld { return &kernelStore{} })
+				sum.add(w)
+				if err := exactly(w.policy, w.admitted); err != nil {
+					t.Fatalf("trace %d, %v: %v", traces, w.policy.settings, err)
+				}
+			}
+			if sum.spent == 0 || sum.late == 0 || sum.returned == 0 || sum.lost == 0 || sum.restored == 0 || sum.paused == 0 {
+				t.Error("the traces show nothing")
+			}
+			t.Logf("%d traces, %d decisions; units leased %d, spent %d, given back %d; %d late answers, %d lost, %d restored, %d pauses",
+				traces, sum.decisions, sum.leased, sum.spent, sum.returned, sum.late, sum.lost, sum.restored, sum.paused)
+		})
+	}
+}
+
+func (w *leaseWorld) add(o *leaseWorld) {
+	w.decisions, w.leased, w.spent, w.returned = w.decisions+o.decisions, w.leased+o.leased, w.spent+o.spent, w.returned+o.returned
+	w.late, w.lost, w.restored, w.paused = w.late+o.late, w.lost+o.lost, w.restored+o.restored, w.paused+o.paused
+}
+
+// leaseTracePolicy makes up a policy whose leases may be long enough.
+func leaseTracePolicy(t *testing.T, random *rand.Rand, algorithm string) *Policy {
+	t.Helper()
+	s := Settings{Name: "lease", Algorithm: algorithm, Lease: MaxLease, Limit: 16 + random.Int64N(120), Window: time.Duration(1000+random.IntN(3000)) * time.Millisecond}
+	if random.IntN(3) == 0 {
+		s.Limit = 16 + random.Int64N(4000)
+	}
+	if algorithmNamed(algorithm).bursts && random.IntN(2) == 0 {
+		s.Limit = 10_000 + random.Int64N(100_000) // much drains while a lease lasts
+	}
+	if algorithmNamed(algorithm).bursts && random.IntN(2) == 0 {
+		s.Burst = s.Limit/2 + random.Int64N(2*s.Limit)
+	}
+	leastTick := int64(1)
+	if random.IntN(4) == 0 {
+		leastTick = 1000
+	}
+	p, err := newPolicy(s, leastTick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lease = max(p.lease, MinLease)
+	return p
+}
+
+// playLeases plays one random trace.
+func playLeases(t *testing.T, algorithm string, seed uint64, store func(*leaseWorld) leaseStoreInWorld) *leaseWorld {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 11))
+	w := &leaseWorld{random: random, policy: leaseTracePolicy(t, random, algorithm), key: EncodeKey(fmt.Sprint("k", seed)), now: epoch}
+	w.now += random.Int64N(3 * w.policy.params.window * w.policy.params.tick)
+	w.store = store(w)
+	for range 1 + random.IntN(4) {
+		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
+		if random.IntN(3) == 0 {
+			rate = 0.8751
+		}
+		w.nodes = append(w.nodes, w.newNode(rate))
+	}
+	left := 250
+	var next func()
+	next = func() {
+		if left--; left > 0 {
+			w.act(w.nodes[random.IntN(len(w.nodes))])
+			w.later(w.pause(), next)
+		}
+	}
+	w.later(0, next)
+	w.run()
+	return w
+}
+
+// act has something happen at a node.
+func (w *leaseWorld) act(n *leaseNode) {
+	random := w.random
+	if random.IntN(3) > 0 {
+		n.makeBusy()
+	}
+	switch random.IntN(12) {
+	case 0, 1: // somebody right beside the store takes what there is, or a part of it
+		c := Check{Policy: w.policy, Key: w.key, Peek: true}
+		look, _ := w.store.lease(w.now, &c, leaseWish{}, 0, receipt{})
+		units := look.Remaining
+		if units > 1 && random.IntN(3) == 0 {
+			units = 1 + random.Int64N(units)
+		}
+		if units > 0 {
+			w.decisions++
+			c := Check{Policy: w.policy, Key: w.key, Weight: units}
+			if result, _ := w.store.lease(w.now, &c, leaseWish{}, 0, receipt{}); result.Passes() {
+				w.admit(w.now, units)
+			}
+		}
+	case 2, 3, 4: // the node spends all that it has
+		units, _ := n.table.held("lease", w.key.text)
+		for units > 0 {
+			weight := 1 + random.Int64N(units)
+			w.decisions++
+			n.spend(n.table, w.now, weight)
+			units -= weight
+		}
+	case 5: // it crashes, or the configuration is reloaded
+		switch random.IntN(6) {
+		case 0:
+			n.restart()
+		case 1:
+			n.table.endAll(func(*Policy) bool { return true }, keyEnded)
+		}
+	default:
+		weight := int64(1)
+		switch random.IntN(8) {
+		case 0:
+			weight = 1 + random.Int64N(5)
+		case 1:
+			if random.IntN(4) == 0 {
+				weight = 1 + random.Int64N(w.policy.params.capacity)
+			}
+		}
+		for range 1 + random.IntN(6) {
+			n.request(weight)
+		}
+	}
+}
+
+// pause returns how long until something else happens: nothing, a little, until an instant at which
+// something changes, or until everything has drained.
+func (w *leaseWorld) pause() int64 {
+	random, window := w.random, w.policy.params.window*w.policy.params.tick
+	longest := w.policy.params.longestLease() * w.policy.params.tick
+	switch x := random.IntN(40); {
+	case x < 10:
+		return 0
+	case x < 20:
+		return random.Int64N(longest/3 + 1)
+	case x < 26: // right before the end of a lease
+		next := longest
+		for _, at := range w.special[max(0, len(w.special)-12):] {
+			if at > w.now+1 {
+				next = min(next, at-w.now-1)
+			}
+		}
+		return next
+	case x < 36:
+		for range 6 {
+			at := (w.now/window+1)*window + random.Int64N(3) - 1
+			switch lately := min(20, len(w.admitted)); {
+			case random.IntN(2) == 0 && len(w.special) > 0:
+				at = w.special[max(0, len(w.special)-1-random.IntN(12))] + random.Int64N(3) - 1
+				if random.IntN(3) == 0 {
+					at += window
+				}
+			case random.IntN(3) > 0 && lately > 0:
+				at = w.admitted[len(w.admitted)-1-random.IntN(lately)].at + window + random.Int64N(3) - 1
+			}
+			if at > w.now {
+				return at - w.now
+			}
+		}
+		return 1
+	case x < 39:
+		return random.Int64N(window / 2)
+	}
+	return 2 * max(window, w.policy.params.full*w.policy.params.tick)
+}
+
+// redisInWorld is a real Redis on the world's time.
+type redisInWorld struct {
+	t     *testing.T
+	store *testStore
+	lends leaseStore
+}
+
+func (s redisInWorld) lease(now int64, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+	s.store.set(now)
+	return s.lends(s.t, c, wish, rest, r)
+}
+
+// TestLeases_never_admit_more_on_Redis plays some of the traces with the scripts of a real Redis.
+func TestLeases_never_admit_more_on_Redis(t *testing.T) {
+	t.Parallel()
+	store := redisStore(t, redistest.Start(t))
+	remote := redisInWorld{t, store, leaseOnRedis(store)}
+	for i, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
+		decisions, leased := int64(0), int64(0)
+		for trace := uint64(0); decisions < leaseDecisions(t, 40_000)/20; trace++ {
+			w := playLeases(t, algorithm, 1_000_000*uint64(i+1)+trace, func(*leaseWorld) leaseStoreInWorld { return remote })
+			decisions, leased = decisions+w.decisions, leased+w.leased
+			if err := exactly(w.policy, w.admitted); err != nil {
+				t.Fatalf("%s, trace %d, %v: %v", algorithm, trace, w.policy.settings, err)
+			}
+		}
+		if leased == 0 {
+			t.Errorf("%s: nothing was leased", algorithm)
+		}
+		t.Logf("%s: %d decisions, %d units leased", algorithm, decisions, leased)
+	}
+}

@@ -1,0 +1,89 @@
+package redisratelimit
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// This file is the handler's part of policies that count running requests. A request runs from its decision
+// until the handlers behind this one have returned: those of streams and of proxied WebSockets return when
+// these end.
+
+// keepRunning keeps checks that were decided together until the request ends, if one of them counts running
+// requests. Those of a request that was denied end as well: they have nothing to return.
+func (h *Handler) keepRunning(p *responseWriter, checks []limiter.Check) {
+	if !h.countsRunning || !countRunning(checks) {
+		return
+	}
+	if a := p.awaited; len(a.running) == 0 {
+		a.running = checks
+	} else {
+		a.running = append(a.running[:len(a.running):len(a.running)], checks...)
+	}
+}
+
+// prepare makes room for what may follow the decision, and keeps the stores for it: the shared one for refunds,
+// charges and settled costs, the in-process one for what runs.
+func (h *Handler) prepare(p *responseWriter) {
+	if !h.settles && !h.countsRunning {
+		return
+	}
+	p.awaited = new(awaited)
+	if h.countsRunning && h.app.holdMemory() {
+		p.awaited.counted = h.app
+	}
+	if h.settles && h.app.store.Retain() {
+		p.awaited.retained = h.app.store
+	}
+}
+
+// end ends the request for the policies that count it, and its use of the store, whatever became of the
+// handlers.
+func (h *Handler) end(p *responseWriter) {
+	a := p.awaited
+	if a == nil {
+		return
+	}
+	if len(a.running) > 0 {
+		h.app.store.EndRunning(a.running)
+		a.running = nil
+	}
+	a.stayEstimates()
+	a.release()
+	if a.counted != nil {
+		_ = a.counted.dropMemory() // the end of that store cannot fail
+		a.counted = nil
+	}
+}
+
+// countRunning reports whether one of the checks is of a policy that counts running requests.
+func countRunning(checks []limiter.Check) bool {
+	for i := range checks {
+		if checks[i].Policy.CountsRunning() {
+			return true
+		}
+	}
+	return false
+}
+
+// runningUnits collects what this node runs by policy. It asks the store when it is read, so that a request
+// costs nothing for it, and a policy without running requests is shown with 0.
+type runningUnits struct{}
+
+var runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
+	"Units of the requests that this node runs now, by policy of the algorithm concurrency.", []string{"policy"}, nil)
+
+// Describe implements prometheus.Collector.
+func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDesc }
+
+// Collect implements prometheus.Collector.
+func (runningUnits) Collect(collected chan<- prometheus.Metric) {
+	a := running.newest()
+	if a == nil {
+		return
+	}
+	for _, policy := range a.memory.names.CountingRunning() {
+		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(a.store.Running(policy)), policy)
+	}
+}

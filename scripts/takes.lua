@@ -1,0 +1,66 @@
+-- takes.lua: decides a batch of takes of one check each, which is what most batches are. batch.lua
+-- does the same, and everything else.
+-- A run costs as much as some decisions, most of it for closures and tables. This script has none
+-- but `run`. scripts.BuildTakes sets the prelude and one kernel into it, `decide` and `take` in
+-- place of their calls, and a policy's numbers as locals: policy_limit for policy.limit.
+-- Go twin: takesOnly in limiter/wire.go chooses between this script and that of batch.lua.
+-- KEYS: one state per request.
+-- ARGV: as for batch.lua: policies of one kernel, which neither ban nor have numbers of their own,
+--       and groups of operation 1 with one check, whose weight may pass.
+-- Returns: as batch.lua.
+-- Example: that of batch.lua.
+local answers, failures = {struct.pack('<d', now_us)}, nil
+
+-- Answers the requests that have no answer yet. Arguments cost less than upvalues.
+local function run(now_us, grace, answers, KEYS, ARGV)
+  -- The prelude and the kernel.
+  local policy   -- only the parameter of functions whose calls stay
+  local message, last = ARGV[1], 0
+  local position = 9 + 56 * unpack_state('<d', message)
+  while position <= #message do
+    local _, count, _, number, weight, leave
+    _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    leave = 0
+    if number < 0 then
+      number = -number
+      leave, position = unpack_state('<d', message, position)
+    end
+    last = last + count
+    local policy_limit, policy_window, policy_capacity, policy_max_delay, policy_max_debt,
+      policy_tick = unpack_state('<dddddd', message, 56 * number - 39)
+    local policy_now, policy_offset = floor(now_us / policy_tick), now_us % policy_tick
+    local policy_index = floor(policy_now / policy_window)
+    local policy_volume = policy_capacity * policy_window
+    local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
+    for i = #answers, last do
+      local key = KEYS[i]
+      local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, leave)
+      if wait == 0 then
+        take(policy, key, reset, x, y, z, kept)
+      end
+      if policy_tick ~= 1 then
+        wait = wait > 0 and wait * policy_tick - policy_offset or wait
+        reset = reset > 0 and reset * policy_tick - policy_offset or reset
+        delay = delay > 0 and delay * policy_tick - policy_offset or delay
+      end
+      answers[i + 1] = pack('<dddd', wait, remaining, reset, delay)
+    end
+  end
+end
+
+while true do
+  local ok, problem = pcall(run, now_us, grace, answers, KEYS, ARGV)
+  if ok then
+    break
+  end
+  failures = failures or {}
+  failures[#failures + 1] = #answers
+  failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
+  answers[#answers + 1] = struct.pack('<dddd', -2, 0, 0, 0)
+end
+
+local answer = table.concat(answers)
+if not failures then
+  return answer
+end
+return {answer, unpack(failures)}
