@@ -14,6 +14,7 @@ import (
 // TestSettlement_settings pays an outage back with every setting that changes keys, clocks or limits.
 func TestSettlement_settings(t *testing.T) {
 	t.Parallel()
+	window := windowOfBothClocks(time.Hour)
 	for _, s := range []struct {
 		name    string
 		ahead   time.Duration // of Redis's clock
@@ -34,7 +35,7 @@ func TestSettlement_settings(t *testing.T) {
 			f := NewFailover(newTestRedis(t, server, 10*time.Second, s.format), NewMemory(), s.options)
 			f.shared.slotted.Store(s.slotted)
 			for _, algorithm := range rateAlgorithms()[:5] {
-				p := dayPolicy(t, "day-"+algorithm, algorithm, 10)
+				p := mustPolicy(t, Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
 				for range 3 {
 					if result, err := Allow(t.Context(), f, p, "k"); err != nil || !result.Passes() {
 						t.Fatal(result, err)
@@ -60,6 +61,17 @@ func TestSettlement_settings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// windowOfBothClocks returns a window of a day or more that clocks so far apart are in together now, and for an hour
+// from now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
+func windowOfBothClocks(apart time.Duration) time.Duration {
+	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
+	for window := 24 * time.Hour; ; window += time.Hour {
+		if passed := now % window; passed > margin && passed < window-margin {
+			return window
+		}
 	}
 }
 

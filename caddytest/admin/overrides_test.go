@@ -224,7 +224,7 @@ func TestOverride_commands(t *testing.T) {
 		n := caddytest.Start(t, caddytest.Config(option, overridden))
 		n.Ratelimit(t, "overrides").Want(t, 0, "no overrides")
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--limit", "5000", "--for", "2h", "--note", "tonight").Want(t, 0,
-			"policy    api", "clients   one", "key       acme", "override  limit 5000", "note      tonight", "until     "+strconv.Itoa(time.Now().UTC().Year()))
+			"policy    api", "clients   one", "key       acme", "override  limit 5000", "note      tonight", "until     "+strconv.Itoa(time.Now().UTC().Add(2*time.Hour).Year()))
 		n.Ratelimit(t, "override", "--policy", "bucket", "--all", "--limit", "50", "--burst", "7").Want(t, 0, "clients   all", "limit 50, burst 7")
 		evil := "\x1b[2J\u202eall\nfake  line"
 		n.Ratelimit(t, "override", "--policy", "api", "--key", `\x1b[2Jall\x0afake`, "--block", "--note", evil).Want(t, 0, "block", `\x1b[2J\u202eall\x0afake  line`)
