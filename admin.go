@@ -115,7 +115,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
 			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Unlimited: id.unlimited, Ban: banReport(s), Lease: leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Unlimited: id.unlimited, Ban: banReport(s), Lease: a.leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if id.unlimited {
 			p.Limit = 0
@@ -209,8 +209,8 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 }
 
 // leaseReport returns how long a node leases units of a policy at most; nil where it has no leases.
-func leaseReport(p *limiter.Policy) *float64 {
-	if p.Settings().Lease == 0 {
+func (a *App) leaseReport(p *limiter.Policy) *float64 {
+	if p.Settings().Lease == 0 || a.remote == nil {
 		return nil
 	}
 	return new(explain.Seconds(p.LongestLease()))

@@ -30,6 +30,12 @@ func (p *Policy) location() (*time.Location, error) {
 	return location, nil
 }
 
+// hasAlgorithm reports whether the algorithm is one. The error of another one comes first: whether a policy has a window
+// depends on it.
+func (p *Policy) hasAlgorithm() bool {
+	return p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)
+}
+
 // checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
 func (p *Policy) checkWindow() error {
 	switch {

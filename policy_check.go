@@ -22,7 +22,7 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 		err = fmt.Errorf("limit %d: requests without a limit are unlimited; leave out the number or unlimited", p.Limit)
 	case p.Limit == 0 && !p.Unlimited:
 		err = errors.New("limit: missing; say how many units per window, from 1")
-	case p.checkWindow() != nil:
+	case p.hasAlgorithm() && p.checkWindow() != nil:
 		err = p.checkWindow()
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)

@@ -187,6 +187,48 @@ func TestFailover_ban_outage(t *testing.T) {
 	}
 }
 
+// TestFailover_ban_answers has answers that say nothing of a ban follow the one that tells of it: one that was decided
+// before it, by the time of Redis, and one to a request above the capacity.
+func TestFailover_ban_answers(t *testing.T) {
+	t.Parallel()
+	p, m := hourBan(t, "answers", 1), NewMemory()
+	banned := Check{Policy: p, Key: EncodeKey("k"), asOf: 10, Result: Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
+	for _, after := range []struct {
+		asOf   int64
+		answer Result
+		banned bool
+	}{
+		{9, Result{Remaining: 1}, true},
+		{10, Result{RetryAfter: time.Minute}, true},
+		{11, Result{RetryAfter: Never}, true},
+		{11, Result{Remaining: 1}, false},
+	} {
+		m.remember(&banned)
+		later := Check{Policy: p, Key: banned.Key, asOf: after.asOf, Result: after.answer}
+		m.remember(&later)
+		if got := decide(t, m, Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
+			t.Errorf("after %+v: %+v", after, got)
+		}
+	}
+}
+
+// TestFailover_ban_above_capacity has a banned client ask for more than there can be, before an outage.
+func TestFailover_ban_above_capacity(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p, f := hourBan(t, "heavy", 1), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{})
+	for range 3 {
+		oneOf(t, f, p, "k")
+	}
+	if got := decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != Never || got.asOf == 0 {
+		t.Errorf("%+v", got)
+	}
+	server.Kill()
+	if r, source := oneOf(t, f, p, "k"); !r.Banned || source != SourceFallback {
+		t.Errorf("%+v from %s", r, source)
+	}
+}
+
 // TestFailover_ban_full_redis fills Redis: denials stay denials.
 func TestFailover_ban_full_redis(t *testing.T) {
 	t.Parallel()

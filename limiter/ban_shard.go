@@ -3,7 +3,8 @@ package limiter
 // keptBan is a state of bans in this process.
 type keptBan struct {
 	banState
-	seen bool // it is Redis's, by its last answer
+	seen bool  // it is Redis's, by its last answer
+	asOf int64 // Redis's time at that answer, in microseconds
 }
 
 // refuseBanned turns the answer to a check into a denial where its client is banned, and reports
@@ -66,14 +67,17 @@ func (s *shard) keepBan(key string, b keptBan, now int64) bool {
 }
 
 // rememberBan keeps what Redis's answer says about the ban of a client, so that an outage does not
-// lift it.
+// lift it. Answers to concurrent requests arrive in any order.
 func (s *shard) rememberBan(c *Check, now int64) {
 	kept, known := s.bans[c.Key.text]
 	switch {
+	case c.Result.RetryAfter == Never:
+		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := banState{offenses: max(1, kept.offenses), until: until, forgotten: until + c.Policy.ban.longest}
-		s.keepBan(c.Key.text, keptBan{banState: b, seen: true}, now)
+		s.keepBan(c.Key.text, keptBan{banState: b, seen: true, asOf: c.asOf}, now)
+	case known && kept.seen && c.asOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.text) // it has ended, or was lifted
 	case known && kept.until > now:

@@ -60,7 +60,7 @@ func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdi
 			v.wait = skew + ceilDiv(over, t.limit)
 		}
 		if queued {
-			v.wait = max(v.wait, skew+lead-t.maxDelay)
+			v.wait = max(v.wait, skew+(lead-t.maxDelay))
 		}
 	}
 	v.a = debt

@@ -14,9 +14,9 @@ func (f *Failover) SettleCost(check Check, cost int64, source Source) {
 	source = f.possible(source)
 	cost = min(max(0, cost), MaxCharge)
 	estimate := check.units()
-	if kept := min(estimate, cost); kept > 0 {
+	if cost > 0 {
 		c := check
-		c.Weight = kept
+		c.Weight, c.Peek = cost, false
 		f.Confirm([]Check{c}, source)
 	}
 	switch {
@@ -78,7 +78,7 @@ func (f *Failover) chargeOne(c, local *Check, source Source) {
 		f.chargeHere(*c)
 	case SourceRedis:
 		here := *local
-		f.shared.chargeAsync(c, func(c *Check, err error) {
+		f.shared.chargeAsync(c, f.rememberCharge, func(c *Check, err error) {
 			if kept := !errors.Is(err, errClosed) && f.ledger.charge(c); !kept {
 				f.shared.topology.anyNode.lose(opCharge, err)
 			}
@@ -88,6 +88,11 @@ func (f *Failover) chargeOne(c, local *Check, source Source) {
 		f.ledger.charge(c)
 		f.chargeHere(*local)
 	}
+}
+
+// rememberCharge keeps what Redis has charged for an outage, as [Failover.remember] keeps its answers.
+func (f *Failover) rememberCharge(c *Check) {
+	f.local.rememberCharge(c, f.periodsHere(c.Policy, c.Key))
 }
 
 // chargeHere charges a check in this process, of a weight from 0.

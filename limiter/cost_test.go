@@ -175,3 +175,32 @@ func TestFailover_SettleCost_outage(t *testing.T) {
 	n.back()
 	n.wantSettled(t, p, 30, 770)
 }
+
+// TestFailover_SettleCost_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
+func TestFailover_SettleCost_ban(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, shared := range []*Redis{openRedis(t, server, 10*time.Second), nil} {
+		f := NewFailover(shared, NewMemory(), FailoverOptions{})
+		p := mustPolicy(t, Settings{Name: "api", Algorithm: FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
+		if err := p.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		check := Check{Policy: p, Key: EncodeKey("k"), Reserve: true}
+		source, err := f.Decide(t.Context(), []Check{check})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.SettleCost(check, 10, source)
+		redistest.WaitFor(t, "the cost is charged", func() error {
+			left, err := Peek(t.Context(), f, p, "k")
+			if err == nil && left.Remaining > 0 {
+				err = fmt.Errorf("%d remain", left.Remaining)
+			}
+			return err
+		})
+		if got := decide(t, f, check)[0].Result; !got.Banned {
+			t.Errorf("%s: %+v", source, got)
+		}
+	}
+}

@@ -51,6 +51,31 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 	s.seen[c.Key.text] = a
 }
 
+// rememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
+// the check's, with calendar periods by this process's clock.
+func (m *Memory) rememberCharge(c *Check, p *Policy) {
+	if p.CountsRunning() {
+		return
+	}
+	now := m.clock()
+	s := m.lock(p, c.Key.text)
+	defer s.mu.Unlock()
+	before, known := s.seen[c.Key.text]
+	if !known && !s.makeRoom(now) {
+		return // the answer before it was counted as one without room
+	}
+	held := state{}
+	if before.resets > now {
+		held = before.restore(p, now)
+	}
+	t, kernel := &p.params, p.algorithm.kernel
+	v := kernel.decide(kernel.charge(held, now/t.tick, t, c.Weight), now/t.tick, t, 0, 0)
+	if s.seen == nil {
+		s.seen = map[string]lastSeen{}
+	}
+	s.seen[c.Key.text] = lastSeen{used: t.capacity - min(max(0, v.remaining), t.capacity), resets: now + v.reset*t.tick, at: now}
+}
+
 // orFuller returns an answer that leaves no more than the one that arrived before it. A bucket is as full
 // as its reset says.
 func (l lastSeen) orFuller(before lastSeen) lastSeen {

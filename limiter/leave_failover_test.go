@@ -76,6 +76,23 @@ func TestFailover_leave_outage(t *testing.T) {
 	}
 }
 
+// TestFailover_leave_Unused decides in an outage by periods and by a fraction of the limits: what is left for others
+// is not used.
+func TestFailover_leave_Unused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, fraction := range []float64{1, 0.5} {
+		for _, settings := range []Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: FixedWindow, Window: 24 * time.Hour}} {
+			settings.Limit = 100
+			p, f := mustPolicy(t, settings), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{LocalFraction: fraction})
+			keepOpen(f.shared)
+			if got := decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
+				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
+			}
+		}
+	}
+}
+
 // TestFailover_leave_scaleDown has a tenth of a limit enforced in an outage. What can pass the whole limit
 // can pass the tenth, and nothing else can.
 func TestFailover_leave_scaleDown(t *testing.T) {

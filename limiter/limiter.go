@@ -44,6 +44,7 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
+	asOf     int64     // Redis's time at its answer, in microseconds
 	receipt  receipt   // of a reserve that passed, or a debt
 	owed     *owedTake // of a reserve that passed in an outage
 	withheld int64     // units that remain and are not in the result

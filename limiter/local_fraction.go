@@ -14,7 +14,8 @@ func (f *Failover) decideLocally(checks []Check) {
 	}
 	f.local.decide(own)
 	for i := range own {
-		checks[i].Result, checks[i].receipt = own[i].Result, own[i].receipt
+		checks[i].answeredBy(&own[i])
+		checks[i].receipt = own[i].receipt
 		if own[i].places > 0 { // it was decided by what is left of its weight, and runs with all of it
 			checks[i].places = checks[i].units()
 			f.local.addRunning(&checks[i], checks[i].places-own[i].places)
@@ -57,6 +58,11 @@ func (f *Failover) localPolicy(p *Policy, key EncodedKey) *Policy {
 	if f.isPartial() {
 		p = f.localShare(p)
 	}
+	return f.periodsHere(p, key)
+}
+
+// periodsHere returns the policy with calendar periods as this process's clock shows those of a key's Redis.
+func (f *Failover) periodsHere(p *Policy, key EncodedKey) *Policy {
 	if p.params.periods == nil || f.shared == nil {
 		return p
 	}

@@ -148,7 +148,7 @@ func TestProbe_refund(t *testing.T) {
 			waitProbes(t, r.topology.anyNode)
 			r.Refund(first)
 			unsent := 0
-			r.chargeAsync(&first[0], func(_ *Check, err error) {
+			r.chargeAsync(&first[0], func(*Check) {}, func(_ *Check, err error) {
 				if unsent++; !errors.Is(err, ErrOutage) {
 					t.Errorf("a charge while the breaker is open: %v", err)
 				}

@@ -147,9 +147,9 @@ func (r *Redis) Refund(checks []Check) {
 }
 
 // chargeAsync charges a check without the condition that there is room, at most once, in the
-// background. Where Redis has certainly not charged it, unsent is called with the check and the reason,
+// background, and then calls charged, which must not block nor keep the check. Where Redis has certainly not charged it, unsent is called with the check and the reason,
 // perhaps at once; it must not block nor keep the check. A charge that may have run is reported as lost.
-func (r *Redis) chargeAsync(check *Check, unsent func(c *Check, err error)) {
+func (r *Redis) chargeAsync(check *Check, charged func(c *Check), unsent func(c *Check, err error)) {
 	if r.closed.Load() {
 		unsent(check, errClosed)
 		return
@@ -160,8 +160,10 @@ func (r *Redis) chargeAsync(check *Check, unsent func(c *Check, err error)) {
 	err := n.background(c, func(c *call) {
 		switch {
 		case c.err == nil:
+			charged(&c.checks[0])
 		case isLost(c.err):
 			n.lose(opCharge, c.err)
+			charged(&c.checks[0])
 		default:
 			unsent(&c.checks[0], c.err)
 		}

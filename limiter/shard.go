@@ -113,7 +113,7 @@ func (s *shard) take(c *Check, old state, v verdict, now int64) {
 // charge charges a check without the condition that there is room.
 func (s *shard) charge(c *Check, now int64) {
 	weight := min(c.Weight, MaxCharge)
-	if weight <= 0 {
+	if weight <= 0 || c.Policy.CountsRunning() {
 		return
 	}
 	t, old := &c.Policy.params, s.get(c.Policy, c.Key.text, now)

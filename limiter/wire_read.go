@@ -37,6 +37,9 @@ func (m *message) read(reply any) error {
 			failures = failures[2:]
 		} else {
 			c.err = c.readAnswers(text)
+			for i := range c.checks {
+				c.checks[i].asOf = m.redisTime
+			}
 		}
 		text = text[len(c.checks)*c.op.answerSize():]
 		key += int64(len(c.checks))

@@ -77,7 +77,7 @@ local function decide(policy, key, weight, leave, reserves)
   else
     wait = skew + ceil_div(over, limit)
     if queued then
-      wait = max(wait, skew + lead - max_delay)
+      wait = max(wait, skew + (lead - max_delay))
     end
   end
   if weight == 0 or wait > 0 then
