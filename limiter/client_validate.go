@@ -76,7 +76,7 @@ func (o *ClientOptions) validNames() error {
 	return nil
 }
 
-// validUsers refuses a user without a password: the client of Redis would log nobody in, and be the default user.
+// validUsers refuses a user without a password: the client of Redis would not log in, and stay the default user.
 func (o *ClientOptions) validUsers() error {
 	const problem = "needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"
 	switch {

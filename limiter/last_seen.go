@@ -36,19 +36,26 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 		return // an older answer expires by itself
 	}
 	before, known := s.seen[c.Key.text]
-	if !known && !s.makeRoom(now) {
-		s.owner.overflows() // an outage would begin with a whole quota
-		return
-	}
 	// An answer without a unit left says of what is used only that it is no less than a limit, which may have
 	// been lower than that of the one before.
 	if known && before.at <= now && before.resets > now && (now-before.at < outOfOrder || c.Unused() == 0) {
 		a = a.orFuller(before)
 	}
+	if !s.keepSeen(c.Key.text, a, now) {
+		s.owner.overflows() // an outage would begin with a whole quota
+	}
+}
+
+// keepSeen stores what is used of a key, and reports whether there is room for it.
+func (s *shard) keepSeen(key string, a lastSeen, now int64) bool {
+	if _, known := s.seen[key]; !known && !s.makeRoom(now) {
+		return false
+	}
 	if s.seen == nil {
 		s.seen = map[string]lastSeen{}
 	}
-	s.seen[c.Key.text] = a
+	s.seen[key] = a
+	return true
 }
 
 // rememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
@@ -60,20 +67,13 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 	now := m.clock()
 	s := m.lock(p, c.Key.text)
 	defer s.mu.Unlock()
-	before, known := s.seen[c.Key.text]
-	if !known && !s.makeRoom(now) {
-		return // the answer before it was counted as one without room
-	}
 	held := state{}
-	if before.resets > now {
+	if before := s.seen[c.Key.text]; before.resets > now {
 		held = before.restore(p, now)
 	}
 	t, kernel := &p.params, p.algorithm.kernel
 	v := kernel.decide(kernel.charge(held, now/t.tick, t, c.Weight), now/t.tick, t, 0, 0)
-	if s.seen == nil {
-		s.seen = map[string]lastSeen{}
-	}
-	s.seen[c.Key.text] = lastSeen{used: t.capacity - min(max(0, v.remaining), t.capacity), resets: now + v.reset*t.tick, at: now}
+	s.keepSeen(c.Key.text, lastSeen{used: t.capacity - min(max(0, v.remaining), t.capacity), resets: now + v.reset*t.tick, at: now}, now) // without room its answer has overflowed
 }
 
 // orFuller returns an answer that leaves no more than the one that arrived before it. A bucket is as full

@@ -147,8 +147,9 @@ func (r *Redis) Refund(checks []Check) {
 }
 
 // chargeAsync charges a check without the condition that there is room, at most once, in the
-// background, and then calls charged, which must not block nor keep the check. Where Redis has certainly not charged it, unsent is called with the check and the reason,
-// perhaps at once; it must not block nor keep the check. A charge that may have run is reported as lost.
+// background. Where Redis has charged it, or may have, charged is called with the check; a charge that may
+// have run is also reported as lost. Otherwise unsent is called, with the reason too, perhaps at once. Neither
+// must block nor keep the check.
 func (r *Redis) chargeAsync(check *Check, charged func(c *Check), unsent func(c *Check, err error)) {
 	if r.closed.Load() {
 		unsent(check, errClosed)
