@@ -13,10 +13,10 @@ const anyWeight = -1
 
 func banKeyOf(c *Check) denyKey { return denyKey{policy: c.Policy, key: c.Key.text, weight: anyWeight} }
 
-// denyBanned answers a check whose client is banned, or whose weight is above the capacity. Otherwise
+// denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
 // then, even if another check denies it, unless a client of the request is banned.
-func (c *denyCache) denyBanned(check *Check, now time.Time) (mayCount bool) {
+func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (mayCount bool) {
 	if check.Peek {
 		return false
 	}
@@ -26,10 +26,11 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (mayCount bool) {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
 	}
 	if found && !check.neverPasses() {
-		check.Result = d.result(now)
+		r := d.result(now)
 		if check.units() >= d.weight && check.Leave >= d.leave { // it waits as long or longer
-			check.Result.RetryAfter = max(check.Result.RetryAfter, d.retryAt.Sub(now))
+			r.RetryAfter = max(r.RetryAfter, d.retryAt.Sub(now))
 		}
+		denied.deny(check, r)
 		return false
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
@@ -42,7 +43,7 @@ func (c *denyCache) denyBanned(check *Check, now time.Time) (mayCount bool) {
 	if due && c.refresh != nil {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
 	}
-	check.Result = d.result(now)
+	denied.deny(check, d.result(now))
 	return false
 }
 

@@ -44,19 +44,17 @@ func (c *denyCache) shardOf(key string) *denyShard {
 	return &c.shards[maphash.String(c.seed, key)%denyShards]
 }
 
-// deny answers the checks if a denial of one of them holds at an instant; the Remaining of the
-// others is [Unknown]. It returns false where the store must decide.
-func (c *denyCache) deny(checks []Check, now time.Time) bool {
+// deny denies the checks if a denial of one of them holds at an instant.
+func (c *denyCache) deny(checks []Check, now time.Time) refusal {
 	if c == nil {
-		return false
+		return refusal{}
 	}
-	denied, banned, mayCount := false, false, false
+	denied, mayCount, banned := beginRefusal(checks), false, false
 	for i := range checks {
 		check := &checks[i]
-		check.Result = Result{Remaining: Unknown}
 		if check.Policy.ban != nil {
-			mayCount = c.denyBanned(check, now) || mayCount
-			denied, banned = denied || !check.Result.Passes(), banned || check.Result.Banned
+			mayCount = c.denyBanned(check, now, &denied) || mayCount
+			banned = banned || check.Result.Banned
 			continue
 		}
 		if check.Policy.endsEarly() {
@@ -67,11 +65,13 @@ func (c *denyCache) deny(checks []Check, now time.Time) bool {
 			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
 		}
 		if found {
-			denied = true
-			check.Result = d.result(now)
+			denied.deny(check, d.result(now))
 		}
 	}
-	return denied && (banned || !mayCount)
+	if mayCount && !banned {
+		return refusal{}
+	}
+	return denied
 }
 
 // learn keeps the denials among the answers to a query that was sent at some instant.

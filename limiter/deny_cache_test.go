@@ -32,7 +32,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
 				leave := tr.leave(p)
 				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Leave: leave}}
-				cached := cache.deny(checks, time.UnixMicro(tr.now))
+				cached := cache.deny(checks, time.UnixMicro(tr.now)).denies
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, tr.now, p, weight, leave)
 				if cached {
@@ -67,7 +67,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				leave := []int64{0, 0, 1, p.MostLeave()}[random.IntN(4)]
 				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: max(1, weight), Leave: leave}}
-				cached := cache.deny(checks, time.UnixMicro(now))
+				cached := cache.deny(checks, time.UnixMicro(now)).denies
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, now, p, checks[0].Weight, leave)
 				switch {
@@ -103,17 +103,17 @@ func TestDenyCache_weights_apart(t *testing.T) {
 	for range 3 {
 		for weight, wait := range waits {
 			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			if !cache.deny(checks, now) || checks[0].Result.RetryAfter != wait {
+			if !cache.deny(checks, now).denies || checks[0].Result.RetryAfter != wait {
 				t.Errorf("weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
 			}
 		}
 	}
-	if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 12}}, now) {
+	if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 12}}, now).denies {
 		t.Error("a weight that was never asked about is answered")
 	}
 	cache.forget(p.ID(), "k")
 	for weight := range waits {
-		if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now) {
+		if cache.deny([]Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).denies {
 			t.Errorf("weight %d is denied after a reset", weight)
 		}
 	}
@@ -135,7 +135,7 @@ func TestDenyCache_bounded(t *testing.T) {
 		t.Errorf("%d denials are kept, want about %d", total, denyShards*denyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.deny([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(4*denyShards*denyShardSize - 1)), Weight: 1}}, now) {
+	if cache.deny([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(4*denyShards*denyShardSize - 1)), Weight: 1}}, now).denies {
 		t.Error("a denial is used longer than its age")
 	}
 }

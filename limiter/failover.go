@@ -115,7 +115,7 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
 // unless it is nil, is the busy one of the only check, for which units may be leased.
 func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Check, k *busyKey, now time.Time) (Source, error) {
-	if f.denied.deny(checks, now) || f.denyFull(mode, checks) {
+	if f.refuse(mode, checks, now).denies {
 		return SourceDenyCache, nil
 	}
 	leased, err := f.askShared(ctx, checks, k)
@@ -134,13 +134,19 @@ func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Che
 	return f.Fallback(mode, checks, err)
 }
 
-// denyFull denies what this process alone fills, without a query. In an outage [FailOpen] lets it run.
-func (f *Failover) denyFull(mode FailMode, checks []Check) bool {
-	if !f.shared.running.denyFull(checks) {
-		return false
+// refuse denies what a remembered denial or this process's own running requests deny, without a query. In an
+// outage [FailOpen] lets more requests run.
+func (f *Failover) refuse(mode FailMode, checks []Check, now time.Time) refusal {
+	if denied := f.denied.deny(checks, now); denied.denies {
+		return denied
 	}
-	failing, _ := f.Failing()
-	return mode != FailOpen || !failing
+	full := f.shared.running.denyFull(checks)
+	if full.denies && mode == FailOpen {
+		if failing, _ := f.Failing(); failing {
+			return refusal{}
+		}
+	}
+	return full
 }
 
 // Fallback does what [Failover.DecideIn] does where the shared store cannot decide, for the given

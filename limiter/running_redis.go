@@ -181,25 +181,17 @@ func (r *Redis) letRun(checks []Check) {
 	}
 }
 
-// denyFull answers the checks if this process alone runs as much as one of them allows; the Remaining of
-// the others is [Unknown]. No answer of Redis could differ. It returns false where the store must decide,
-// as for policies that count denials.
-func (t *runningTracker) denyFull(checks []Check) bool {
-	full := false
+// denyFull denies the checks if this process alone runs as much as one of them allows: no answer of Redis
+// could differ. It leaves requests with policies that count denials to the store.
+func (t *runningTracker) denyFull(checks []Check) refusal {
+	full := beginRefusal(checks)
 	for i := range checks {
-		if checks[i].Policy.ban != nil {
-			return false
+		c := &checks[i]
+		if c.Policy.ban != nil {
+			return refusal{}
 		}
-		full = full || t.isFull(&checks[i])
-	}
-	for i := range checks {
-		switch c := &checks[i]; {
-		case !full:
-			return false
-		case t.isFull(c):
-			c.Result = Result{RetryAfter: duration(runningHint), ResetAfter: duration(runningHint)}
-		default:
-			c.Result = Result{Remaining: Unknown}
+		if t.isFull(c) {
+			full.deny(c, Result{RetryAfter: duration(runningHint), ResetAfter: duration(runningHint)})
 		}
 	}
 	return full

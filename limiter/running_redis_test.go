@@ -110,10 +110,14 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 				passed := 0
 				for range rounds {
 					checks := []Check{{Policy: p, Key: EncodeKey("k")}}
-					if _, err := n.Decide(context.Background(), checks); err != nil {
+					source, err := n.Decide(context.Background(), checks)
+					if err != nil {
 						t.Error(err)
 					}
 					if Allowed(checks) {
+						if source == SourceDenyCache {
+							t.Error("what may only deny let a request through")
+						}
 						passed++
 						gauge.add(1)
 						runtime.Gosched()
