@@ -220,14 +220,12 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 }
 
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a
-// minute. What clients send stays out of the log.
+// minute of each option of a policy. What clients send stays out of the log.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
-	h.counters[r.Index].CountInvalid(option)
-	if !invalidWarnings.Pass(time.Now(), time.Minute) {
-		return
+	if h.counters[r.Index].CountInvalid(option) {
+		h.logger.Warn("a value cannot be used; the fallback is used instead",
+			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
-	h.logger.Warn("a value cannot be used; the fallback is used instead",
-		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 }
 
 // warnMissingAddress logs, once in a configuration, that a rule's key cannot tell clients apart.

@@ -109,8 +109,8 @@ type Policy struct {
 
 	// What a request costs in all, known after its response: a source as of `charge_from`. The weight is
 	// the estimate, which a request takes before; after the response what it took too little is charged,
-	// into debt if need be, and what it took too much is refunded. Where the response breaks off before
-	// the cost is known, the estimate stays. It belongs to this handler and not to the policy, and excludes
+	// into debt if need be, and what it took too much is refunded. If the response breaks off before the
+	// cost is known, at least the estimate and the fallback stay. It belongs to this handler and not to the policy, and excludes
 	// `charge_from`, `max_delay` and `ban`. Default: the weight stays.
 	SettleFrom string `json:"settle_from,omitempty"`
 

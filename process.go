@@ -31,9 +31,6 @@ var held atomic.Int64
 // more than that are refused.
 const maxHeld = 65536
 
-// invalidWarnings lets one log line a minute pass about values of placeholders.
-var invalidWarnings monotonic.Gate
-
 // lastEvents are the times of the last events of all handlers.
 var lastEvents = eventTimes{seed: maphash.MakeSeed()}
 

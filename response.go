@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -40,11 +40,8 @@ type awaited struct {
 	running  []limiter.Check   // those that end with the request
 	counted  *App              // whose in-process store is kept for them
 	retained *limiter.Failover // the store that is kept open for refunds and charges
-	bytes    int64             // of the response's body, so far
-	body     *usagebody.Body   // reads costs in the response's body; nil: there are none
-	begun    bool              // the final response was seen while the client was there
+	response rule.Response     // so far
 	failed   bool              // a part of the body was not written
-	brokeOff bool              // the response has no proper end: the client left, or a handler failed
 	tunnels  bool              // the response of 200 begins a WebSocket
 }
 
@@ -75,19 +72,15 @@ func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) err
 		return next.ServeHTTP(w, p.request)
 	}
 	p.decision.serving = true
-	if p.awaited != nil {
-		p.awaited.brokeOff = true
-	}
 	p.ResponseWriter = w
 	defer p.finish() // whatever becomes of the handlers
 	err := next.ServeHTTP(p, p.request)
-	if a := p.awaited; a != nil {
-		_, broken := outcomeOf(err)
-		a.brokeOff = broken || a.failed || p.request.Context().Err() != nil
-	}
 	if !p.done {
-		p.settleUnanswered(err, p.Header())
+		p.endUnanswered(err)
 		p.setHeaders()
+	}
+	if a := p.awaited; a != nil {
+		a.response.Complete = err == nil && a.response.Begun && !a.failed
 	}
 	return err
 }
@@ -110,18 +103,22 @@ func (p *responseWriter) onHeader(status int) {
 	}
 	p.done = true
 	if a := p.awaited; a != nil {
-		a.begun = p.request.Context().Err() == nil // reverse_proxy answers 499 to a client that left
+		a.response.Begun = status != statusClientGone || !p.clientGone() // reverse_proxy writes 499 for a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(p.request)
 		p.settle(p.judgedStatus(status), p.Header())
 		if len(a.deferred) == 0 {
 			a.release() // a connection that was handed over may live for hours
 		}
-		if !a.tunnels {
+		if a.response.Begun && !a.tunnels {
 			p.startBody()
 		}
 	}
 	p.setHeaders()
 }
+
+// clientGone reports whether the client left. After the response's header it says nothing: a client that has read
+// the response may close at once.
+func (p *responseWriter) clientGone() bool { return p.request.Context().Err() != nil }
 
 // judgedStatus is the status by which a response is judged: 101 for a tunnel, as over HTTP/1.1.
 func (p *responseWriter) judgedStatus(status int) int {
@@ -171,20 +168,31 @@ func (p *responseWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (p *responseWriter) Write(data []byte) (int, error) {
 	p.onHeader(http.StatusOK)
-	n, err := p.ResponseWriter.Write(data)
-	if a := p.awaited; a != nil {
-		if a.body != nil {
-			a.body.Write(data[:n]) // which is on its way
-		}
-		a.wrote(int64(n), err)
+	if p.awaited == nil || p.awaited.tunnels { // what passes a tunnel is no body
+		return p.ResponseWriter.Write(data)
 	}
-	return n, err
+	if body := p.awaited.response.Body; body != nil {
+		defer body.Write(data) // which is on its way, whether or not the client takes it
+	}
+	written := 0
+	for {
+		piece := data[written:]
+		if p.hidesSent() {
+			piece = piece[:min(len(piece), copyLen)]
+		}
+		n, err := p.ResponseWriter.Write(piece)
+		p.countSent(int64(n), int64(len(piece)), err)
+		if written += n; err != nil || n < len(piece) || written == len(data) {
+			return written, err
+		}
+	}
 }
 
-// ReadFrom implements [io.ReaderFrom]. A body that is read goes through Write.
+// ReadFrom implements [io.ReaderFrom]. A body that is read goes through Write, as does one whose bytes only Write
+// can count.
 func (p *responseWriter) ReadFrom(r io.Reader) (int64, error) {
 	p.onHeader(http.StatusOK)
-	if p.awaited != nil && p.awaited.body != nil {
+	if p.awaited != nil && (p.awaited.response.Body != nil || p.hidesSent()) {
 		buffer, ok := copyBuffers.Get().(*[copyLen]byte)
 		if !ok {
 			buffer = new([copyLen]byte)
@@ -194,7 +202,7 @@ func (p *responseWriter) ReadFrom(r io.Reader) (int64, error) {
 	}
 	n, err := p.ResponseWriterWrapper.ReadFrom(r)
 	if p.awaited != nil {
-		p.awaited.wrote(n, err)
+		p.countSent(n, n, err)
 	}
 	return n, err
 }
@@ -204,16 +212,21 @@ const copyLen = 32 << 10
 
 var copyBuffers sync.Pool
 
-// wrote counts a part of the body. A response to which none belongs is no broken one. What passes a tunnel is
-// no body.
-func (a *awaited) wrote(n int64, err error) {
-	if a.tunnels {
-		return
-	}
-	a.bytes += n
+// hidesSent reports whether a failed write says that nothing was sent, whatever was: over HTTP/2 and 3. It counts
+// as sent, and is short for that.
+func (p *responseWriter) hidesSent() bool { return p.request.ProtoMajor >= 2 }
+
+// countSent counts a piece of the body, of which so much was sent. A response to which no body belongs is no
+// broken one.
+func (p *responseWriter) countSent(n, length int64, err error) {
+	a := p.awaited
 	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+		if p.hidesSent() && !a.failed {
+			n = length
+		}
 		a.failed = true
 	}
+	a.response.Bytes += n
 }
 
 // FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.

@@ -82,7 +82,7 @@ func (p *responseWriter) settle(status int, header http.Header) {
 	if p.awaited == nil || len(p.awaited.reserved) == 0 {
 		return
 	}
-	if p.request.Context().Err() != nil {
+	if p.clientGone() {
 		p.keepReserved()
 		return
 	}
@@ -122,6 +122,19 @@ func (p *responseWriter) settleUnanswered(err error, header http.Header) {
 	p.settle(status, header)
 }
 
+// endUnanswered ends handlers that wrote no response. Without an error net/http writes an empty one. An error that
+// tells what is wrong with the request costs what was taken.
+func (p *responseWriter) endUnanswered(err error) {
+	p.settleUnanswered(err, p.Header())
+	if p.awaited == nil {
+		return
+	}
+	p.awaited.response.Begun = err == nil && !p.clientGone()
+	if _, broken := outcomeOf(err); err != nil && !broken {
+		p.awaited.stayEstimates()
+	}
+}
+
 // outcomeOf returns the status that becomes of an error of the handlers, and whether the client left or what
 // is behind the handlers broke. A refusal by this module is no such break, whatever its status.
 func outcomeOf(err error) (status int, broken bool) {
@@ -135,7 +148,7 @@ func outcomeOf(err error) (status int, broken bool) {
 	return status, status >= statusClientGone && !rule.IsRefusal(err)
 }
 
-// stayEstimates has the estimates stay whose cost no response has told: the request was denied, by another
+// stayEstimates has the estimates stay whose cost no response has told: the request was refused, by another
 // handler or by this one, where the estimate is of a dry run.
 func (a *awaited) stayEstimates() {
 	for i := range a.deferred {
@@ -154,9 +167,10 @@ func (p *responseWriter) applyCosts() {
 	}
 	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	a := p.awaited
-	response := rule.Response{Bytes: a.bytes, Body: a.body, BrokeOff: a.brokeOff}
-	if a.body != nil {
-		a.body.End()
+	response := &a.response
+	if response.Body != nil {
+		response.Body.End()
+		response.Complete = response.Complete || response.Body.Complete()
 	}
 	if isHead(p.request) {
 		response.Bytes = 0
@@ -164,11 +178,10 @@ func (p *responseWriter) applyCosts() {
 	deferred := a.deferred
 	a.deferred = nil
 	for i := range deferred {
-		passed := &deferred[i]
-		if passed.rule.Settle.From != "" {
-			passed.settle(repl, &response, a.begun)
+		if c := &deferred[i]; c.rule.Settle.From != "" {
+			c.settle(repl, response)
 		} else {
-			passed.charge(repl, &response)
+			c.charge(repl, response)
 		}
 	}
 }
@@ -177,24 +190,15 @@ func (p *responseWriter) applyCosts() {
 // fallback; later requests pay if there is not enough left.
 func (c *passedCheck) charge(repl *caddy.Replacer, response *rule.Response) {
 	check := c.check
-	cost, told := c.handler.rules.CostOf(c.rule, &c.rule.Charge, repl, response)
-	if told == rule.ToldInPart {
-		cost = max(cost, c.rule.Charge.Fallback)
-	}
-	check.Weight = cost
+	check.Weight, _ = c.handler.rules.CostOf(c.rule, &c.rule.Charge, repl, response, 0)
 	c.handler.app.store.Charge([]limiter.Check{check}, c.source)
 	c.handler.notifyCost(c, check.Weight)
 }
 
-// settle makes what was taken what the response costs. Where the response broke off before it began or told
-// its cost, at least the estimate stays: a client must not get it back by leaving.
-func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response, begun bool) {
-	cost, told := c.handler.rules.CostOf(c.rule, &c.rule.Settle, repl, response)
-	unknown := !begun || told == rule.ToldNothing || told == rule.ToldInPart && cost <= c.check.Weight
-	if response.BrokeOff && unknown {
-		c.stay()
-		return
-	}
+// settle makes what was taken what the response costs. Where the response broke off before it told its cost, at
+// least the estimate stays: a client must not get it back by leaving.
+func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response) {
+	cost, _ := c.handler.rules.CostOf(c.rule, &c.rule.Settle, repl, response, c.check.Weight)
 	c.handler.app.store.SettleCost(c.check, cost, c.source)
 	c.handler.counters[c.rule.Index].CountSettled(cost - c.check.Weight)
 	c.handler.notifyCost(c, cost)
@@ -204,7 +208,7 @@ func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response, begu
 func (p *responseWriter) startBody() {
 	for i := range p.awaited.deferred {
 		if passed := &p.awaited.deferred[i]; passed.rule.ReadsBody() && !isHead(p.request) {
-			p.awaited.body = passed.handler.rules.NewBody(p.Header())
+			p.awaited.response.Body = passed.handler.rules.NewBody(p.Header())
 			return
 		}
 	}

@@ -1,7 +1,9 @@
 package redisratelimit
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -254,6 +256,35 @@ func TestReplay_units(t *testing.T) {
 				t.Errorf("warnings %q, want %q", got, test.warning)
 			}
 		})
+	}
+}
+
+// TestReplay_units_of_what_broke_off plays a response whose status says that the client left or the server failed.
+func TestReplay_units_of_what_broke_off(t *testing.T) {
+	const told = `"X-Cost":["50"]`
+	for _, test := range []struct {
+		source, header, end string // of the log's entry
+		charged, refunded   int64
+	}{
+		{"{http.response.header.X-Cost} 7", told, `"size":9,"status":502`, 20, 0},
+		{"{http.response.header.X-Cost} 7", told, `"size":0,"status":502`, 20, 0},
+		{"{http.response.header.X-Cost} 7", "", `"size":9,"status":502`, 0, 0},
+		{"{http.response.header.X-Cost} 70", "", `"size":0,"status":499`, 40, 0},
+		{"{http.response.header.X-Cost} 7", "", `"size":0,"status":404`, 0, 23},
+		{"response_bytes", "", `"size":9,"status":502`, 0, 21},
+		{"response_bytes", "", `"size":0,"status":499`, 0, 0},
+	} {
+		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tsettle " + test.source + "\n\t}\n}\n"
+		log, err := io.ReadAll(answered(test.header))
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)}, replay.Options{})
+		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}
+		if got := result.Policies[0].Units; got == nil || *got != want {
+			t.Errorf("%s, %s: %+v, want %+v", test.source, test.end, got, want)
+		}
 	}
 }
 

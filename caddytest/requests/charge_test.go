@@ -69,7 +69,7 @@ func TestCharge_afterwards(t *testing.T) {
 			if a := n.Get(t, "/ask"+key); a.Status != http.StatusTooManyRequests {
 				t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
 			}
-			n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, 2)
+			n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, 3)
 		}
 	})
 }

@@ -42,11 +42,13 @@ func TestLimit_byPlan(t *testing.T) {
 		if bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`); bad < 2 {
 			t.Errorf("%v bad values are counted", bad)
 		}
-		complaints := n.Log.Lines(func(l caddytest.LogLine) bool {
-			return caddytest.Ours(l) && strings.Contains(l.Message, "cannot be used")
-		})
-		if len(complaints) != 1 || strings.Contains(complaints[0].Text, "many") {
-			t.Errorf("the log has %v; want one line a minute, without the value", complaints)
+		for _, option := range []string{"limit", "burst"} { // of which each has its line, whatever else is wrong
+			complaints := n.Log.Lines(func(l caddytest.LogLine) bool {
+				return caddytest.Ours(l) && strings.Contains(l.Message, "cannot be used") && strings.Contains(l.Text, `"option":"`+option+`"`)
+			})
+			if len(complaints) != 1 || strings.Contains(complaints[0].Text, "many") {
+				t.Errorf("%s: the log has %v; want one line a minute, without the value", option, complaints)
+			}
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestSettle_brokenOff(t *testing.T) {
 				"/ask?k=within-told&break=within&tokens=40": {"960", "990"},
 				"/ask/500?k=error":                          {"900", "900"},
 				"/ask/gone?k=gone":                          {"900", "900"},
-				"/ask/404?k=refused":                        {"930", "1000"},
+				"/ask/404?k=refused":                        {"900", "900"},
 				"/ask/answer500?k=answer":                   {"930", "1000"},
 				"/ask/304?k=unchanged":                      {"930", "1000"},
 				"/ask/204?k=empty":                          {"930", "1000"},

@@ -48,7 +48,7 @@ func TestSettle_afterwards(t *testing.T) {
 			if a := n.Get(t, "/ask"+key); a.Status != http.StatusTooManyRequests {
 				t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
 			}
-			n.CheckMetric(t, `invalid_values_total{option="settle",policy="default"}`, 3)
+			n.CheckMetric(t, `invalid_values_total{option="settle",policy="default"}`, 4)
 		}
 	})
 }

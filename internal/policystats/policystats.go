@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -188,8 +189,8 @@ type Policy struct {
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
-	running bool // it counts running requests, or did
-	invalid bool // there are series of invalid_values_total
+	running bool                       // it counts running requests, or did
+	invalid map[string]*monotonic.Gate // of the log, for each option that has a series of invalid_values_total
 }
 
 // Count counts a decision. After the name was dropped there is no series to count in.
@@ -216,14 +217,24 @@ func (p *Policy) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
 	return &made
 }
 
-// CountInvalid counts a value of an option that cannot be used.
-func (p *Policy) CountInvalid(option string) {
+// CountInvalid counts a value of an option that cannot be used, and reports whether it is to be logged: one of
+// each option is in a minute, so that what a client sends hides nothing else. After the name was dropped none is.
+func (p *Policy) CountInvalid(option string) (logged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.dropped {
-		p.invalid = true
-		InvalidValues.WithLabelValues(p.name, option).Inc()
+	if p.dropped {
+		return false
 	}
+	gate := p.invalid[option]
+	if gate == nil {
+		if p.invalid == nil {
+			p.invalid = map[string]*monotonic.Gate{}
+		}
+		gate = new(monotonic.Gate)
+		p.invalid[option] = gate
+	}
+	InvalidValues.WithLabelValues(p.name, option).Inc()
+	return gate.Pass(time.Now(), time.Minute)
 }
 
 // CountBans begins to count bans, at 0: a rate does not show the first of a series that begins at 1.
@@ -253,7 +264,7 @@ func (p *Policy) drop() {
 	}
 	SettledUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	LeasedUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
-	if p.invalid {
+	if p.invalid != nil {
 		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	}
 }

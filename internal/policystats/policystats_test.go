@@ -42,6 +42,23 @@ func TestNames_with_counts(t *testing.T) {
 	names.Release([]*Policy{third})
 }
 
+// TestPolicy_CountInvalid logs the first of each option, whatever else was logged.
+func TestPolicy_CountInvalid(t *testing.T) {
+	names := New(func() map[string]bool { return nil }, time.Now)
+	defer names.End()
+	first, second := names.Use("first"), names.Use("second")
+	for _, p := range []*Policy{first, second} {
+		for _, option := range []string{"limit", "cost"} {
+			if !p.CountInvalid(option) {
+				t.Errorf("the first invalid %s of %s is not logged", option, p.name)
+			}
+			if p.CountInvalid(option) {
+				t.Errorf("the second invalid %s of %s is logged at once", option, p.name)
+			}
+		}
+	}
+}
+
 func countSeries(c prometheus.Collector) int {
 	collected := make(chan prometheus.Metric, 10)
 	c.Collect(collected)

@@ -43,27 +43,21 @@ func (c *Cost) ReadsBody() bool { return strings.HasPrefix(c.From, prefixJSON) }
 // ReadsBody reports whether one of the rule's costs is read from the response's body.
 func (r *Rule) ReadsBody() bool { return r.Charge.ReadsBody() || r.Settle.ReadsBody() }
 
-// Response is what a response told of its cost.
+// Response is what became of a response.
 type Response struct {
-	// Bytes is the length of the body.
+	// Begun says that it has a header.
+	Begun bool
+
+	// Complete says that nothing of it is missing: its body says so itself, or the handlers wrote it without an
+	// error. Any other broke off.
+	Complete bool
+
+	// Bytes is the length of the body, as far as it was sent.
 	Bytes int64
 
 	// Body has the numbers of the body, which has ended. Nil: there is no body to read.
 	Body *usagebody.Body
-
-	// BrokeOff says that the response has no proper end.
-	BrokeOff bool
 }
-
-// Told says how much of a cost the response told.
-type Told int
-
-// What a response told.
-const (
-	ToldNothing Told = iota // the units are the fallback
-	ToldInPart              // the body broke off: the units are those that it told until then
-	ToldAll
-)
 
 // ParseCost reads an option's source and fallback: charge_from and charge, or settle_from and settle.
 func ParseCost(option, from string, fallback int64) (Cost, error) {
@@ -92,41 +86,55 @@ func ParseCost(option, from string, fallback int64) (Cost, error) {
 }
 
 // CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
-// them. Units are not earned by a number below zero: the fallback takes its place.
-func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told Told) {
+// them. One that broke off before it told all costs at least the fallback and a number of units. A header
+// tells all, and response_bytes is what was sent.
+func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response, least int64) (units int64, told bool) {
+	complete := response.Complete
 	switch {
+	case cost.From == ResponseBytes && response.Begun:
+		return response.Bytes, true
 	case cost.From == ResponseBytes:
-		return response.Bytes, ToldAll
+		return least, true
 	case cost.ReadsBody():
-		return s.bodyCost(rule, cost, response)
+		units, told = s.bodyCost(rule, cost, response)
+	default:
+		units, told = s.headerCost(rule, cost, repl, response)
+		complete = complete || told && response.Begun
 	}
-	n, ok := s.number(rule, cost.option, cost.From, repl)
-	switch {
-	case !ok:
-		return cost.Fallback, ToldNothing
-	case n < 0 || n > limiter.MaxCharge:
+	if !told {
+		units = cost.Fallback
+	}
+	if !complete {
+		units = max(units, cost.Fallback, least)
+	}
+	return units, told
+}
+
+// headerCost returns the cost that a placeholder has. Units are not earned by a number below zero.
+func (s *Set) headerCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told bool) {
+	text := valueOf(cost.From, repl)
+	if text == "" && response.Complete {
+		s.warn(rule, cost.option, fmt.Errorf("{%s} is empty", cost.From))
+	}
+	n, ok := s.parse(rule, cost.option, cost.From, text)
+	if ok && (n < 0 || n > limiter.MaxCharge) {
 		s.warn(rule, cost.option, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
-		return cost.Fallback, ToldNothing
+		return 0, false
 	}
-	return n, ToldAll
+	return n, ok
 }
 
 // bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
-// configuration.
-func (s *Set) bodyCost(rule *Rule, cost *Cost, response *Response) (units int64, told Told) {
+// configuration, unless it could not be read at all.
+func (s *Set) bodyCost(rule *Rule, cost *Cost, response *Response) (units int64, told bool) {
 	if response.Body == nil {
-		return cost.Fallback, ToldNothing
+		return 0, false
 	}
 	n, err := response.Body.Sum(cost.number)
-	switch {
-	case err == nil && response.BrokeOff:
-		return n, ToldInPart
-	case err == nil:
-		return n, ToldAll
-	case !response.BrokeOff || errors.Is(err, usagebody.ErrEncoded) || errors.Is(err, usagebody.ErrType):
+	if err != nil && (response.Complete || errors.Is(err, usagebody.ErrEncoded) || errors.Is(err, usagebody.ErrType)) {
 		s.warn(rule, cost.option, fmt.Errorf("%s: %w", cost.From, err))
 	}
-	return cost.Fallback, ToldNothing
+	return n, err == nil
 }
 
 // NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.

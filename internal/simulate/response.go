@@ -59,38 +59,38 @@ func (s *Simulation) settle() {
 			s.store.Confirm([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 		if s.refused == 0 && t.rule.Charge.From != "" {
-			t.check.Weight, _ = s.costOf(t, &t.rule.Charge)
+			t.check.Weight = s.costOf(t, &t.rule.Charge, 0)
 			s.decisionOf(t).Charged = t.check.Weight
 			s.store.Charge([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 	}
 }
 
-// costOf returns a cost of the response in the log, and whether the log tells it. It has no bodies.
-func (s *Simulation) costOf(t *taken, cost *rule.Cost) (units int64, told rule.Told) {
+// costOf returns a cost of the response in the log, at least so many units if it broke off. The log has no bodies,
+// and does not tell errors from responses: the client left or the server failed where the status says so.
+func (s *Simulation) costOf(t *taken, cost *rule.Cost, least int64) int64 {
+	failed := s.entry.Status >= statusClientGone
+	response := rule.Response{Begun: !failed || s.entry.Size > 0, Complete: !failed, Bytes: s.entry.Size}
 	if name, ok := cost.Header(); ok {
 		t.repl.Set(cost.From, strings.Join(t.header[name], ","))
+		response.Begun = response.Begun || len(t.header[name]) > 0
 	}
-	response := rule.Response{Bytes: s.entry.Size}
 	if s.entry.Method == http.MethodHead {
 		response.Bytes = 0
 	}
-	if units, told = t.limiter.Rules.CostOf(t.rule, cost, t.repl, &response); told == rule.ToldNothing {
+	units, told := t.limiter.Rules.CostOf(t.rule, cost, t.repl, &response, least)
+	if !told {
 		s.missing.costs[s.indices[t.check.Policy.Name()]]++
 	}
-	return units, told
+	return units
 }
 
 // decisionOf returns the decision of a check in the verdict.
 func (s *Simulation) decisionOf(t *taken) *replay.Decision { return &s.verdict.Decisions[t.decision] }
 
-// settleCost makes what a check took what the response in the log costs. The estimate stays where the client
-// left or the server failed before the cost was known.
+// settleCost makes what a check took what the response in the log costs.
 func (s *Simulation) settleCost(t *taken) {
-	cost, told := s.costOf(t, &t.rule.Settle)
-	if told == rule.ToldNothing && s.entry.Status >= statusClientGone {
-		cost = t.check.Weight
-	}
+	cost := s.costOf(t, &t.rule.Settle, t.check.Weight)
 	d := s.decisionOf(t)
 	d.Charged, d.Refunded = max(0, cost-t.check.Weight), max(0, t.check.Weight-cost)
 	s.store.SettleCost(t.check, cost, limiter.SourceMemory)

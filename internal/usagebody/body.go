@@ -15,7 +15,7 @@ type Body struct {
 	stream   stream
 	mark     int  // bytes of a byte order mark that have passed
 	started  bool // no mark may follow any more
-	complete bool // of a form of one document: it was read to its end
+	complete bool // it says so itself, see Complete
 	ended    bool
 }
 
@@ -125,7 +125,6 @@ func (b *Body) commit() {
 			}
 		}
 	}
-	b.complete = b.document.state == whole
 	b.document.begin()
 }
 
@@ -133,9 +132,16 @@ func (b *Body) commit() {
 func (b *Body) End() {
 	if b.refused == nil && !b.ended {
 		b.ended = true
+		if b.form == formOne {
+			b.complete = b.document.end()
+		}
 		b.commit()
 	}
 }
+
+// Complete reports whether the body says itself that nothing is missing: it is a document that was read to its
+// end, or a stream whose last event has ended, as those of known APIs do. The body must have ended.
+func (b *Body) Complete() bool { return b.complete }
 
 // Sum returns the sum with a number that [Plan.Add] returned, or one of the reasons above. The body must
 // have ended.

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// read returns the sum of a body that comes in pieces of a length; 0: in one.
-func read(t testing.TB, paths, contentType, body string, length int) (int64, error) {
+// newRead returns the reader of a body that came in pieces of a length; 0: in one.
+func newRead(t testing.TB, paths, contentType, body string, length int) *Body {
 	t.Helper()
 	sum, err := ParseSum(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var plan Plan
-	number := plan.Add(sum)
+	plan.Add(sum)
 	b := plan.NewBody(http.Header{"Content-Type": {contentType}})
 	for length > 0 && len(body) > length {
 		b.Write([]byte(body[:length]))
@@ -24,15 +24,59 @@ func read(t testing.TB, paths, contentType, body string, length int) (int64, err
 	}
 	b.Write([]byte(body))
 	b.End()
-	return b.Sum(number)
+	return b
 }
 
 // checkRead reads a body in one piece, byte by byte, and in pieces of other lengths.
 func checkRead(t *testing.T, paths, contentType, body string, want int64, wantErr error) {
 	t.Helper()
 	for _, length := range []int{0, 1, 2, 3, 5, 7, 31, 33} {
-		if got, err := read(t, paths, contentType, body, length); got != want || !errors.Is(err, wantErr) {
+		if got, err := newRead(t, paths, contentType, body, length).Sum(0); got != want || !errors.Is(err, wantErr) {
 			t.Errorf("%s in %q, pieces of %d: got %d, %v; want %d, %v", paths, body[:min(len(body), 200)], length, got, err, want, wantErr)
+		}
+	}
+}
+
+// TestBody_Complete has bodies that say themselves that nothing is missing, and others.
+func TestBody_Complete(t *testing.T) {
+	const document, events, lines = "application/json", "text/event-stream", "application/x-ndjson"
+	for _, test := range []struct {
+		contentType, body string
+		want              bool
+	}{
+		{document, `{"a":1}`, true},
+		{document, " [1]\n", true},
+		{document, `{"a":1`, false},
+		{document, `{"a":1}}`, false},
+		{document, "", false},
+		{events, "data: {\"a\":1}\n\n", false},
+		{events, "data: {\"a\":1}\n\ndata: [DONE]\n\n", true},
+		{events, "data:[DONE]\r\n\r\n", true},
+		{events, "\ufeffid: 7\rdata: [DONE]\r\r", true},
+		{events, "data: [DONE]\n", false},
+		{events, "data: [DONE]", false},
+		{events, "data: [DONE].\n\n", false},
+		{events, "data: \"[DONE]\"\n\n", false},
+		{events, "id: [DONE]\n\n", false},
+		{events, ": [DONE]\n\n", false},
+		{events, "event: message_stop\ndata: {\"a\":1}\n\n", true},
+		{events, "event: message_stop\ndata: {\"a\":1}\n", false},
+		{events, "event: response.completed\ndata: {}\n\n", true},
+		{events, "event: response.incomplete\ndata: {}\n\n", true},
+		{events, "event: response.failed\ndata: {}\n\n", true},
+		{events, "event: response.incomplete_\ndata: {}\n\n", false},
+		{events, "event: response.created\ndata: {}\n\n", false},
+		{events, "events: message_stop\n\n", false},
+		{events, "data: message_stop\n\n", false},
+		{events, "event: [DONE]\n\n", false},
+		{lines, "{\"a\":1}\n", false},
+		{lines, "data: [DONE]\n\n", false},
+		{"text/html", `{"a":1}`, false},
+	} {
+		for _, length := range []int{0, 1, 2, 3, 7} {
+			if got := newRead(t, "a", test.contentType, test.body, length).Complete(); got != test.want {
+				t.Errorf("%s %q, pieces of %d: complete is %t", test.contentType, test.body, length, got)
+			}
 		}
 	}
 }
@@ -183,7 +227,7 @@ func TestBody_contentType(t *testing.T) {
 		"application/jsonl":                         nil,
 		"application/jsonl; charset=\"utf-8\"; x=y": nil,
 	} {
-		if _, err := read(t, "a", contentType, `{"a":1}`, 0); !errors.Is(err, want) {
+		if _, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0); !errors.Is(err, want) {
 			t.Errorf("%q: got %v, want %v", contentType, err, want)
 		}
 	}

@@ -23,6 +23,7 @@ var fuzzedSeeds = []string{
 	`{"\u0061":"x\\\"]","b":4503599627370497,"a":1}`, `{"é":1,"\u00e9":2,"\ud83d":3}`,
 	`{"x":[[1.5,-2,3e-05,1.25,7,8,9,1.5,2.5,3.5,4.5],{"y":"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz","y":"\\"}],"a":7}`,
 	"data: {\"a\":1}\n\ndata: {\"b\":2}\r\n\r\ndata: [DONE]\n\n", "\ufeffdata:{\"a\":\ndata: 1}\r\r: c\nid: 1\n\n",
+	"event: response.incomplete\ndata: {}\n\n", "event:message_stop\r\n\r\n", "event: response.incompleted\n\n",
 	"{\"a\":1}\n{\"b\":2}\n\n{\"a\":", `{"a":tru}`, `"\`, `{"a":1}_y` + strings.Repeat("y\x7f_", 20),
 }
 
@@ -48,6 +49,9 @@ func FuzzBody_pieces(f *testing.F) {
 		}
 		one.End()
 		pieces.End()
+		if one.Complete() != pieces.Complete() {
+			t.Errorf("complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
+		}
 		for i, text := range fuzzedSums {
 			n, err := one.Sum(i)
 			m, errPieces := pieces.Sum(i)
@@ -71,6 +75,9 @@ func FuzzBody_reference(f *testing.F) {
 		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
 		b.Write(body)
 		b.End()
+		if !b.Complete() {
+			t.Errorf("%q is not complete", body)
+		}
 		found := map[string]json.Number{}
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.UseNumber()

@@ -6,8 +6,13 @@ import "bytes"
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 type stream struct {
 	part    linePart
-	name    int  // characters of the field's name that have passed
-	afterCR bool // the last line ended with CR: an LF at once belongs to it
+	field   string // of the line, if its name is one of those below
+	name    int    // characters of the field's name that have passed
+	afterCR bool   // the last line ended with CR: an LF at once belongs to it
+
+	text   [maxLastText + 1]byte // what the field's value begins with
+	length int
+	last   bool // the event is the last one of its stream
 }
 
 // linePart is the part of a line of an event stream that comes next.
@@ -16,12 +21,32 @@ type linePart uint8
 const (
 	lineName  linePart = iota // of the field
 	lineSpace                 // one that may follow the colon
-	lineData                  // belongs to the document
+	lineValue                 // of the field
 	lineOther                 // is passed over
 )
 
-// dataField is the name of the field that has an event's data.
-const dataField = "data"
+// The fields that are read: an event's data, and its type.
+const (
+	fieldData  = "data"
+	fieldEvent = "event"
+)
+
+// maxLastText is the length of the longest value that isLast knows.
+const maxLastText = len("response.incomplete")
+
+// isLast reports whether the line that ends says that its event is the last one of the stream.
+func (s *stream) isLast() bool {
+	switch text := s.text[:s.length]; s.field {
+	case fieldData:
+		return string(text) == "[DONE]"
+	case fieldEvent:
+		switch string(text) {
+		case "message_stop", "response.completed", "response.incomplete", "response.failed":
+			return true
+		}
+	}
+	return false
+}
 
 // writeEvents takes a piece of an event stream. Each event's data is a document of its own; lines of data
 // are joined by line breaks, which are space to it.
@@ -52,26 +77,41 @@ func (b *Body) writeField(data []byte) {
 	s := &b.stream
 	for i, c := range data {
 		switch s.part {
-		case lineData:
-			b.document.write(data[i:])
+		case lineValue:
+			b.writeValue(data[i:])
 			return
 		case lineOther:
 			return
 		case lineSpace:
-			if s.part = lineData; c != ' ' {
-				b.document.write(data[i:])
+			if s.part = lineValue; c != ' ' {
+				b.writeValue(data[i:])
 				return
 			}
 		case lineName:
+			if s.name == 0 {
+				s.field = fieldData
+				if c == fieldEvent[0] {
+					s.field = fieldEvent
+				}
+			}
 			switch {
-			case s.name < len(dataField) && c == dataField[s.name]:
+			case s.name < len(s.field) && c == s.field[s.name]:
 				s.name++
-			case s.name == len(dataField) && c == ':':
+			case s.name == len(s.field) && c == ':':
 				s.part = lineSpace
 			default:
 				s.part = lineOther
 			}
 		}
+	}
+}
+
+// writeValue takes a piece of a field's value.
+func (b *Body) writeValue(data []byte) {
+	s := &b.stream
+	s.length += copy(s.text[s.length:], data)
+	if s.field == fieldData {
+		b.document.write(data)
 	}
 }
 
@@ -81,10 +121,15 @@ func (b *Body) endLine() {
 	switch {
 	case s.part == lineName && s.name == 0:
 		b.commit()
-	case s.part == lineData || s.part == lineSpace:
-		b.document.write([]byte("\n"))
+		b.complete = b.complete || s.last
+		s.last = false
+	case s.part == lineValue || s.part == lineSpace:
+		s.last = s.last || s.isLast()
+		if s.field == fieldData {
+			b.document.write([]byte("\n"))
+		}
 	}
-	s.part, s.name = lineName, 0
+	s.part, s.name, s.length = lineName, 0, 0
 }
 
 // writeLines takes a piece of a body with a document in each line.

@@ -1,0 +1,184 @@
+package redisratelimit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// leaving are handlers around a client that leaves when leave is called.
+type leaving func(w http.ResponseWriter, leave func()) error
+
+// cutWriter takes so many bytes. Like that of HTTP/2 it reports that nothing of a piece was sent that it does not
+// take wholly.
+type cutWriter struct {
+	*httptest.ResponseRecorder
+	room int
+}
+
+func (w *cutWriter) Write(data []byte) (int, error) {
+	if w.room -= len(data); w.room < 0 {
+		return 0, errors.New("client disconnected")
+	}
+	return w.ResponseRecorder.Write(data)
+}
+
+// bodyOf writes a body of a type, has the client leave at once, and returns.
+func bodyOf(contentType, body string) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		w.Header().Set("Content-Type", contentType)
+		_, err := io.WriteString(w, body)
+		leave()
+		return err
+	}
+}
+
+// bytesOf writes so many bytes in pieces of a length, and ends as handlers do whose write fails.
+func bytesOf(length, piece int) leaving {
+	return func(w http.ResponseWriter, _ func()) error {
+		for ; length > 0; length -= piece {
+			if _, err := w.Write(make([]byte, min(length, piece))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// aborted ends handlers as reverse_proxy does where what is behind it or the client breaks off.
+func aborted(before leaving) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		if err := before(w, leave); err != nil {
+			return err
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// headerOf writes a status with a cost, and so many bytes.
+func headerOf(status int, cost string, length int) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		if cost != "" {
+			w.Header().Set("X-Cost", cost)
+		}
+		w.WriteHeader(status)
+		return bytesOf(length, 10)(w, leave)
+	}
+}
+
+func failing(status int) leaving {
+	return func(http.ResponseWriter, func()) error { return caddyhttp.Error(status, errors.New("broken")) }
+}
+
+// left has the client leave first.
+func left(then leaving) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		leave()
+		return then(w, leave)
+	}
+}
+
+// TestCost_outcomes has the table of what a request is charged by its response, for a weight of 100.
+func TestCost_outcomes(t *testing.T) {
+	const document, events = "application/json", "text/event-stream"
+	const header, body, sent = `"{http.response.header.X-Cost}"`, `"json a"`, `"response_bytes"`
+	const done = "data: {\"a\":40}\n\ndata: [DONE]\n\n"
+	for name, test := range map[string]struct {
+		source, fallback string
+		inside           leaving
+		proto, room      int
+		want, invalid    int64
+	}{
+		"complete by its header":           {header, "70", headerOf(200, "40", 0), 1, 0, 40, 0},
+		"complete without a cost":          {header, "70", headerOf(200, "", 0), 1, 0, 70, 1},
+		"complete with no number":          {header, "70", headerOf(200, "many", 0), 1, 0, 70, 1},
+		"complete below 0":                 {header, "70", headerOf(200, "-1", 0), 1, 0, 70, 1},
+		"closed after the last byte":       {header, "70", bodyOf("text/plain", "all"), 1, 10, 70, 1},
+		"told by its header, broken off":   {header, "170", aborted(headerOf(200, "40", 10)), 1, 10, 40, 0},
+		"untold by its header, broken off": {header, "70", aborted(headerOf(200, "", 10)), 1, 10, 100, 0},
+		"the same with a larger fallback":  {header, "170", aborted(headerOf(200, "", 10)), 1, 10, 170, 0},
+		"no response":                      {header, "70", func(http.ResponseWriter, func()) error { return nil }, 1, 0, 70, 1},
+		"left before the response":         {header, "170", left(headerOf(499, "", 0)), 1, 0, 170, 0},
+		"left and no response":             {header, "70", left(func(http.ResponseWriter, func()) error { return nil }), 1, 0, 100, 0},
+		"an upstream's 499":                {header, "70", headerOf(499, "40", 0), 1, 0, 40, 0},
+		"refused":                          {header, "70", failing(401), 1, 0, 100, 0},
+		"refused, a larger fallback":       {header, "170", failing(404), 1, 0, 100, 0},
+		"failed":                           {header, "70", failing(502), 1, 0, 100, 0},
+		"failed, a larger fallback":        {header, "170", failing(502), 1, 0, 170, 0},
+
+		"a document":                     {body, "70", bodyOf(document, `{"a":40}`), 1, 20, 40, 0},
+		"a document, broken off behind":  {body, "70", aborted(bodyOf(document, `{"a":40}`)), 1, 20, 40, 0},
+		"a document that is not taken":   {body, "70", bodyOf(document, `{"a":40}`), 2, 5, 40, 0},
+		"a document without a cost":      {body, "70", aborted(bodyOf(document, `{"b":40}`)), 1, 20, 70, 1},
+		"a document, broken off":         {body, "70", aborted(bodyOf(document, `{"a":40`)), 1, 20, 100, 0},
+		"an invalid document":            {body, "70", bodyOf(document, `{"a":40`), 1, 20, 70, 1},
+		"events":                         {body, "70", bodyOf(events, done), 1, 50, 40, 0},
+		"events, broken off behind":      {body, "70", aborted(bodyOf(events, done)), 1, 50, 40, 0},
+		"events that are not taken":      {body, "70", bodyOf(events, done), 2, 20, 40, 0},
+		"events, broken off within":      {body, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 0},
+		"told so far":                    {body, "70", aborted(bodyOf(events, "data: {\"a\":240}\n\n")), 1, 50, 240, 0},
+		"events without an end":          {body, "70", bodyOf(events, "data: {\"a\":40}\n\n"), 1, 50, 40, 0},
+		"untold, with a larger fallback": {body, "170", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 170, 0},
+		"left before the header":         {body, "70", left(headerOf(499, "", 0)), 1, 0, 100, 0},
+		"broken off before the header":   {body, "70", left(aborted(bytesOf(0, 1))), 1, 0, 100, 0},
+		"refused, without a body":        {body, "70", failing(404), 1, 0, 100, 0},
+		"of another type":                {body, "70", aborted(bodyOf("text/html", "<a>")), 1, 20, 100, 1},
+
+		"bytes":                           {sent, "0", bytesOf(1000, 10), 1, 1000, 1000, 0},
+		"bytes, broken off":               {sent, "0", aborted(bytesOf(50, 10)), 1, 1000, 50, 0},
+		"bytes, failed":                   {sent, "0", bytesOf(1000, 10), 1, 55, 50, 0},
+		"bytes, failed over HTTP/2":       {sent, "0", bytesOf(1000, 10), 2, 55, 60, 0},
+		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * copyLen, 0},
+		"bytes, broken off before":        {sent, "0", aborted(bytesOf(0, 1)), 1, 0, 100, 0},
+		"bytes, left before":              {sent, "0", left(headerOf(499, "", 0)), 1, 0, 100, 0},
+		"bytes, refused":                  {sent, "0", failing(404), 1, 0, 100, 0},
+		"bytes, none":                     {sent, "0", headerOf(200, "", 0), 1, 0, 0, 0},
+		"bytes of a response without any": {sent, "0", headerOf(500, "", 0), 1, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := newContext(t, "")
+			defer end()
+			h := loadHandler(t, ctx, `{"policies":[{"name":"cost","key":"x","limit":1000000,"window":"24h","weight":100,"settle_from":`+
+				test.source+`,"settle":`+test.fallback+`}]}`)
+			invalid := int64(0)
+			warn := h.rules.Warn
+			h.rules.Warn = func(r *rule.Rule, option string, err error) {
+				invalid++
+				warn(r, option, err)
+			}
+			answerOnce(t, h, test.inside, test.proto, test.room)
+			c := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
+			h.app.store.PeekLocal(&c)
+			if charged := 1_000_000 - c.Result.Remaining; charged != test.want || invalid != test.invalid {
+				t.Errorf("charged %d with %d invalid values, want %d and %d", charged, invalid, test.want, test.invalid)
+			}
+		})
+	}
+}
+
+// answerOnce has handlers answer a request, to a client that takes so many bytes.
+func answerOnce(t *testing.T, h *Handler, inside leaving, proto, room int) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	w := &cutWriter{httptest.NewRecorder(), room}
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	r.ProtoMajor = proto
+	repl := caddy.NewReplacer()
+	r = caddyhttp.PrepareRequest(r, repl, w, &caddyhttp.Server{})
+	defer func() {
+		if reason := recover(); reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // it is that value
+			panic(reason)
+		}
+	}()
+	_ = h.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error { return inside(w, leave) })) // some fail
+}
