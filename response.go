@@ -23,8 +23,9 @@ const statusClientGone = 499
 type responseWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	request   *http.Request
-	decision  *decision // of the request; nil before this handler has decided
-	awaited   *awaited  // what ends with the response or the request; nil: nothing does
+	decision  *decision   // of the request; nil before this handler has decided
+	stores    *openStores // that decide, while they are used
+	awaited   *awaited    // what ends with the response or the request; nil: nothing does
 	outermost bool
 	done      bool // the final response was seen
 
@@ -35,17 +36,15 @@ type responseWriter struct {
 
 // awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type awaited struct {
-	reserved []passedCheck     // whose units the response's header may refund
-	deferred []passedCheck     // that are charged or settled after the response
-	running  []limiter.Check   // those that end with the request
-	counted  *App              // whose in-process store is kept for them
-	retained *limiter.Failover // the store that is kept open for refunds and charges
-	bytes    int64             // of the response's body, so far
-	body     *usagebody.Body   // reads costs in the response's body; nil: there are none
-	begun    bool              // the final response was seen while the client was there
-	failed   bool              // a part of the body was not written
-	brokeOff bool              // the response has no proper end: the client left, or a handler failed
-	tunnels  bool              // the response of 200 begins a WebSocket
+	reserved []passedCheck   // whose units the response's header may refund
+	deferred []passedCheck   // that are charged or settled after the response
+	running  []limiter.Check // those that end with the request
+	bytes    int64           // of the response's body, so far
+	body     *usagebody.Body // reads costs in the response's body; nil: there are none
+	begun    bool            // the final response was seen while the client was there
+	failed   bool            // a part of the body was not written
+	brokeOff bool            // the response has no proper end: the client left, or a handler failed
+	tunnels  bool            // the response of 200 begins a WebSocket
 }
 
 // settles reports whether units depend on the response.
@@ -70,6 +69,7 @@ func (p *responseWriter) room(rules int) []limiter.Check {
 // next calls the next handler and settles its response, however that comes about. The response is not
 // seen here where the headers are set further out and nothing depends on it.
 func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) error {
+	p.endIdle()
 	p.outermost = !p.decision.serving
 	if !p.outermost && !p.awaited.settles() {
 		return next.ServeHTTP(w, p.request)
@@ -113,9 +113,7 @@ func (p *responseWriter) onHeader(status int) {
 		a.begun = p.request.Context().Err() == nil // reverse_proxy answers 499 to a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(p.request)
 		p.settle(p.judgedStatus(status), p.Header())
-		if len(a.deferred) == 0 {
-			a.release() // a connection that was handed over may live for hours
-		}
+		p.endIdle()
 		if !a.tunnels {
 			p.startBody()
 		}
@@ -143,14 +141,6 @@ func isTunnel(r *http.Request) bool {
 	}
 	behind, _ := repl.Get("http.reverse_proxy.status_code")
 	return behind == http.StatusSwitchingProtocols
-}
-
-// release ends the use of the store. Nothing is refunded or charged afterwards.
-func (a *awaited) release() {
-	if a.retained != nil {
-		a.retained.Release()
-		a.retained = nil
-	}
 }
 
 // setHeaders sets the headers, unless a handler further out does.
