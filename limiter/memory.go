@@ -71,12 +71,13 @@ func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 
 // admit counts one more state, unless the bound is reached.
 func (m *Memory) admit() bool {
-	if m.keys.Load() >= m.maxKeys.Load() {
-		return false
+	for kept := m.keys.Load(); kept < m.maxKeys.Load(); kept = m.keys.Load() {
+		if m.keys.CompareAndSwap(kept, kept+1) {
+			m.sweeper.start()
+			return true
+		}
 	}
-	m.keys.Add(1)
-	m.sweeper.start()
-	return true
+	return false
 }
 
 func (m *Memory) overflows() {
