@@ -59,7 +59,7 @@ type App struct {
 	SettleOutage *bool `json:"settle_outage,omitempty"`
 
 	ctx        caddy.Context
-	opened     *openStores   // see use
+	opened     *openStores   // used by App.use
 	redis      *redisOptions // nil: the counts live in this process
 	registered registeredPolicies
 	memory     *sharedMemory

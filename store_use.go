@@ -40,7 +40,7 @@ func openStoresFor(o *redisOptions) (*openStores, error) {
 	return s, nil
 }
 
-// use returns the stores, which stay open until their end. It is the only way to them. Requests of a
+// use returns the stores, which stay open until their end. All that decides goes this way. Requests of a
 // configuration may go on after its Cleanup, as those behind a slow handler do; for them the stores are
 // opened again, by the options of the configuration that runs now where these lead to the same counts.
 func (a *App) use() *openStores {

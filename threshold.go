@@ -69,7 +69,7 @@ func (h *Handler) listensForThresholds() bool { return h.events.events.ShouldEmi
 // reachedMarks returns the marks of a rule that the units of a check, with the result after them, have reached,
 // unless they had an event in this window.
 func (h *Handler) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source) (reached []rule.Fraction) {
-	capacity := h.app.opened.CapacityIn(c.Policy, s)
+	capacity := h.app.opened.CapacityIn(c.Policy, s) // which asks no store
 	for _, mark := range r.Notify {
 		if reachesMark(c, mark, capacity) && lastThresholds.Pass(c.Policy.ID(), c.Key.String(), mark.Percent(), time.Now(), quietTime(c)) {
 			reached = append(reached, mark)
