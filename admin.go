@@ -54,6 +54,7 @@ func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.An
 		if app == nil {
 			return nil, false, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
 		}
+		defer app.use().end() // what else the app holds stays open too
 		return ask(app, r)
 	}
 }
@@ -108,7 +109,9 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
-	report := adminapi.PoliciesReport{Store: a.storeReport(r), Policies: []adminapi.PolicyReport{}}
+	stores := a.use()
+	defer stores.end()
+	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	handlers := a.handlersOf()
 	for _, registered := range a.registered {
 		s, id := registered.policy.Settings(), registered.identity
@@ -126,7 +129,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		all, clients := a.overrides.OfPolicy(s.Name)
 		p.Override, p.ClientOverrides = explain.Override(all), clients
 		if registered.policy.CountsRunning() {
-			p.NodeTimeout, p.Running = explain.Seconds(s.NodeTimeout), new(a.store.Running(s.Name))
+			p.NodeTimeout, p.Running = explain.Seconds(s.NodeTimeout), new(stores.Running(s.Name))
 		}
 		if s.MaxDelay != nil {
 			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))
@@ -139,17 +142,17 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 
 // storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
 // decisions are not.
-func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
+func (a *App) storeReport(r *http.Request, stores *openStores) adminapi.StoreReport {
 	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
-	if a.remote == nil {
+	if stores.remote == nil {
 		return report
 	}
-	options := a.remote.options
+	options := a.redis
 	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, limiter.Standalone)), options.Client.Addresses
 	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
 	report.FailMode, report.Timeout = string(a.FailMode), explain.Seconds(time.Duration(a.Timeout))
 	report.Breaker = "closed"
-	if failing, probe := a.store.Failing(); failing {
+	if failing, probe := stores.Failing(); failing {
 		report.Breaker, report.NextProbe = "open", explain.Seconds(probe)
 	}
 	began := time.Now()
@@ -157,7 +160,7 @@ func (a *App) storeReport(r *http.Request) adminapi.StoreReport {
 	for _, registered := range a.registered {
 		policies = append(policies, registered.policy)
 	}
-	if err := a.remote.store.ProbeAll(r.Context(), policies); err != nil {
+	if err := stores.remote.store.ProbeAll(r.Context(), policies); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
 		return report
 	}
@@ -174,6 +177,8 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	if key == nil {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
+	stores := a.use()
+	defer stores.end()
 	check := limiter.Check{Policy: registered.policy, Key: *key}
 	override := a.overrides.Find(registered.policy.Name(), *key)
 	if override != nil && override.Action == overrides.Limit {
@@ -181,11 +186,11 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
-	if units, lasts := a.store.Leased(registered.policy.Name(), *key); units > 0 {
+	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
 	}
-	source, err := a.store.Peek(r.Context(), &check)
-	if err == nil || a.store.HasLocalState(registered.policy, *key) {
+	source, err := stores.Peek(r.Context(), &check)
+	if err == nil || stores.HasLocalState(registered.policy, *key) {
 		if override != nil && override.Action == overrides.Block {
 			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
 		}
@@ -196,11 +201,11 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
 		}
 	}
-	if a.remote != nil && (err == nil || limiter.Answered(err)) {
+	if stores.remote != nil && (err == nil || limiter.Answered(err)) {
 		if registered.policy.CountsRunning() {
-			report.Node = a.remote.store.NodeName()
+			report.Node = stores.remote.store.NodeName()
 		}
-		err = cmp.Or(err, a.addStored(r, &report, registered.policy, *key))
+		err = cmp.Or(err, addStored(r, stores.remote, &report, registered.policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -210,15 +215,15 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 
 // leaseReport returns how long a node leases units of a policy at most; nil where it has no leases.
 func (a *App) leaseReport(p *limiter.Policy) *float64 {
-	if p.Settings().Lease == 0 || a.remote == nil {
+	if p.Settings().Lease == 0 || a.redis == nil {
 		return nil
 	}
 	return new(explain.Seconds(p.LongestLease()))
 }
 
 // addStored adds the keys in Redis that hold a quota.
-func (a *App) addStored(r *http.Request, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
-	stored, err := a.remote.store.Inspect(r.Context(), p, key)
+func addStored(r *http.Request, remote *sharedRedis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
+	stored, err := remote.store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
 		ttl := explain.Seconds(s.TTL)
 		if s.TTL < 0 {
@@ -235,18 +240,20 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
+	stores := a.use()
+	defer stores.end()
 	var report adminapi.ResetReport
 	var found limiter.ResetCount
 	if key != nil {
 		report.Hint = registered.hint(*key)
-		found, err = a.store.Reset(r.Context(), registered.policy, *key)
+		found, err = stores.Reset(r.Context(), registered.policy, *key)
 	} else {
-		found, err = a.store.ResetAll(r.Context(), registered.policy.Name())
+		found, err = stores.ResetAll(r.Context(), registered.policy.Name())
 	}
 	switch {
 	case err != nil:
 		report.Error, report.Deleted, report.DeletedHere = adminapi.UnavailableText(err), found.Shared, found.Here
-	case a.remote != nil:
+	case stores.remote != nil:
 		report.Deleted = found.Shared
 	default:
 		report.Deleted = found.Here

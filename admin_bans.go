@@ -21,7 +21,9 @@ func (a *App) serveBans(r *http.Request) (any, bool, error) {
 			return nil, false, err
 		}
 	}
-	list, complete, err := a.store.Banned(r.Context(), name)
+	stores := a.use()
+	defer stores.end()
+	list, complete, err := stores.Banned(r.Context(), name)
 	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -50,6 +52,8 @@ const maxBanPeeks = 64
 // addBans adds which of the keys are banned: by the store, or, once it does not answer, as far as this
 // process remembers.
 func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
+	stores := a.use()
+	defer stores.end()
 	var peeking sync.WaitGroup
 	var failed atomic.Bool
 	slots := make(chan struct{}, maxBanPeeks)
@@ -64,8 +68,8 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 			defer func() { <-slots }()
 			check := limiter.Check{Policy: policy, Key: limiter.AsEncoded(parsed)}
 			if failed.Load() {
-				a.store.PeekLocal(&check)
-			} else if _, err := a.store.Peek(r.Context(), &check); err != nil {
+				stores.PeekLocal(&check)
+			} else if _, err := stores.Peek(r.Context(), &check); err != nil {
 				failed.Store(true)
 			}
 			keys[i].Banned = explain.Seconds(check.Result.BanLeft)
@@ -76,16 +80,18 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
 func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (*int64, error) {
+	stores := a.use()
+	defer stores.end()
 	p, lifted := registered.policy, int64(0)
 	switch {
 	case !p.Bans():
 		return nil, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	case key == nil:
 		var err error
-		lifted, err = a.store.UnbanAll(ctx, p.Name()) // has a budget of its own
+		lifted, err = stores.UnbanAll(ctx, p.Name()) // has a budget of its own
 		return &lifted, err
 	}
-	banned, err := a.store.Unban(ctx, p, *key)
+	banned, err := stores.Unban(ctx, p, *key)
 	if banned {
 		lifted = 1
 	}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -60,11 +59,10 @@ type App struct {
 	SettleOutage *bool `json:"settle_outage,omitempty"`
 
 	ctx        caddy.Context
-	store      *limiter.Failover
+	opened     *openStores   // used by App.use
+	redis      *redisOptions // nil: the counts live in this process
 	registered registeredPolicies
 	memory     *sharedMemory
-	memoryUses *atomic.Int64 // the app's own, and requests that run
-	remote     *sharedRedis
 	overrides  *overrides.Live
 	released   bool // the stores
 	logger     *zap.Logger
@@ -121,29 +119,25 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	a.setDefaults()
-	memory, err := acquireMemory()
-	if err != nil {
-		return err
-	}
-	a.memory = memory
-	a.memoryUses = new(atomic.Int64)
-	a.memoryUses.Store(1)
 	if a.Redis == nil {
 		if _, err := resolveText("hash_keys", a.HashKeys); err != nil {
 			return err
 		}
-		a.store, a.overrides = memory.failover, memory.overrides
-		return nil
+	} else {
+		options, err := a.resolve()
+		if err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		a.redis = &options
 	}
-	options, err := a.resolve()
+	opened, err := openStoresFor(a.redis)
 	if err != nil {
-		return fmt.Errorf("redis: %w", err)
+		return err
 	}
-	remote, err := acquireRedis(options, memory)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
+	a.opened, a.memory, a.overrides = opened, opened.memory, opened.memory.overrides
+	if opened.remote != nil {
+		a.overrides = opened.remote.overrides
 	}
-	a.remote, a.store, a.overrides = remote, remote.failover, remote.overrides
 	return nil
 }
 
@@ -192,20 +186,22 @@ func (a *App) Validate() error {
 func (a *App) Start() error {
 	running.add(a)
 	a.warnUnnamed()
-	if a.remote == nil {
+	if a.redis == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
 		}
 		return nil
 	}
 	a.overrides.Start()
-	go func(remote *sharedRedis, logger *zap.Logger) {
+	stores := a.use()
+	go func(logger *zap.Logger) {
+		defer stores.end()
 		ctx, cancel := context.WithTimeout(context.Background(), limiter.ConnectBudget)
 		defer cancel()
-		if err := limiter.Ping(ctx, remote.store.Client()); err != nil {
+		if err := limiter.Ping(ctx, stores.remote.store.Client()); err != nil {
 			logger.Debug("redis does not answer yet", zap.Error(err))
 		}
-	}(a.remote, a.logger)
+	}(a.logger)
 	return nil
 }
 
@@ -230,20 +226,16 @@ func (a *App) Stop() error { return nil }
 // this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
 	running.remove(a)
-	if a.released {
+	if a.released || a.opened == nil {
 		return nil
 	}
 	a.released = true
-	var errs []error
-	if a.remote != nil {
-		a.store.Prune()
-		errs = append(errs, a.remote.release())
+	a.opened.Prune()
+	a.memory.names.Release(a.registered.counters())
+	if a.opened.last() {
+		return a.opened.release()
 	}
-	if a.memory != nil {
-		a.memory.names.Release(a.registered.counters())
-		errs = append(errs, a.dropMemory())
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // policy returns the policy of that name in this configuration.

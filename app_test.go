@@ -89,13 +89,13 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 		}
 		apps[i] = app
 	}
-	if apps[0].remote != apps[1].remote || apps[0].remote == apps[2].remote {
+	if apps[0].opened.remote != apps[1].opened.remote || apps[0].opened.remote == apps[2].opened.remote {
 		t.Error("equal settings do not share a client, or different ones do")
 	}
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
 	checkReferences(t, 4, 3)
-	if err := limiter.Ping(context.Background(), apps[1].remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
+	if err := limiter.Ping(context.Background(), apps[1].opened.remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
 		t.Errorf("the shared client answers %v; want it open, and no server", err)
 	}
 	endSecond()
@@ -129,10 +129,10 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if other, found := seen[app.remote.key]; found {
+		if other, found := seen[app.opened.remote.key]; found {
 			t.Errorf("%s and %s share a client", text, other)
 		}
-		seen[app.remote.key] = text
+		seen[app.opened.remote.key] = text
 	}
 }
 
@@ -251,7 +251,7 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	check(first, "after a start that failed")
 	for i := range 3 { // which the failed one had no room for
 		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).rules.Rules[0].Policy, Key: limiter.EncodeKey(string(rune('a' + i)))}}
-		if _, err := first.store.Decide(t.Context(), checks); err != nil || first.memory.store.Overflows() != 0 {
+		if _, err := first.opened.Decide(t.Context(), checks); err != nil || first.memory.store.Overflows() != 0 {
 			t.Errorf("%d shares found no room, %v", first.memory.store.Overflows(), err)
 		}
 	}

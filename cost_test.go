@@ -157,7 +157,7 @@ func TestCost_outcomes(t *testing.T) {
 			}
 			answerOnce(t, h, test.inside, test.proto, test.room)
 			c := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
-			h.app.store.PeekLocal(&c)
+			h.app.opened.PeekLocal(&c)
 			if charged := 1_000_000 - c.Result.Remaining; charged != test.want || invalid != test.invalid {
 				t.Errorf("charged %d with %d invalid values, want %d and %d", charged, invalid, test.want, test.invalid)
 			}

@@ -134,12 +134,12 @@ func (d *decision) placeholder(name string) (any, bool) {
 
 // decide has the store decide the checks that are enforced, unless they are refused already, and returns when
 // it has.
-func (h *Handler) decide(d *decision, r *http.Request, e *rule.Evaluation) (source limiter.Source, decided time.Time, err error) {
+func (h *Handler) decide(d *decision, r *http.Request, stores *openStores, e *rule.Evaluation) (source limiter.Source, decided time.Time, err error) {
 	if e.Blocked {
 		return e.BlockedBy, time.Now(), nil
 	}
 	start := time.Now()
-	source, err = h.decideOrFallback(r, h.FailMode, e.Enforced, d.timedOut)
+	source, err = decideOrFallback(r, stores, h.FailMode, e.Enforced, d.timedOut)
 	took := time.Since(start)
 	switch {
 	case source == limiter.SourceMemory:
@@ -152,11 +152,11 @@ func (h *Handler) decide(d *decision, r *http.Request, e *rule.Evaluation) (sour
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
 // so that the waits of several handlers do not add up.
-func (h *Handler) decideOrFallback(r *http.Request, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
+func decideOrFallback(r *http.Request, stores *openStores, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	if timedOut {
-		return h.app.store.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
+		return stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
 	}
-	return h.app.store.DecideIn(r.Context(), mode, checks)
+	return stores.DecideIn(r.Context(), mode, checks)
 }
 
 // isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
@@ -200,7 +200,7 @@ type dryRun struct {
 }
 
 // startDryRun begins to decide the dry-run checks; nil where there are none.
-func (h *Handler) startDryRun(joined *decision, r *http.Request, e *rule.Evaluation) *dryRun {
+func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *openStores, e *rule.Evaluation) *dryRun {
 	checks := e.DryRun
 	if len(checks)+len(e.DryRefusals)+len(e.DryBlocks) == 0 {
 		return nil
@@ -208,14 +208,14 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, e *rule.Evaluat
 	d := &dryRun{refusals: e.DryRefusals, blocks: e.DryBlocks, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
 	timedOut := joined.timedOut // before the enforced checks, which are decided meanwhile
 	decide := func(i int) {
-		source, err := h.decideOrFallback(r, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
+		source, err := decideOrFallback(r, stores, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
 		if err == nil {
 			d.sources[i] = source // stays empty if the client has left
 		}
 	}
 	last := len(checks) - 1
 	for i := range checks {
-		if h.app.remote == nil || i == last && len(e.Enforced) == 0 {
+		if stores.remote == nil || i == last && len(e.Enforced) == 0 {
 			decide(i) // there is nothing to wait for beside it
 		} else {
 			d.running.Go(func() { decide(i) })

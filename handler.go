@@ -37,17 +37,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !evaluation.Concerns() {
 		return h.pass(w, p, next, repl, exempt, evaluation.Exempted)
 	}
-	h.prepare(p)
-	defer h.end(p)
+	p.use(h)
+	defer p.end()
 	d := p.decisionFor(repl)
-	dryRun := h.startDryRun(d, r, &evaluation)
+	dryRun := h.startDryRun(d, r, p.stores, &evaluation)
 	checks := evaluation.Enforced
 	if len(checks) == 0 {
 		h.endDryRun(dryRun, p)
 		d.log(r)
 		return p.next(w, next)
 	}
-	source, decided, err := h.decide(d, r, &evaluation)
+	source, decided, err := h.decide(d, r, p.stores, &evaluation)
 	h.endDryRun(dryRun, p)
 	h.keepRunning(p, checks)
 	if err != nil {
@@ -129,7 +129,7 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 	d.fail(rule.FailedClosed)
 	h.count(checks, d.outcome, d.source)
 	d.log(r)
-	_, probe := h.app.store.Failing()
+	_, probe := p.stores.Failing()
 	wait := quotaheader.SetRefusal(w.Header(), probe, time.Duration(h.RetryJitter))
 	p.settle(http.StatusServiceUnavailable, w.Header())
 	d.quotas.SetHeaders(w.Header())

@@ -52,7 +52,9 @@ var gauges = []prometheus.Collector{
 		Namespace: metricsNamespace, Name: "breaker_open",
 		Help: "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
 	}, fromRunning(func(a *App) float64 {
-		if failing, _ := a.store.Failing(); failing {
+		stores := a.use()
+		defer stores.end()
+		if failing, _ := stores.Failing(); failing {
 			return 1
 		}
 		return 0

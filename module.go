@@ -273,7 +273,7 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *routetrace.Limiter {
 	if !ok {
 		return nil
 	}
-	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.store, Status: h.Status}
+	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.opened.Failover, Status: h.Status}
 	if h.usage != nil {
 		l.Usage = h.usage.path
 	}

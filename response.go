@@ -23,8 +23,9 @@ const statusClientGone = 499
 type responseWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	request   *http.Request
-	decision  *decision // of the request; nil before this handler has decided
-	awaited   *awaited  // what ends with the response or the request; nil: nothing does
+	decision  *decision   // of the request; nil before this handler has decided
+	stores    *openStores // that decide, while they are used
+	awaited   *awaited    // what ends with the response or the request; nil: nothing does
 	outermost bool
 	done      bool // the final response was seen
 
@@ -35,14 +36,12 @@ type responseWriter struct {
 
 // awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type awaited struct {
-	reserved []passedCheck     // whose units the response's header may refund
-	deferred []passedCheck     // that are charged or settled after the response
-	running  []limiter.Check   // those that end with the request
-	counted  *App              // whose in-process store is kept for them
-	retained *limiter.Failover // the store that is kept open for refunds and charges
-	response rule.Response     // so far
-	failed   bool              // a part of the body was not written
-	tunnels  bool              // the response of 200 begins a WebSocket
+	reserved []passedCheck   // whose units the response's header may refund
+	deferred []passedCheck   // that are charged or settled after the response
+	running  []limiter.Check // those that end with the request
+	response rule.Response   // so far
+	failed   bool            // a part of the body was not written
+	tunnels  bool            // the response of 200 begins a WebSocket
 }
 
 // settles reports whether units depend on the response.
@@ -67,6 +66,7 @@ func (p *responseWriter) room(rules int) []limiter.Check {
 // next calls the next handler and settles its response, however that comes about. The response is not
 // seen here where the headers are set further out and nothing depends on it.
 func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) error {
+	p.endIdle()
 	p.outermost = !p.decision.serving
 	if !p.outermost && !p.awaited.settles() {
 		return next.ServeHTTP(w, p.request)
@@ -106,9 +106,7 @@ func (p *responseWriter) onHeader(status int) {
 		a.response.Begun = status != statusClientGone || !p.clientGone() // reverse_proxy writes 499 for a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(p.request)
 		p.settle(p.judgedStatus(status), p.Header())
-		if len(a.deferred) == 0 {
-			a.release() // a connection that was handed over may live for hours
-		}
+		p.endIdle()
 		if a.response.Begun && !a.tunnels {
 			p.startBody()
 		}
@@ -140,14 +138,6 @@ func isTunnel(r *http.Request) bool {
 	}
 	behind, _ := repl.Get("http.reverse_proxy.status_code")
 	return behind == http.StatusSwitchingProtocols
-}
-
-// release ends the use of the store. Nothing is refunded or charged afterwards.
-func (a *awaited) release() {
-	if a.retained != nil {
-		a.retained.Release()
-		a.retained = nil
-	}
 }
 
 // setHeaders sets the headers, unless a handler further out does.

@@ -23,6 +23,7 @@ import (
 type passedCheck struct {
 	check   limiter.Check
 	handler *Handler
+	stores  *openStores // that decided
 	source  limiter.Source
 	rule    *rule.Rule
 	dryRun  bool
@@ -43,7 +44,7 @@ func (h *Handler) awaitResponse(p *responseWriter, checks []limiter.Check, sourc
 			continue
 		}
 		r := h.rules.RuleOf(&checks[i])
-		passed := passedCheck{check: checks[i], handler: h, source: source, rule: r, dryRun: dryRun}
+		passed := passedCheck{check: checks[i], handler: h, stores: p.stores, source: source, rule: r, dryRun: dryRun}
 		if r.CountIf != nil {
 			p.awaited.reserved = append(p.awaited.reserved, passed)
 		}
@@ -64,13 +65,13 @@ func (a *awaited) keep(r *passedCheck) {
 
 // stay has the units of a reservation stay for good.
 func (c *passedCheck) stay() {
-	c.handler.app.store.Confirm([]limiter.Check{c.check}, c.source)
+	c.stores.Confirm([]limiter.Check{c.check}, c.source)
 	c.handler.notifyTake(&c.check, c.rule, c.source, c.dryRun)
 }
 
 // refund returns the units of a reservation.
 func (c *passedCheck) refund(quotas *quotaheader.Quotas) {
-	c.handler.app.store.Refund([]limiter.Check{c.check}, c.source)
+	c.stores.Refund([]limiter.Check{c.check}, c.source)
 	if !c.dryRun {
 		quotas.Refund(&c.check)
 	}
@@ -191,7 +192,7 @@ func (p *responseWriter) applyCosts() {
 func (c *passedCheck) charge(repl *caddy.Replacer, response *rule.Response) {
 	check := c.check
 	check.Weight, _ = c.handler.rules.CostOf(c.rule, &c.rule.Charge, repl, response, 0)
-	c.handler.app.store.Charge([]limiter.Check{check}, c.source)
+	c.stores.Charge([]limiter.Check{check}, c.source)
 	c.handler.notifyCost(c, check.Weight)
 }
 
@@ -199,7 +200,7 @@ func (c *passedCheck) charge(repl *caddy.Replacer, response *rule.Response) {
 // least the estimate stays: a client must not get it back by leaving.
 func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response) {
 	cost, _ := c.handler.rules.CostOf(c.rule, &c.rule.Settle, repl, response, c.check.Weight)
-	c.handler.app.store.SettleCost(c.check, cost, c.source)
+	c.stores.SettleCost(c.check, cost, c.source)
 	c.handler.counters[c.rule.Index].CountSettled(cost - c.check.Weight)
 	c.handler.notifyCost(c, cost)
 }

@@ -23,38 +23,35 @@ func (h *Handler) keepRunning(p *responseWriter, checks []limiter.Check) {
 	}
 }
 
-// prepare makes room for what may follow the decision, and keeps the stores for it: the shared one for refunds,
-// charges and settled costs, the in-process one for what runs.
-func (h *Handler) prepare(p *responseWriter) {
-	if !h.settles && !h.countsRunning {
-		return
-	}
-	p.awaited = new(awaited)
-	if h.countsRunning && h.app.holdMemory() {
-		p.awaited.counted = h.app
-	}
-	if h.settles && h.app.store.Retain() {
-		p.awaited.retained = h.app.store
+// use begins a handler's use of the stores, and makes room for what may follow its decision.
+func (p *responseWriter) use(h *Handler) {
+	p.stores = h.app.use()
+	if h.settles || h.countsRunning {
+		p.awaited = new(awaited)
 	}
 }
 
-// end ends the request for the policies that count it, and its use of the store, whatever became of the
+// endIdle ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
+// over may live for hours.
+func (p *responseWriter) endIdle() {
+	if a := p.awaited; p.stores != nil && (a == nil || len(a.reserved)+len(a.deferred)+len(a.running) == 0) {
+		p.stores.end()
+		p.stores = nil
+	}
+}
+
+// end ends the request for the policies that count it, and its use of the stores, whatever became of the
 // handlers.
-func (h *Handler) end(p *responseWriter) {
-	a := p.awaited
-	if a == nil {
-		return
+func (p *responseWriter) end() {
+	if a := p.awaited; a != nil {
+		if len(a.running) > 0 {
+			p.stores.EndRunning(a.running)
+			a.running = nil
+		}
+		a.stayEstimates()
+		a.reserved = nil
 	}
-	if len(a.running) > 0 {
-		h.app.store.EndRunning(a.running)
-		a.running = nil
-	}
-	a.stayEstimates()
-	a.release()
-	if a.counted != nil {
-		_ = a.counted.dropMemory() // the end of that store cannot fail
-		a.counted = nil
-	}
+	p.endIdle()
 }
 
 // countRunning reports whether one of the checks is of a policy that counts running requests.
@@ -83,7 +80,9 @@ func (runningUnits) Collect(collected chan<- prometheus.Metric) {
 	if a == nil {
 		return
 	}
+	stores := a.use()
+	defer stores.end()
 	for _, policy := range a.memory.names.CountingRunning() {
-		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(a.store.Running(policy)), policy)
+		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
 	}
 }

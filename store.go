@@ -59,29 +59,6 @@ func acquireMemory() (*sharedMemory, error) {
 	return memory, nil
 }
 
-// holdMemory keeps the in-process store for a request that runs, so that a reload to a configuration without
-// this app forgets none. It reports whether the app still has the store; only then dropMemory must follow.
-func (a *App) holdMemory() bool {
-	for {
-		uses := a.memoryUses.Load()
-		if uses == 0 {
-			return false
-		}
-		if a.memoryUses.CompareAndSwap(uses, uses+1) {
-			return true
-		}
-	}
-}
-
-// dropMemory ends a use of the in-process store: the app's own or that of a request. The last one releases it.
-func (a *App) dropMemory() error {
-	if a.memoryUses.Add(-1) > 0 {
-		return nil
-	}
-	_, err := stores.Delete(memoryKey)
-	return err
-}
-
 // redisOptions is all that makes two shared stores the same. Its values are resolved and final.
 type redisOptions struct {
 	Client limiter.ClientOptions
@@ -106,7 +83,6 @@ type sharedRedis struct {
 	store     *limiter.Redis
 	failover  *limiter.Failover
 	overrides *overrides.Live
-	options   redisOptions
 }
 
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
@@ -119,15 +95,19 @@ func (s *sharedRedis) Destruct() error {
 // sameOverrides returns the overrides of the running configuration, if they lie where these options lead to,
 // so that they apply in the first moments of a store with other options too; otherwise nil.
 func (o redisOptions) sameOverrides() *overrides.Live {
-	app := running.newest()
-	if app == nil || app.remote == nil {
-		return nil
+	if app := running.newest(); app != nil && o.samePlace(app.redis) {
+		return app.overrides
 	}
-	a, b := o.Client, app.remote.options.Client
-	if a.Mode != b.Mode || a.Master != b.Master || a.DB != b.DB || !slices.Equal(a.Addresses, b.Addresses) || o.Naming != app.remote.options.Naming {
-		return nil
+	return nil
+}
+
+// samePlace reports whether other options, which may be nil, lead to the same keys of the same Redis.
+func (o redisOptions) samePlace(other *redisOptions) bool {
+	if other == nil {
+		return false
 	}
-	return app.overrides
+	a, b := o.Client, other.Client
+	return a.Mode == b.Mode && a.Master == b.Master && a.DB == b.DB && slices.Equal(a.Addresses, b.Addresses) && o.Naming == other.Naming
 }
 
 func (s *sharedRedis) release() error {
@@ -150,7 +130,7 @@ func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, o.sameOverrides(), troubles.watchOverrides(failover))
-		return &sharedRedis{key: key, store: store, failover: failover, overrides: live, options: o}, nil
+		return &sharedRedis{key: key, store: store, failover: failover, overrides: live}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -41,25 +41,25 @@ func (h *Handler) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 func (h *Handler) notifyCost(passed *passedCheck, units int64) {
 	r, c, s := passed.rule, passed.check, passed.source
 	c.Weight = units
-	store := h.app.store
-	if len(r.Notify) == 0 || c.Weight <= 0 || !h.listensForThresholds() || !store.Retain() {
+	stores := passed.stores
+	if len(r.Notify) == 0 || c.Weight <= 0 || !h.listensForThresholds() || !stores.share() {
 		return
 	}
 	dryRun := passed.dryRun
 	started := h.events.inBackground(func() {
-		defer store.Release()
+		defer stores.end()
 		looked := c
 		looked.Peek = true
 		if s == limiter.SourceFallback {
-			store.PeekLocal(&looked)
-		} else if _, err := store.Peek(context.Background(), &looked); err != nil {
+			stores.PeekLocal(&looked)
+		} else if _, err := stores.Peek(context.Background(), &looked); err != nil {
 			return
 		}
 		c = looked
 		h.emitThresholds(&c, h.reachedMarks(&c, r, s), s, dryRun)
 	})
 	if !started {
-		store.Release()
+		stores.end()
 	}
 }
 
@@ -69,7 +69,7 @@ func (h *Handler) listensForThresholds() bool { return h.events.events.ShouldEmi
 // reachedMarks returns the marks of a rule that the units of a check, with the result after them, have reached,
 // unless they had an event in this window.
 func (h *Handler) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source) (reached []rule.Fraction) {
-	capacity := h.app.store.CapacityIn(c.Policy, s)
+	capacity := h.app.opened.CapacityIn(c.Policy, s) // which asks no store
 	for _, mark := range r.Notify {
 		if reachesMark(c, mark, capacity) && lastThresholds.Pass(c.Policy.ID(), c.Key.String(), mark.Percent(), time.Now(), quietTime(c)) {
 			reached = append(reached, mark)

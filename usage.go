@@ -21,9 +21,11 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, repl *caddy
 	if err := h.rules.Quotas(r, repl, &evaluation); err != nil {
 		return fail(w, r, err)
 	}
+	p.use(h)
+	defer p.end()
 	d := p.decisionFor(repl)
 	answer, err := h.lookAtUsage(evaluation.Enforced, func(checks []limiter.Check) (limiter.Source, error) {
-		return h.peekUsage(r.Context(), checks, d.timedOut)
+		return h.peekUsage(r.Context(), p.stores, checks, d.timedOut)
 	})
 	if err != nil {
 		return h.failUsage(w, p, err)
@@ -39,7 +41,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, repl *caddy
 
 // lookAtUsage returns the quotas of checks by the function. In this process they are always read anew.
 func (h *Handler) lookAtUsage(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usageAnswer, error) {
-	if h.app.remote != nil && len(checks) > 0 {
+	if h.app.redis != nil && len(checks) > 0 {
 		return h.usage.look(checks, peek)
 	}
 	source, err := peek(checks)
@@ -47,15 +49,15 @@ func (h *Handler) lookAtUsage(checks []limiter.Check, peek func([]limiter.Check)
 }
 
 // peekUsage peeks at quotas, all at once, so that a Redis that does not answer is waited for once.
-func (h *Handler) peekUsage(ctx context.Context, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
+func (h *Handler) peekUsage(ctx context.Context, stores *openStores, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
 	peek := func(i int) {
 		if timedOut && h.FailMode != limiter.FailLocal {
 			errs[i] = limiter.ErrAlreadyTimedOut
 		} else if timedOut {
-			sources[i] = h.app.store.PeekLocal(&checks[i])
+			sources[i] = stores.PeekLocal(&checks[i])
 		} else {
-			sources[i], errs[i] = h.app.store.PeekIn(ctx, h.FailMode, &checks[i])
+			sources[i], errs[i] = stores.PeekIn(ctx, h.FailMode, &checks[i])
 		}
 	}
 	var peeking sync.WaitGroup
@@ -65,7 +67,7 @@ func (h *Handler) peekUsage(ctx context.Context, checks []limiter.Check, timedOu
 			source = rule.BlockSource(&checks[i])
 			continue
 		}
-		if len(checks) == 1 || h.app.remote == nil {
+		if len(checks) == 1 || stores.remote == nil {
 			peek(i)
 		} else {
 			peeking.Go(func() { peek(i) })
@@ -144,7 +146,7 @@ func (h *Handler) failUsage(w http.ResponseWriter, p *responseWriter, err error)
 		}
 		return fail(w, r, rule.Refuse(status, err))
 	}
-	_, probe := h.app.store.Failing()
+	_, probe := p.stores.Failing()
 	quotaheader.SetRefusal(w.Header(), probe, time.Duration(h.RetryJitter))
 	p.decision.quotas.SetHeaders(w.Header())
 	if h.ProblemDetails {

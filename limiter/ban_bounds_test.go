@@ -72,7 +72,7 @@ func TestFailover_ban_bound(t *testing.T) {
 		t.Errorf("%d keys are kept for outages, want at most %d", m.Len(), bound)
 	}
 	for i := range f.denied.shards {
-		if n := len(f.denied.shards[i].denials); n > denyShardSize {
+		if n := f.denied.shards[i].len(); n > denyShardSize {
 			t.Errorf("%d denials are in a shard", n)
 		}
 	}
@@ -80,7 +80,7 @@ func TestFailover_ban_bound(t *testing.T) {
 		t.Errorf("%d bans lifted, %v", n, err)
 	}
 	for i := range f.denied.shards {
-		if n := len(f.denied.shards[i].denials); n > 0 {
+		if n := f.denied.shards[i].len(); n > 0 {
 			t.Errorf("%d denials are left in a shard", n)
 		}
 	}

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,8 +17,7 @@ type breaker struct {
 	onClose  func()
 	state    atomic.Int32
 	probes   atomic.Int64 // the moment of the next probe
-	failures atomic.Int32 // in a row
-	since    atomic.Int64 // the moment of the first of them
+	row      atomic.Int64 // failures in a row, up to failuresInARow, below the moment of the first of them
 	interval atomic.Int64 // number of the interval that total and failed count
 	total    atomic.Int32
 	failed   atomic.Int32
@@ -48,8 +48,8 @@ const (
 
 // success counts a decision on a request sent at a moment.
 func (b *breaker) success(sent moment) {
-	if b.failures.Load() != 0 {
-		b.failures.Store(0)
+	if b.row.Load() != 0 {
+		b.row.Store(0)
 	}
 	b.count(false, sent)
 }
@@ -57,10 +57,7 @@ func (b *breaker) success(sent moment) {
 // failure counts a request that Redis could not decide. It reports whether that opened the breaker.
 func (b *breaker) failure(err error) (opened bool) {
 	now := b.now()
-	if b.failures.Add(1) == 1 {
-		b.since.Store(int64(now))
-	}
-	lasting := b.failures.Load() >= failuresInARow && now.since(moment(b.since.Load())) >= failuresSpan
+	lasting := b.countInRow(now)
 	b.count(true, now)
 	if !certain(err) && !lasting && !b.wasBad.Load() || !b.closed() {
 		return false
@@ -73,11 +70,27 @@ func (b *breaker) failure(err error) (opened bool) {
 	return true
 }
 
+// countInRow counts a failure, and reports whether enough in a row have lasted for long enough. Number and moment
+// change together: all requests of a batch fail at once.
+func (b *breaker) countInRow(now moment) (lasting bool) {
+	for {
+		old := b.row.Load()
+		failures, since := old%(failuresInARow+1), moment(old/(failuresInARow+1))
+		if failures == 0 {
+			since = now
+		}
+		failures = min(failures+1, failuresInARow)
+		if b.row.CompareAndSwap(old, int64(since)*(failuresInARow+1)+failures) {
+			return failures == failuresInARow && now.since(since) >= failuresSpan
+		}
+	}
+}
+
 // close ends the outage after a probe that succeeded.
 func (b *breaker) close() {
 	b.total.Store(0)
 	b.failed.Store(0)
-	b.failures.Store(0)
+	b.row.Store(0)
 	b.wasBad.Store(false)
 	if b.state.CompareAndSwap(breakerOpen, breakerClosed) {
 		b.onClose()
@@ -153,17 +166,20 @@ func (m moment) add(d time.Duration) moment { return m + moment(d) }
 func (m moment) since(earlier moment) time.Duration { return time.Duration(m - earlier) }
 
 // outages counts the nodes whose breaker is open, and reports when the first opens and the last
-// closes.
+// closes, in turn.
 type outages struct {
-	failing    atomic.Int32
-	since      atomic.Int64 // a moment
+	mu         sync.Mutex   // while they are reported
+	failing    atomic.Int32 // changes under the lock
+	since      moment
 	onOutage   func(err error)
 	onRecovery func(after time.Duration)
 }
 
 func (o *outages) begin(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.failing.Add(1) == 1 {
-		o.since.Store(int64(now()))
+		o.since = now()
 		if o.onOutage != nil {
 			o.onOutage(err)
 		}
@@ -171,7 +187,9 @@ func (o *outages) begin(err error) {
 }
 
 func (o *outages) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.failing.Add(-1) == 0 && o.onRecovery != nil {
-		o.onRecovery(now().since(moment(o.since.Load())))
+		o.onRecovery(now().since(o.since))
 	}
 }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -124,5 +125,34 @@ func TestBreaker_wall_clock(t *testing.T) {
 				t.Errorf("open %v, the next probe in %v", open, wait)
 			}
 		})
+	}
+}
+
+// TestOutages_inTurn has many nodes fail and recover: what is reported begins and ends in turn.
+func TestOutages_inTurn(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	failing, reports := false, 0
+	report := func(fails bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if failing == fails {
+			t.Error("an outage is reported as begun or ended twice in a row")
+		}
+		failing = fails
+		reports++
+	}
+	o := outages{onOutage: func(error) { report(true) }, onRecovery: func(time.Duration) { report(false) }}
+	var nodes sync.WaitGroup
+	for range 4 {
+		nodes.Go(func() {
+			for range 5000 {
+				o.begin(errTimeout)
+				o.end()
+			}
+		})
+	}
+	if nodes.Wait(); failing || reports == 0 {
+		t.Errorf("after %d reports failing is %v", reports, failing)
 	}
 }

@@ -14,6 +14,7 @@ const (
 type denyShard struct {
 	mu      sync.Mutex
 	denials map[denyKey]denial
+	sweeper *sweeper // of the whole cache; nil: there is none
 }
 
 // denyKey is a weight of a quota under one policy, and what it leaves to others. A policy of another configuration is another
@@ -42,6 +43,13 @@ type denial struct {
 	resets    time.Time
 	expires   time.Time // the entry is used before this
 	refreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
+}
+
+// len counts the denials.
+func (s *denyShard) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.denials)
 }
 
 // result returns the answer at an instant before the denial expires.
@@ -84,6 +92,9 @@ func (s *denyShard) put(key denyKey, d denial, now time.Time) {
 		s.evict(now)
 	}
 	s.denials[key] = d
+	if s.sweeper != nil {
+		s.sweeper.start()
+	}
 }
 
 // evict drops the entries that have expired among a few random ones, or else the last of these.

@@ -77,6 +77,7 @@ func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failove
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnSettled)
 	}
+	f.denied.startSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.maxAge / 20}
 		f.denied.refresh = r.add

@@ -15,8 +15,8 @@ type Clock func() int64
 func SystemClock() int64 { return time.Now().UnixMicro() }
 
 // Memory is the [Store] of a single process. It is safe for concurrent use. States that have decayed
-// to empty are dropped as new ones arrive. When there are too many others, new keys have places in
-// common, so that they can get too little, never too much.
+// to empty are dropped as new ones arrive, and by and by where none arrive. When there are too many
+// others, new keys have places in common, so that they can get too little, never too much.
 type Memory struct {
 	clock      Clock
 	grace      int64 // microseconds that a state is kept beyond its end, as in Redis
@@ -24,7 +24,9 @@ type Memory struct {
 	keys       atomic.Int64
 	overflowed atomic.Int64
 	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
-	swept      atomic.Int64 // counts the shards of sweepElsewhere
+	swept      atomic.Int64 // counts the shards of sweepShards
+	spills     atomic.Int64 // shards with states without room
+	sweeper    sweeper
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
@@ -38,9 +40,14 @@ type Memory struct {
 const DefaultMaxKeys = 1_000_000
 
 // NewMemory returns an empty store on this machine's clock.
-func NewMemory() *Memory { return NewMemoryOnClock(SystemClock) }
+func NewMemory() *Memory {
+	m := NewMemoryOnClock(SystemClock)
+	m.sweeper.sweep = m.sweepSome
+	return m
+}
 
-// NewMemoryOnClock returns an empty store on another clock, such as that of a replay or a test.
+// NewMemoryOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
+// where no new ones arrive: that clock may not run by itself.
 func NewMemoryOnClock(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
 	m.order.Store(new([]*table))
@@ -64,11 +71,13 @@ func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 
 // admit counts one more state, unless the bound is reached.
 func (m *Memory) admit() bool {
-	if m.keys.Load() >= m.maxKeys.Load() {
-		return false
+	for kept := m.keys.Load(); kept < m.maxKeys.Load(); kept = m.keys.Load() {
+		if m.keys.CompareAndSwap(kept, kept+1) {
+			m.sweeper.start()
+			return true
+		}
 	}
-	m.keys.Add(1)
-	return true
+	return false
 }
 
 func (m *Memory) overflows() {
@@ -78,17 +87,17 @@ func (m *Memory) overflows() {
 	}
 }
 
-// sweepElsewhere drops dead states in other shards: their policies may be out of use. It goes on
-// where it last ended, a shard of each table in turn, so that dead states are found soon. The lock
-// of the given shard is held.
-func (m *Memory) sweepElsewhere(here *shard, now int64) {
+// sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
+// out of use. It visits about so many states by the function. It goes on where it last ended, a shard of each
+// table in turn, so that dead states are found soon.
+func (m *Memory) sweepShards(here *shard, now int64, left int, sweep func(s *shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
-	shards, left := int64(len(tables)*tableShards), sweepFull
+	shards := int64(len(tables) * tableShards)
 	for range min(shards, sweepShards) {
 		at := int(m.swept.Add(1) % shards)
 		s := &tables[at%len(tables)].shards[at/len(tables)]
 		if s != here && s.mu.TryLock() {
-			left -= s.sweep(now, left)
+			left -= sweep(s, now, left)
 			s.mu.Unlock()
 		}
 		if left <= 0 {

@@ -56,9 +56,19 @@ func (o *overflow) drop(key string) bool {
 func (s *shard) spillOver(key string, value state) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
+		s.owner.spills.Add(1)
+		s.owner.sweeper.start()
 	}
 	s.spill.put(key, value)
 	s.owner.overflows()
+}
+
+// dropSpill drops the states without room of their own.
+func (s *shard) dropSpill() {
+	if s.spill != nil {
+		s.spill = nil
+		s.owner.spills.Add(-1)
+	}
 }
 
 // put stores the state of a key's place.

@@ -1,9 +1,11 @@
 package limiter
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -113,5 +115,24 @@ func TestMemory_full_room_again(t *testing.T) {
 	}
 	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
 		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
+	}
+}
+
+// TestMemory_bound_together has many clients come at once where there is room for one.
+func TestMemory_bound_together(t *testing.T) {
+	t.Parallel()
+	p := dayPolicy(t, "full", FixedWindow, 5)
+	for range 3000 {
+		m := NewMemory()
+		m.Limit(1, nil)
+		var clients sync.WaitGroup
+		for i := range 4 {
+			clients.Go(func() {
+				_, _ = m.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}})
+			})
+		}
+		if clients.Wait(); m.Len() != 1 {
+			t.Fatalf("%d states, want 1", m.Len())
+		}
 	}
 }

@@ -104,9 +104,10 @@ func (s *shard) peek(c *Check, now int64) {
 // Peek returns what a request of the check's weight would get, without charging it. Unlike decisions
 // it is sent even while the breaker is open, to see whether Redis still fails.
 func (r *Redis) Peek(ctx context.Context, check *Check) error {
-	if r.closed.Load() {
+	if !r.hold() {
 		return errClosed
 	}
+	defer r.uses.release()
 	return r.peekBy(check, func(n *node, c *call, _ []Check) error {
 		return n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
 	})

@@ -154,9 +154,10 @@ var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: algorithm
 // units of a reserved key under their policies, in their slots, and charges nothing of the checks.
 // Where the breaker is open nothing is sent, and the error is that of the last probe.
 func (r *Redis) Probe(ctx context.Context, checks []Check) error {
-	if r.closed.Load() {
+	if !r.hold() {
 		return errClosed
 	}
+	defer r.uses.release()
 	groups := []*slotGroup{{checks: checks}}
 	if r.slotted.Load() {
 		groups = r.groupBySlot(checks)
@@ -171,9 +172,10 @@ func (r *Redis) Probe(ctx context.Context, checks []Check) error {
 
 // ProbeAll is as [Redis.Probe], on every master in use, for any client of the policies.
 func (r *Redis) ProbeAll(ctx context.Context, policies []*Policy) error {
-	if r.closed.Load() {
+	if !r.hold() {
 		return errClosed
 	}
+	defer r.uses.release()
 	a := attempt{op: opTake, slot: r.keyFormat.newWriter().slotOf(probeKey), policies: onePerScript(policies)}
 	for _, n := range r.topology.nodes() {
 		own := a

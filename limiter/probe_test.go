@@ -289,8 +289,8 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
 	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Reserve: true}})
-	if reported.String() != "overload" || s.breaker.failures.Load() != 1 {
-		t.Errorf("reported %q, %d failures", reported, s.breaker.failures.Load())
+	if reported.String() != "overload" || s.breaker.row.Load()%(failuresInARow+1) != 1 {
+		t.Errorf("reported %q, %d failures", reported, s.breaker.row.Load()%(failuresInARow+1))
 	}
 	s.batcher.waiting = nil
 }

@@ -69,12 +69,7 @@ func (t *table) dropIfReset(now int64) bool {
 
 // clearIfReset drops all states if all of them have reset, and reports whether none is left.
 func (s *shard) clearIfReset(now int64) bool {
-	p := s.table.slowest.Load()
-	tick := now / p.params.tick
-	last := tick - s.owner.grace/p.params.tick
-	ended := func(held state) bool {
-		return held == (state{}) || p.algorithm.kernel.expires(held, tick, &p.params) <= last
-	}
+	ended := s.hasEnded(now)
 	for _, n := range s.plain {
 		if !ended(state{numbers: n}) {
 			return false
@@ -100,6 +95,16 @@ func (s *shard) clearIfReset(now int64) bool {
 	}
 	s.dropAll()
 	return true
+}
+
+// hasEnded returns a function that reports whether a state has reset.
+func (s *shard) hasEnded(now int64) func(held state) bool {
+	p := s.table.slowest.Load()
+	tick := now / p.params.tick
+	last := tick - s.owner.grace/p.params.tick
+	return func(held state) bool {
+		return held == (state{}) || p.algorithm.kernel.expires(held, tick, &p.params) <= last
+	}
 }
 
 // all reports whether a condition holds for every place.

@@ -103,6 +103,9 @@ func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
 	return SourceRedis, r.decide(ctx, checks)
 }
 
+// hold keeps the store open until a release of its uses. It reports whether the store is open.
+func (r *Redis) hold() bool { return !r.closed.Load() && r.uses.acquire() }
+
 // decide decides checks that are valid.
 func (r *Redis) decide(ctx context.Context, checks []Check) error {
 	if !r.uses.acquire() {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,5 +99,36 @@ func TestReferences_end_once(t *testing.T) {
 		if r.acquire() {
 			t.Error("acquired after the end")
 		}
+	}
+}
+
+// TestRedis_Close_during_questions closes a store at the moment that a question of an operator is sent. It is
+// answered.
+func TestRedis_Close_during_questions(t *testing.T) {
+	t.Parallel()
+	server, p := redistest.Start(t), dayPolicy(t, "asked", GCRA, 100)
+	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1}
+	for name, ask := range map[string]func(r *Redis) error{
+		"peek":     func(r *Redis) error { return r.Peek(context.Background(), &check) },
+		"probe":    func(r *Redis) error { return r.Probe(context.Background(), []Check{check}) },
+		"probeAll": func(r *Redis) error { return r.ProbeAll(context.Background(), []*Policy{p}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := openRedis(t, server, 10*time.Second)
+			store.client.AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
+				uses := store.uses.count.Load()
+				go store.Close() //nolint:errcheck // it waits for the question
+				for store.uses.count.Load() == uses {
+					runtime.Gosched()
+				}
+			})})
+			if err := ask(store); err != nil {
+				t.Error(err)
+			}
+			<-store.uses.closed
+			if err := ask(store); !errors.Is(err, errClosed) {
+				t.Errorf("a question after the end: %v", err)
+			}
+		})
 	}
 }

@@ -29,6 +29,7 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 	if f.shared == nil {
 		return found, nil
 	}
+	defer f.local.Reset(p, key) // what was remembered meanwhile
 	f.ledger.forget(p, key.text)
 	f.leases.end(key.text, ofState(p.id), keyReset)
 	defer f.leases.end(key.text, ofState(p.id), keyReset) // what was leased meanwhile
@@ -47,6 +48,7 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 	if f.shared == nil {
 		return found, nil
 	}
+	defer f.local.ResetAll(policy) // what was remembered meanwhile
 	f.ledger.forgetAll(policy)
 	f.leases.endAll(named(policy), keyReset)
 	defer f.leases.endAll(named(policy), keyReset) // what was leased meanwhile

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -106,5 +108,60 @@ func TestResetAll_in_process(t *testing.T) {
 	}
 	if c := decide(t, m, Check{Policy: one, Key: EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
 		t.Errorf("got %+v, want a fresh quota", c.Result)
+	}
+}
+
+// beforeCommand runs a function before commands of a name are sent.
+type beforeCommand struct {
+	name string
+	do   func()
+}
+
+func (beforeCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h beforeCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h beforeCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestReset_meanwhile decides requests while a quota is reset. What Redis answered before it forgot the quota is not
+// kept for an outage.
+func TestReset_meanwhile(t *testing.T) {
+	t.Parallel()
+	p, key := dayPolicy(t, "meanwhile", FixedWindow, 5), EncodeKey("k")
+	for name, reset := range map[string]func(f *Failover) (ResetCount, error){
+		"key":    func(f *Failover) (ResetCount, error) { return f.Reset(context.Background(), p, key) },
+		"policy": func(f *Failover) (ResetCount, error) { return f.ResetAll(context.Background(), p.Name()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRedis(t, redistest.Start(t), 10*time.Second)
+			f := NewFailover(r, NewMemory(), FailoverOptions{})
+			decide(t, f, Check{Policy: p, Key: key, Weight: 1})
+			asked := 0
+			r.client.AddHook(beforeCommand{"unlink", func() {
+				asked++
+				decide(t, f, Check{Policy: p, Key: key, Weight: 1})
+			}})
+			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
+				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)
+			}
+			if f.HasLocalState(p, key) {
+				t.Error("this process goes on from the count that was reset")
+			}
+		})
 	}
 }

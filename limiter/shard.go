@@ -95,7 +95,7 @@ func (s *shard) dropAll() int64 {
 	s.holes = nil
 	clear(s.logs)
 	clear(s.seen)
-	s.spill = nil
+	s.dropSpill()
 	s.owner.keys.Add(-found)
 	return found
 }
@@ -174,7 +174,7 @@ func (s *shard) makeRoom(now int64) bool {
 		return false
 	}
 	s.sweep(now, sweepFull)
-	s.owner.sweepElsewhere(s, now)
+	s.owner.sweepShards(s, now, sweepFull, (*shard).sweep)
 	if s.owner.admit() {
 		return true
 	}

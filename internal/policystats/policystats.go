@@ -134,9 +134,9 @@ func (n *Names) Release(used []*Policy) {
 
 // prune drops the unused names whose counts have ended, and looks again later where others are left.
 func (n *Names) prune() {
-	living := n.living()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	living := n.living()
 	unused := false
 	for name, d := range n.known {
 		switch {

@@ -82,3 +82,19 @@ func TestNames_CountLeased(t *testing.T) {
 		t.Errorf("%d and %d series of a name that was dropped", leased, settled)
 	}
 }
+
+// TestNames_prune_alone lets no configuration use a name between the look at its counts and its end.
+func TestNames_prune_alone(t *testing.T) {
+	var names *Names
+	names = New(func() map[string]bool {
+		if names.mu.TryLock() {
+			names.mu.Unlock()
+			t.Error("a name could be used meanwhile")
+		}
+		return nil
+	}, time.Now)
+	names.Release([]*Policy{names.Use("p")})
+	if names.Len() != 0 {
+		t.Error("the name is kept")
+	}
+}

@@ -62,6 +62,9 @@ func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if earlier := v.known[key]; earlier != nil {
+		return earlier, nil // another request was faster: leases and denials are of one policy
+	}
 	if v.known == nil || len(v.known) >= maxVariants {
 		v.known = map[[2]int64]*limiter.Policy{}
 	}
