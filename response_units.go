@@ -154,7 +154,7 @@ func (p *responseWriter) applyCosts() {
 	}
 	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	a := p.awaited
-	response := rule.Response{Bytes: a.bytes, Body: a.body, BrokeOff: a.brokeOff}
+	response := rule.Response{Request: p.request, Bytes: a.bytes, Body: a.body, BrokeOff: a.brokeOff}
 	if a.body != nil {
 		a.body.End()
 	}

@@ -33,6 +33,7 @@ type Cost struct {
 	Fallback int64
 
 	option string // that it was read from
+	source Placeholder
 	body   usagebody.Sum
 	number int // of the sum, in the set's plan
 }
@@ -45,6 +46,9 @@ func (r *Rule) ReadsBody() bool { return r.Charge.ReadsBody() || r.Settle.ReadsB
 
 // Response is what a response told of its cost.
 type Response struct {
+	// Request is what it answers; required.
+	Request *http.Request
+
 	// Bytes is the length of the body.
 	Bytes int64
 
@@ -87,8 +91,8 @@ func ParseCost(option, from string, fallback int64) (Cost, error) {
 		}
 		return Cost{From: from, Fallback: fallback, option: option, body: sum}, err
 	}
-	name, err := ParsePlaceholder(option, from)
-	return Cost{From: name, Fallback: fallback, option: option}, err
+	source, err := ParsePlaceholder(option, from)
+	return Cost{From: source.Name, Fallback: fallback, option: option, source: source}, err
 }
 
 // CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
@@ -100,7 +104,7 @@ func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Res
 	case cost.ReadsBody():
 		return s.bodyCost(rule, cost, response)
 	}
-	n, ok := s.number(rule, cost.option, cost.From, repl)
+	n, ok := s.number(rule, cost.option, &cost.source, response.Request, repl)
 	switch {
 	case !ok:
 		return cost.Fallback, ToldNothing

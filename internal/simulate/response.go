@@ -71,7 +71,7 @@ func (s *Simulation) costOf(t *taken, cost *rule.Cost) (units int64, told rule.T
 	if name, ok := cost.Header(); ok {
 		t.repl.Set(cost.From, strings.Join(t.header[name], ","))
 	}
-	response := rule.Response{Bytes: s.entry.Size}
+	response := rule.Response{Request: t.request, Bytes: s.entry.Size}
 	if s.entry.Method == http.MethodHead {
 		response.Bytes = 0
 	}
