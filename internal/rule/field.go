@@ -2,6 +2,7 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -32,6 +33,9 @@ const (
 // errRepeated is the error of a field that stands in a request several times. A backend reads one of its
 // values, and which one is not known here.
 var errRepeated = errors.New("a header, a cookie or a query parameter stands several times in the request")
+
+// errRepeatedKey is the error of a request whose key is empty for that reason.
+var errRepeatedKey = fmt.Errorf("%w: %w", ErrEmptyKey, errRepeated)
 
 // fieldOf returns the field that a placeholder stands for.
 func fieldOf(placeholder string) field {

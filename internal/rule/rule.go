@@ -113,7 +113,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		}
 		dry := !rule.Enforces(key)
 		if err != nil {
-			dry = !rule.enforcesAll()
+			dry = !rule.refuses(err)
 		}
 		if e.OnVisit != nil {
 			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
@@ -173,6 +173,9 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 			return key, NotMatched, nil
 		}
 	}
+	if isEarly(r) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
+		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
+	}
 	key = rule.Key.Key(r, repl)
 	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
 		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
@@ -180,15 +183,18 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 	if key != (limiter.EncodedKey{}) {
 		return key, Counts, nil
 	}
-	repeated := rule.Key.repeats(r)
+	reason, repeated := ErrEmptyKey, rule.Key.repeats(r)
 	if repeated {
+		reason = errRepeatedKey
 		s.warn(rule, "key", errRepeated)
 	}
 	switch {
 	case s.OnEmptyKey == EmptyKeySkip && !repeated:
 		return key, Skipped, nil
 	case s.OnEmptyKey != EmptyKeyClientIP:
-		return key, Rejected, Refuse(http.StatusBadRequest, ErrEmptyKey)
+		return key, Rejected, Refuse(http.StatusBadRequest, reason)
+	case isEarly(r):
+		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	return rule.Key.AddressKey(r), Counts, nil
 }
