@@ -192,6 +192,7 @@ func (a *App) Validate() error {
 func (a *App) Start() error {
 	running.add(a)
 	a.warnUnnamed()
+	a.warnUnwritten()
 	if a.remote == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
