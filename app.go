@@ -186,6 +186,7 @@ func (a *App) Validate() error {
 func (a *App) Start() error {
 	running.add(a)
 	a.warnUnnamed()
+	a.warnUnwritten()
 	if a.redis == nil {
 		if a.memory.announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")

@@ -22,6 +22,9 @@ var (
 // ServeHTTP lets the request through to the next handler or answers it with an error, by the
 // handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if isInclude(r) {
+		return next.ServeHTTP(w, r)
+	}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	p := &responseWriter{request: r}
 	if h.usage != nil && h.usage.path.Matches(r) {
@@ -67,6 +70,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return h.refuse(w, r, err)
 	}
 	return p.next(w, next)
+}
+
+// Caddy's templates give these to the requests that they make of themselves, for httpInclude.
+const (
+	includeAddr   = "127.0.0.1:10000"
+	includeHeader = "Caddy-Templates-Include"
+)
+
+// isInclude reports whether a request is part of another one's page, and so none of a client. Those of
+// clients have in their context what their server or connection is, whatever they claim.
+func isInclude(r *http.Request) bool {
+	if r.RemoteAddr != includeAddr || len(r.Header[includeHeader]) == 0 {
+		return false
+	}
+	ctx := r.Context()
+	return ctx.Value(http.ServerContextKey) == nil && ctx.Value(http.LocalAddrContextKey) == nil
 }
 
 // pass lets a request through that no policy counts. It is exempt by the option or by an override, or it

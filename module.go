@@ -51,9 +51,10 @@ type Handler struct {
 	// /64 of addresses.
 	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
 
-	// What is done when a placeholder of a key is empty: `client_ip` takes the client's address
-	// instead (marked, so that no header value can be it), `skip` leaves the
-	// policy out, `reject` answers 400. Default: `client_ip`.
+	// What is done when a placeholder of a key is empty, or a header, cookie or query parameter that
+	// stands several times in the request: `client_ip` takes the client's address instead (marked, so
+	// that no header value can be it), `skip` leaves the policy out, or answers 400 where the value is
+	// repeated, `reject` answers 400. Default: `client_ip`.
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
 	// Clients that are never limited and never counted: addresses, CIDR ranges and

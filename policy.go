@@ -215,10 +215,10 @@ func (p *Policy) numbers() (rule.Numbers, error) {
 	n := rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited}
 	for _, source := range []struct {
 		option, text string
-		name         *string
+		from         *rule.Placeholder
 	}{{"limit", p.LimitFrom, &n.LimitFrom}, {"burst", p.BurstFrom, &n.BurstFrom}, {"weight", p.WeightFrom, &n.WeightFrom}} {
 		var err error
-		if *source.name, err = rule.ParsePlaceholder(source.option, source.text); err != nil {
+		if *source.from, err = rule.ParsePlaceholder(source.option, source.text); err != nil {
 			return n, err
 		}
 	}

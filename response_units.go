@@ -169,6 +169,7 @@ func (p *responseWriter) applyCosts() {
 	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	a := p.awaited
 	response := &a.response
+	response.Request = p.request
 	if response.Body != nil {
 		response.Body.End()
 		response.Complete = response.Complete || response.Body.Complete()

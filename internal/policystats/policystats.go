@@ -31,7 +31,7 @@ var (
 
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
-		Help: "Requests whose limit, burst, weight, charge or settle came from a placeholder and could not be used.",
+		Help: "Requests whose limit, burst, weight, charge or settle came from a placeholder and could not be used, and those with a repeated value in a key.",
 	}, []string{"policy", "option"})
 
 	SettledUnits = prometheus.NewCounterVec(prometheus.CounterOpts{

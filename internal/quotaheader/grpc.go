@@ -107,6 +107,8 @@ func CallRefusedBy(status int) RefusedCall {
 		return RefusedCall{codeInvalidArgument, "a value that rate limits count by is missing", limiter.Never}
 	case http.StatusGatewayTimeout:
 		return RefusedCall{codeDeadlineExceeded, "the deadline has passed", 0}
+	case http.StatusTooEarly:
+		return RefusedCall{codeUnavailable, "the handshake is not complete", 0}
 	case http.StatusServiceUnavailable:
 		return RefusedCall{codeUnavailable, "too many requests are held for rate limits", 0}
 	}

@@ -101,6 +101,7 @@ func TestRefusedCall_Write(t *testing.T) {
 		"banned":   {BannedCall(check, 5*time.Second), "8", "banned for too many calls: policy api, retry in 5 s", "5000"},
 		"closed":   {UndecidedCall(time.Second), "14", "rate limits are unavailable", "1000"},
 		"key":      {CallRefusedBy(400), "3", "a value that rate limits count by is missing", "-1"},
+		"early":    {CallRefusedBy(425), "14", "the handshake is not complete", ""},
 		"crowded":  {CallRefusedBy(503), "14", "too many requests are held for rate limits", ""},
 		"deadline": {CallRefusedBy(504), "4", "the deadline has passed", ""},
 		"gone":     {CallRefusedBy(499), "1", "the client has left", ""},

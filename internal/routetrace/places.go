@@ -34,7 +34,7 @@ func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.Middlewa
 	return func(yield func(caddyhttp.MiddlewareHandler, Place) bool) {
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			server := servers[name]
-			w := walk{server: name + " (" + strings.Join(server.Listen, ", ") + ")", yield: yield}
+			w := walk{server: serverText(name, server), yield: yield}
 			w.routes(server.Routes, nil, false)
 			if server.Errors != nil {
 				w.routes(server.Errors.Routes, []string{"errors"}, false)
@@ -53,7 +53,13 @@ func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.Middlewa
 type walk struct {
 	server string
 	yield  func(caddyhttp.MiddlewareHandler, Place) bool
+	branch func(*caddyhttp.Route) (end func()) // is called around a route's handlers; nil: nothing is
 	ended  bool
+}
+
+// serverText is a server's name, and where it listens.
+func serverText(name string, server *caddyhttp.Server) string {
+	return name + " (" + strings.Join(server.Listen, ", ") + ")"
 }
 
 // routes visits the handlers of routes. The path describes what is around them.
@@ -64,9 +70,14 @@ func (w *walk) routes(routes caddyhttp.RouteList, path []string, site bool) {
 		if text != "" {
 			inside = append(slices.Clip(path), text)
 		}
+		end := func() {}
+		if w.branch != nil {
+			end = w.branch(&routes[i])
+		}
 		for _, handler := range routes[i].Handlers {
 			w.handler(handler, inside, site || hosts)
 		}
+		end()
 	}
 }
 

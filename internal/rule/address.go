@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -16,6 +17,19 @@ const unnamedPeer = "@"
 // socket it comes from "@", from nothing, or from the name of another socket.
 func hasPeerAddress(r *http.Request) bool {
 	return r.RemoteAddr != "" && r.RemoteAddr[0] != unnamedPeer[0] && r.RemoteAddr[0] != '/'
+}
+
+// errEarly is the error of a request that came before its sender's address is verified.
+var errEarly = errors.New("the client's address is not verified before the TLS handshake is complete")
+
+// isEarly reports whether a request came in early data of HTTP/3, whose sender's address may be forged.
+func isEarly(r *http.Request) bool { return r.TLS != nil && !r.TLS.HandshakeComplete }
+
+// needsAddress reports whether the address or the port that a connection comes from is a part of the key.
+func (t *KeyTemplate) needsAddress() bool {
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool {
+		return p.placeholder == clientIPName || strings.HasPrefix(p.placeholder, "http.request.remote")
+	})
 }
 
 // reportMissingAddress calls OnMissingAddress where a rule's key cannot tell clients apart, because the

@@ -33,6 +33,7 @@ type Cost struct {
 	Fallback int64
 
 	option string // that it was read from
+	source Placeholder
 	body   usagebody.Sum
 	number int // of the sum, in the set's plan
 }
@@ -45,6 +46,9 @@ func (r *Rule) ReadsBody() bool { return r.Charge.ReadsBody() || r.Settle.ReadsB
 
 // Response is what became of a response.
 type Response struct {
+	// Request is what it answers; required.
+	Request *http.Request
+
 	// Begun says that it has a header.
 	Begun bool
 
@@ -81,8 +85,8 @@ func ParseCost(option, from string, fallback int64) (Cost, error) {
 		}
 		return Cost{From: from, Fallback: fallback, option: option, body: sum}, err
 	}
-	name, err := ParsePlaceholder(option, from)
-	return Cost{From: name, Fallback: fallback, option: option}, err
+	source, err := ParsePlaceholder(option, from)
+	return Cost{From: source.Name, Fallback: fallback, option: option, source: source}, err
 }
 
 // CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
@@ -112,11 +116,11 @@ func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Res
 
 // headerCost returns the cost that a placeholder has. Units are not earned by a number below zero.
 func (s *Set) headerCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told bool) {
-	text := valueOf(cost.From, repl)
-	if text == "" && response.Complete {
+	text := s.valueOf(rule, cost.option, &cost.source, response.Request, repl)
+	if text == "" && response.Complete && !cost.source.field.repeated(response.Request) {
 		s.warn(rule, cost.option, fmt.Errorf("{%s} is empty", cost.From))
 	}
-	n, ok := s.parse(rule, cost.option, cost.From, text)
+	n, ok := s.parse(rule, cost.option, &cost.source, text)
 	if ok && (n < 0 || n > limiter.MaxCharge) {
 		s.warn(rule, cost.option, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
 		return 0, false

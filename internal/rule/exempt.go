@@ -48,9 +48,9 @@ func parseRange(text string) (netip.Prefix, error) {
 	return address.Unmap().Prefix(address.Unmap().BitLen())
 }
 
-// isExempt reports whether the client's address lies in one of the ranges.
+// isExempt reports whether the client's address, once it is verified, lies in one of the ranges.
 func isExempt(ranges []netip.Prefix, r *http.Request) bool {
-	if len(ranges) == 0 {
+	if len(ranges) == 0 || isEarly(r) {
 		return false
 	}
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)

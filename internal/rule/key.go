@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -30,13 +30,12 @@ type keyPart struct {
 	literal     string
 	placeholder string // without braces; empty for a literal
 	address     bool   // the placeholder is a client's address
-	header      string // the placeholder is this header of the request, in its canonical form
+	field       field
 }
 
 const (
 	clientIPName   = "http.vars.client_ip"
 	remoteHostName = "http.request.remote.host"
-	headerPrefix   = "http.request.header."
 
 	addressMark = "%ip:" // the address of a client whose key was empty follows
 	borderMark  = "%+"   // stands between placeholders that no literal separates
@@ -88,11 +87,7 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 }
 
 func newPlaceholder(name string) keyPart {
-	part := keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName}
-	if header, ok := strings.CutPrefix(name, headerPrefix); ok {
-		part.header = textproto.CanonicalMIMEHeaderKey(header)
-	}
-	return part
+	return keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName, field: fieldOf(name)}
 }
 
 // addLiteral writes a literal byte the way that no value does, and reserves it in values.
@@ -148,7 +143,7 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 		part := &t.parts[0]
 		value := t.value(part, r, repl)
 		if !t.needsEncoding(value) {
-			if part.address || part.header != "" {
+			if part.address || part.field.kind == headerField {
 				return limiter.AsEncoded(value)
 			}
 			return limiter.AsEncoded(strings.Clone(value)) // the value may be a part of a whole cookie line or URL, which stores would keep
@@ -178,15 +173,25 @@ func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
 	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
 
-// value is a placeholder's value. Text that came from the request is never searched for
+// repeats reports whether a value of the key stands in a request several times. Its key is empty then.
+func (t *KeyTemplate) repeats(r *http.Request) bool {
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.field.repeated(r) })
+}
+
+// value is a placeholder's value, empty if it stands in the request several times. Text that came from the request is never searched for
 // placeholders itself.
 func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
 	switch { // the usual keys, at a fraction of the replacer's cost
 	case part.placeholder == clientIPName:
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return t.prefixes.Shorten(ip)
-	case part.header != "":
-		return strings.Join(r.Header[part.header], ",")
+	case part.field.kind == headerField:
+		if values := r.Header[part.field.name]; len(values) == 1 {
+			return values[0]
+		}
+		return ""
+	case part.field.repeated(r):
+		return ""
 	}
 	value, _ := repl.GetString(part.placeholder)
 	if part.address {
@@ -230,10 +235,24 @@ const userPrefix = "http.auth.user."
 func (t *KeyTemplate) Headers() (names []string) {
 	for i := range t.parts {
 		switch part := &t.parts[i]; {
-		case part.header != "":
-			names = append(names, part.header)
+		case part.field.kind == headerField:
+			names = append(names, part.field.name)
 		case strings.HasPrefix(part.placeholder, userPrefix):
 			names = append(names, "user_id")
+		}
+	}
+	return names
+}
+
+// RequestHeaders lists the request headers that a rule takes from a client by, in their canonical form.
+func (r *Rule) RequestHeaders() (names []string) {
+	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}
+	for i := range r.Key.parts {
+		fields = append(fields, r.Key.parts[i].field)
+	}
+	for _, f := range fields {
+		if f.kind == headerField {
+			names = append(names, f.name)
 		}
 	}
 	return names

@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,9 +18,8 @@ type Numbers struct {
 	// Weight is the units of one request, from 1; with WeightFrom the fallback.
 	Weight int64
 
-	// WeightFrom, LimitFrom and BurstFrom are names of placeholders without braces. Empty: the number
-	// is fixed.
-	WeightFrom, LimitFrom, BurstFrom string
+	// WeightFrom, LimitFrom and BurstFrom are where numbers come from. The zero value: the number is fixed.
+	WeightFrom, LimitFrom, BurstFrom Placeholder
 
 	// Unlimited says that the rule is left out where LimitFrom yields no number. The limit of the rule's
 	// policy then applies to no request.
@@ -73,8 +73,8 @@ func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
 }
 
 // weightOf returns the units that a request takes.
-func (s *Set) weightOf(rule *Rule, repl *caddy.Replacer) int64 {
-	if given, ok := s.number(rule, "weight", rule.Numbers.WeightFrom, repl); ok {
+func (s *Set) weightOf(rule *Rule, r *http.Request, repl *caddy.Replacer) int64 {
+	if given, ok := s.number(rule, "weight", &rule.Numbers.WeightFrom, r, repl); ok {
 		return max(1, given) // a weight below 1 would be a free pass
 	}
 	return rule.Numbers.Weight
@@ -88,9 +88,9 @@ const unlimited = -1
 
 // policyOf returns a rule's policy with the limit and burst that a request brings along, or what becomes
 // of the rule: an unlimited request is not its concern, and one with a limit of 0 is refused.
-func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, Status) {
+func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limiter.Policy, Status) {
 	n := &rule.Numbers
-	if n.LimitFrom == "" && n.BurstFrom == "" {
+	if n.LimitFrom.Name == "" && n.BurstFrom.Name == "" {
 		return rule.Policy, Counts
 	}
 	settings := rule.Policy.Settings()
@@ -98,7 +98,7 @@ func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, Statu
 	if n.Unlimited {
 		limit = unlimited
 	}
-	if given, ok := s.limitOf(rule, repl); ok {
+	if given, ok := s.limitOf(rule, r, repl); ok {
 		limit = given
 	}
 	switch limit {
@@ -107,7 +107,7 @@ func (s *Set) policyOf(rule *Rule, repl *caddy.Replacer) (*limiter.Policy, Statu
 	case 0:
 		return n.Variants.none, Blocked
 	}
-	if given, ok := s.fromOne(rule, "burst", n.BurstFrom, repl); ok {
+	if given, ok := s.fromOne(rule, "burst", &n.BurstFrom, r, repl); ok {
 		burst = given
 	}
 	if limit == settings.Limit && burst == settings.Burst {
@@ -143,56 +143,58 @@ func (s *Set) closestValid(rule *Rule, limit, burst int64) (*limiter.Policy, Sta
 var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
 
 // limitOf reads the placeholder of a limit: a number from 0, or the word unlimited.
-func (s *Set) limitOf(rule *Rule, repl *caddy.Replacer) (int64, bool) {
-	name := rule.Numbers.LimitFrom
-	if name == "" {
-		return 0, false
-	}
-	text := valueOf(name, repl)
+func (s *Set) limitOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (int64, bool) {
+	from := &rule.Numbers.LimitFrom
+	text := s.valueOf(rule, "limit", from, r, repl)
 	if text == WordUnlimited {
 		return unlimited, true
 	}
-	n, ok := s.parse(rule, "limit", name, text)
+	n, ok := s.parse(rule, "limit", from, text)
 	if ok && n < 0 {
-		s.warn(rule, "limit", fmt.Errorf("{%s} is below 0", name))
+		s.warn(rule, "limit", fmt.Errorf("{%s} is below 0", from.Name))
 		return 0, false
 	}
 	return n, ok
 }
 
 // fromOne reads the placeholder of a burst, which is from 1.
-func (s *Set) fromOne(rule *Rule, option, name string, repl *caddy.Replacer) (int64, bool) {
-	n, ok := s.number(rule, option, name, repl)
+func (s *Set) fromOne(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (int64, bool) {
+	n, ok := s.number(rule, option, from, r, repl)
 	if ok && n < 1 {
-		s.warn(rule, option, fmt.Errorf("{%s} is below 1", name))
+		s.warn(rule, option, fmt.Errorf("{%s} is below 1", from.Name))
 		return 0, false
 	}
 	return n, ok
 }
 
 // number reads a placeholder. It is false where the value is empty or no whole number.
-func (s *Set) number(rule *Rule, option, name string, repl *caddy.Replacer) (int64, bool) {
-	if name == "" {
-		return 0, false
-	}
-	return s.parse(rule, option, name, valueOf(name, repl))
+func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (int64, bool) {
+	return s.parse(rule, option, from, s.valueOf(rule, option, from, r, repl))
 }
 
-// valueOf returns the value of a placeholder, without space around it.
-func valueOf(name string, repl *caddy.Replacer) string {
-	text, _ := repl.GetString(name)
+// valueOf returns the value of a placeholder, without space around it; empty if it stands in the request
+// several times.
+func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) string {
+	switch {
+	case from.Name == "":
+		return ""
+	case from.field.repeated(r):
+		s.warn(rule, option, errRepeated)
+		return ""
+	}
+	text, _ := repl.GetString(from.Name)
 	return strings.TrimSpace(text)
 }
 
 // parse reads a number from the value of a placeholder. It is false where the value is empty or no whole
 // number.
-func (s *Set) parse(rule *Rule, option, name, text string) (int64, bool) {
+func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string) (int64, bool) {
 	if text == "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		s.warn(rule, option, fmt.Errorf("{%s} is no whole number", name))
+		s.warn(rule, option, fmt.Errorf("{%s} is no whole number", from.Name))
 		return 0, false
 	}
 	return n, true
@@ -204,19 +206,26 @@ func (s *Set) warn(rule *Rule, option string, err error) {
 	}
 }
 
-// ParsePlaceholder reads the placeholder that an option's number comes from and returns its name without
-// braces. Names without a dot are those that Caddy's map directive makes.
-func ParsePlaceholder(option, text string) (name string, err error) {
+// Placeholder is where a number comes from. [ParsePlaceholder] makes one; the zero value has no number.
+type Placeholder struct {
+	// Name is without braces.
+	Name string
+
+	field field
+}
+
+// ParsePlaceholder reads the placeholder that an option's number comes from. Names without a dot are those that Caddy's map directive makes.
+func ParsePlaceholder(option, text string) (Placeholder, error) {
 	if text == "" {
-		return "", nil
+		return Placeholder{}, nil
 	}
 	name, opened := strings.CutPrefix(text, "{")
 	name, closed := strings.CutSuffix(name, "}")
 	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
-		return "", fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
+		return Placeholder{}, fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
 	}
 	if err := checkShorthand(name); err != nil {
-		return "", fmt.Errorf("%s: %w", option, err)
+		return Placeholder{}, fmt.Errorf("%s: %w", option, err)
 	}
-	return name, nil
+	return Placeholder{name, fieldOf(name)}, nil
 }

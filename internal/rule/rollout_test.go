@@ -1,10 +1,15 @@
 package rule
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -79,6 +84,32 @@ func TestRollout_policies(t *testing.T) {
 	}
 	if both < 2250 || both > 2750 {
 		t.Errorf("two policies limit %d of 10,000 keys both, want a quarter", both)
+	}
+}
+
+// TestRollout_refusals has requests that yield no key, though their clients could have one.
+func TestRollout_refusals(t *testing.T) {
+	key, err := ParseKey("{http.request.header.X-Key}", exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for percent, want := range map[float64][]int{0: {0, 0, 0}, 1: {0, 400, 425}, 100: {400, 400, 425}} {
+		rules := manyRules(t, 2, 0)[:1]
+		rules[0].Key, rules[0].Rollout = key, rollout(t, "api", percent)
+		set := NewSet(rules)
+		empty, repl := keyRequest("192.0.2.1", nil)
+		repeated, early := empty.Clone(empty.Context()), empty.Clone(empty.Context())
+		repeated.Header["X-Key"], early.TLS = []string{"a", "b"}, new(tls.ConnectionState)
+		for i, r := range []*http.Request{empty, repeated, early} {
+			set.OnEmptyKey = EmptyKeyReject
+			if r == early {
+				set.OnEmptyKey = EmptyKeyClientIP
+			}
+			refusal := caddyhttp.HandlerError{}
+			if errors.As(set.Evaluate(r, repl, new(Evaluation)), &refusal); refusal.StatusCode != want[i] {
+				t.Errorf("enforced for %v%%, request %d: got %d, want %d", percent, i, refusal.StatusCode, want[i])
+			}
+		}
 	}
 }
 

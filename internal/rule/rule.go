@@ -79,7 +79,7 @@ const (
 // EmptyKeys lists them, the default first.
 func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, EmptyKeyReject} }
 
-// ErrEmptyKey is wrapped by the error of a request that [EmptyKeyReject] refuses.
+// ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
 var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
 
 // Status is what a rule has to do with a request.
@@ -109,11 +109,11 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		var check limiter.Check
 		if status == Counts {
 			override = s.override(rule, key)
-			status = s.check(rule, key, override, repl, &check)
+			status = s.check(rule, key, override, r, repl, &check)
 		}
 		dry := !rule.Enforces(key)
 		if err != nil {
-			dry = !rule.enforcesAll()
+			dry = !rule.refuses(err)
 		}
 		if e.OnVisit != nil {
 			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
@@ -143,10 +143,10 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 
 // check fills in what a rule takes from a key, and returns its status. The limit of an override takes the
 // place of a placeholder's.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, repl *caddy.Replacer, c *limiter.Check) (status Status) {
+func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, r *http.Request, repl *caddy.Replacer, c *limiter.Check) (status Status) {
 	policy := rule.Policy
 	if override == nil {
-		policy, status = s.policyOf(rule, repl)
+		policy, status = s.policyOf(rule, r, repl)
 	} else {
 		policy, status = underOverride(override, policy)
 	}
@@ -157,7 +157,7 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
 		*c = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
 	case status == Counts:
-		c.Policy, c.Key, c.Weight, c.Leave, c.Reserve = policy, key, s.weightOf(rule, repl), rule.Leave.Of(policy), rule.Reserves()
+		c.Policy, c.Key, c.Weight, c.Leave, c.Reserve = policy, key, s.weightOf(rule, r, repl), rule.Leave.Of(policy), rule.Reserves()
 	}
 	return status
 }
@@ -173,6 +173,9 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 			return key, NotMatched, nil
 		}
 	}
+	if isEarly(r) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
+		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
+	}
 	key = rule.Key.Key(r, repl)
 	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
 		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
@@ -180,11 +183,18 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 	if key != (limiter.EncodedKey{}) {
 		return key, Counts, nil
 	}
-	switch s.OnEmptyKey {
-	case EmptyKeySkip:
+	reason, repeated := ErrEmptyKey, rule.Key.repeats(r)
+	if repeated {
+		reason = errRepeatedKey
+		s.warn(rule, "key", errRepeated)
+	}
+	switch {
+	case s.OnEmptyKey == EmptyKeySkip && !repeated:
 		return key, Skipped, nil
-	case EmptyKeyReject:
-		return key, Rejected, Refuse(http.StatusBadRequest, ErrEmptyKey)
+	case s.OnEmptyKey != EmptyKeyClientIP:
+		return key, Rejected, Refuse(http.StatusBadRequest, reason)
+	case isEarly(r):
+		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	return rule.Key.AddressKey(r), Counts, nil
 }

@@ -21,7 +21,7 @@ type Set struct {
 	OnEmptyKey EmptyKey
 
 	// Warn is called for every value of a placeholder or a response's body that cannot be used, before
-	// the fallback takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	// the fallback or, for a key, OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
 	Warn func(r *Rule, option string, err error)
 
 	// OnMissingAddress is called for every request that came over a unix socket without the client's

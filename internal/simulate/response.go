@@ -70,7 +70,7 @@ func (s *Simulation) settle() {
 // and does not tell errors from responses: the client left or the server failed where the status says so.
 func (s *Simulation) costOf(t *taken, cost *rule.Cost, least int64) int64 {
 	failed := s.entry.Status >= statusClientGone
-	response := rule.Response{Begun: !failed || s.entry.Size > 0, Complete: !failed, Bytes: s.entry.Size}
+	response := rule.Response{Request: t.request, Begun: !failed || s.entry.Size > 0, Complete: !failed, Bytes: s.entry.Size}
 	if name, ok := cost.Header(); ok {
 		t.repl.Set(cost.From, strings.Join(t.header[name], ","))
 		response.Begun = response.Begun || len(t.header[name]) > 0
