@@ -116,12 +116,12 @@ type backend struct {
 }
 
 // ServeHTTP checks passwords at /login, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,
-// queries and downloads, and holds WebSockets and requests with hold in their query.
+// queries, scripts of other sites and downloads, and holds WebSockets and requests with hold in their query.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.arrivals = append(b.arrivals, time.Now())
 	b.mu.Unlock()
-	if serveGRPC(w, r) || serveUsage(w, r) || b.hold(w, r) {
+	if serveGRPC(w, r) || serveUsage(w, r) || serveModel(w, r) || serveOrigin(w, r) || b.hold(w, r) {
 		return
 	}
 	if tokens, found := tokensOf[r.URL.Path]; found {

@@ -27,6 +27,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Plans with an unlimited one":          recipeUnlimited,
 	"Shedding load by class":               recipeShed,
 	"One route and the whole site":         recipeRouteAndSite,
+	"Calls from scripts of other sites":    recipeOrigins,
 	"Burst and sustained rate":             recipeBurst,
 	"Bots by User-Agent":                   recipeBots,
 	"LLM token budgets":                    recipeTokens,

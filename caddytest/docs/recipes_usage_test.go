@@ -24,6 +24,8 @@ func serveUsage(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
 			w.Header().Set("Content-Encoding", "gzip") // whatever it has
+		case strings.HasPrefix(string(question), `{"costs":`):
+			_, _ = fmt.Fprintf(w, `{"usage":{"total_tokens":%s`+"}", strings.TrimPrefix(string(question), `{"costs":`))
 		case strings.Contains(string(question), "include_usage"):
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Hello.\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":5000}}\n\ndata: [DONE]\n\n")
@@ -96,6 +98,12 @@ func recipeTokensPerMinute(t *testing.T, e recipeEnv) {
 	if a := e.Get(t, "/v1/models", asAcme); a.Status != http.StatusOK || caddytest.HasQuota(a) {
 		t.Errorf("got %v; want the list of models not limited", a)
 	}
+	for _, path := range []string{"/v1/messages/count_tokens", "/v1beta/models/m:countTokens", "/v1/responses/input_tokens"} {
+		if a := e.Send(t, http.MethodPost, e.URL+path, "{}", asAcme); a.Status != http.StatusOK || caddytest.HasQuota(a) {
+			t.Errorf("got %v; want %s not limited", a, path)
+		}
+	}
+	e.checkRetries(t)
 	for range 4 {
 		e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme)
 	}
@@ -114,6 +122,9 @@ func recipeEstimate(t *testing.T, e recipeEnv) {
 		e.WaitForRefund(t, "tokens", "Bearer acme", int64(20000-4000*(i+1)))
 	}
 	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
+	if a := e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt); a.Status != http.StatusRequestEntityTooLarge || caddytest.HasQuota(a) {
+		t.Errorf("got %v; want it refused by its size, uncounted", a)
+	}
 	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asBolt), 20000, 16000)
 	e.WaitForRefund(t, "tokens", "Bearer bolt", 16000)
 	a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":20001}`, asBolt)

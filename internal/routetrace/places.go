@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -111,8 +112,9 @@ func (w *walk) responses(handlers []caddyhttp.ResponseHandler, path []string, si
 	}
 }
 
-// MatchersText describes matchers: hosts, paths and methods by their values, others by their names. It is empty
-// for all requests.
+// MatchersText describes matchers: hosts, paths and methods by their values, others by their names. All matchers
+// between two "or" must match, and "not" is for those in the parentheses behind it. The text is empty for all
+// requests.
 func MatchersText(sets caddyhttp.MatcherSets) string {
 	text, _ := describe(sets)
 	return text
@@ -122,16 +124,33 @@ func MatchersText(sets caddyhttp.MatcherSets) string {
 func describe(sets caddyhttp.MatcherSets) (text string, hosts bool) {
 	var alternatives []string
 	for _, set := range sets {
-		var all []string
-		for _, matcher := range set {
-			_, forHosts := matcher.(*caddyhttp.MatchHost)
-			hosts = hosts || forHosts
-			all = append(all, matcherText(matcher))
-		}
-		slices.Sort(all) // their order is that of a map in the JSON
-		alternatives = append(alternatives, strings.Join(all, " "))
+		hosts = hosts || slices.ContainsFunc(set, func(matcher any) bool {
+			_, ok := matcher.(*caddyhttp.MatchHost)
+			return ok
+		})
+		alternatives = append(alternatives, setText(set))
 	}
-	return strings.Join(alternatives, " or "), hosts
+	if text = strings.Join(alternatives, " or "); len(alternatives) > 1 {
+		text = "(" + text + ")"
+	}
+	return text, hosts
+}
+
+// setText describes matchers that must all match, sorted: in the JSON they stand in a map. A negation of several
+// sets is several negations.
+func setText(set caddyhttp.MatcherSet) string {
+	var all []string
+	for _, matcher := range set {
+		if not, ok := matcher.(*caddyhttp.MatchNot); ok {
+			for _, set := range not.MatcherSets {
+				all = append(all, "not ("+setText(set)+")")
+			}
+			continue
+		}
+		all = append(all, matcherText(matcher))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
 }
 
 func matcherText(matcher any) string {
@@ -148,11 +167,20 @@ func matcherText(matcher any) string {
 	return "by another matcher"
 }
 
-// someOf joins the first values. The names of a site can be many.
+// someOf joins the first values. The names of a site can be many. A value that could be taken for several, or for
+// the end of the list, is quoted.
 func someOf(values []string) string {
 	const most = 3
-	if len(values) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(values[:most], ","), len(values)-most)
+	var shown []string
+	for _, value := range values[:min(most, len(values))] {
+		if value == "" || strings.ContainsAny(value, " ,()\"") {
+			value = strconv.Quote(value)
+		}
+		shown = append(shown, value)
 	}
-	return strings.Join(values, ",")
+	text := strings.Join(shown, ",")
+	if len(values) > most {
+		text += fmt.Sprintf(" and %d more", len(values)-most)
+	}
+	return text
 }

@@ -1,0 +1,151 @@
+package docs
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// modelCall is a call of a model's API, with an answer in the form of that API.
+type modelCall struct {
+	path, contentType, answer string
+	cost                      int64
+}
+
+const modelFallback = 3000
+
+// modelCalls has the calls of each API in the recipe's table.
+var modelCalls = map[string][]modelCall{
+	"OpenAI chat completions, and what is compatible with it": {
+		{"/v1/chat", "application/json", `{"usage":{"prompt_tokens":20,"completion_tokens":40,"total_tokens":60}}`, 60},
+	},
+	"OpenAI responses": {
+		{"/v1/responses", "application/json", `{"usage":{"input_tokens":20,"output_tokens":40,"total_tokens":60}}`, 60},
+		{"/v1/responses", "text/event-stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":60}}}\n\n", 60},
+	},
+	"Anthropic messages": {
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000,"output_tokens":19}}`, 20540},
+		{"/v1/messages", "text/event-stream", "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":21,\"cache_creation_input_tokens\":500,\"cache_read_input_tokens\":20000,\"output_tokens\":1}}}\n\nevent: message_delta\ndata: {\"usage\":{\"output_tokens\":19}}\n\nevent: message_stop\ndata: {}\n\n", 20540},
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":19}}`, modelFallback},
+	},
+	"Gemini": {
+		{"/v1beta/models/m:generateContent", "application/json", `{"usageMetadata":{"promptTokenCount":8,"thoughtsTokenCount":60,"totalTokenCount":68}}`, 68},
+		{"/v1beta/models/m:streamGenerateContent?alt=sse", "text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":5,\"totalTokenCount\":13}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":30,\"totalTokenCount\":38}}\r\n\r\n", 38},
+		{"/v1beta/models/m:streamGenerateContent", "application/json", `[{"usageMetadata":{"totalTokenCount":13}},{"usageMetadata":{"totalTokenCount":38}}]`, modelFallback},
+	},
+	"Ollama's own API, `/api/chat`": {
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":40}\n", 66},
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"eval_count\":40}\n", modelFallback},
+	},
+}
+
+// serveModel answers as the test of a model's API asks it to.
+func serveModel(w http.ResponseWriter, r *http.Request) bool {
+	contentType := r.Header.Get("X-Answer-Type")
+	if contentType == "" {
+		return false
+	}
+	w.Header().Set("Content-Type", contentType)
+	_, _ = io.Copy(w, r.Body)
+	return true
+}
+
+// modelRow finds the rows of the recipe's table: an API, the key of its clients and its paths.
+var modelRow = regexp.MustCompile("(?m)^\\| (.+) \\| `\\{header\\.([\\w-]+)\\}` \\| `(.+)` \\|$")
+
+// TestRecipes_modelPaths writes each row of the table into the recipe, and charges answers of that API.
+func TestRecipes_modelPaths(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(readRecipesText(t), "\n## Tokens per minute of a model's API\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := modelRow.FindAllStringSubmatch(section, -1)
+	if len(rows) != len(modelCalls) {
+		t.Fatalf("the table has %d APIs, the test %d", len(rows), len(modelCalls))
+	}
+	const limit = 1_000_000
+	for _, row := range rows {
+		t.Run(row[1], func(t *testing.T) {
+			t.Parallel()
+			caddyfile := strings.NewReplacer("{header.Authorization}", "{header."+row[2]+"}",
+				"usage.total_tokens|response.usage.total_tokens", strings.ReplaceAll(row[3], `\|`, "|"),
+				"/v1beta/*", "/v1beta/* /api/chat",
+				"limit 10000", fmt.Sprint("limit ", limit), "window 1m", "window 24h", "token_bucket", "sliding_window_log",
+			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
+			e, left := runRecipe(t, caddyfile, ""), int64(limit)
+			calls := modelCalls[row[1]]
+			if calls == nil {
+				t.Fatal("the test has no calls of the API")
+			}
+			for _, call := range calls {
+				a := e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType)
+				if a.Status != http.StatusOK || a.Body != call.answer {
+					t.Fatalf("got %v", a)
+				}
+				left -= 1 + call.cost
+				e.WaitForRefund(t, "tokens", "acme", left)
+			}
+		})
+	}
+}
+
+// checkRetries checks that clients are told not to wait for long, and to wait for moments.
+func (e recipeEnv) checkRetries(t *testing.T) {
+	t.Helper()
+	for tokens, want := range map[int]string{12_000: "", 100_000: "false"} {
+		client := fmt.Sprint("Authorization: ", tokens)
+		e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{"costs":%d}`, tokens), client)
+		redistest.WaitFor(t, "the debt counts", func() error {
+			a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":0}`, client)
+			if a.Status != http.StatusTooManyRequests {
+				return fmt.Errorf("got %v", a)
+			}
+			if got := a.Header.Get("X-Should-Retry"); got != want {
+				t.Errorf("got %v; want X-Should-Retry %q", a, want)
+			}
+			return nil
+		})
+	}
+}
+
+const recipeOrigin = "https://app.example.com"
+
+// serveOrigin allows scripts of another site to read answers.
+func serveOrigin(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Origin") != recipeOrigin {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Origin", recipeOrigin)
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Access-Control-Allow-Headers", "Authorization")
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return true
+}
+
+func recipeOrigins(t *testing.T, e recipeEnv) {
+	const origin = "Origin: " + recipeOrigin
+	_, refusal := e.spend(t, 60, 60*minutely, "/", asAcme, origin)
+	for range 70 {
+		if a := e.Send(t, http.MethodOptions, e.URL, "", origin, "Access-Control-Request-Headers: authorization"); a.Status != http.StatusNoContent || caddytest.HasQuota(a) {
+			t.Fatalf("got %v; want preflights not limited", a)
+		}
+	}
+	caddytest.CheckQuota(t, refusal, 60, 0)
+	for name, a := range map[string]caddytest.Response{"passed": e.Get(t, "/", asBolt, origin), "denied": refusal, "rejected": e.Get(t, "/", origin)} {
+		if allowed := a.Header["Access-Control-Allow-Origin"]; len(allowed) != 1 || allowed[0] != recipeOrigin {
+			t.Errorf("%s: got %v; want it readable", name, a)
+		}
+		if exposed := a.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining") {
+			t.Errorf("%s: got %v; want the quota readable", name, a)
+		}
+	}
+	if !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests" {
+		t.Errorf("got %v; want a denial that scripts understand", refusal)
+	}
+}
