@@ -48,8 +48,8 @@ func (p *responseWriter) end() {
 			p.stores.EndRunning(a.running)
 			a.running = nil
 		}
+		p.keepReserved()
 		a.stayEstimates()
-		a.reserved = nil
 	}
 	p.endIdle()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/returnable"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -33,6 +34,8 @@ type sharedMemory struct {
 	overrides *overrides.Live
 	announced atomic.Bool // that the limits live here
 	names     *policystats.Names
+
+	returnable *returnable.Units // that requests under way may return to any store
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
@@ -47,6 +50,7 @@ func acquireMemory() (*sharedMemory, error) {
 		return &sharedMemory{
 			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
 			overrides: overrides.NewLocal(overrides.Hooks{}), names: policystats.New(store.Prune, time.Now),
+			returnable: returnable.New(),
 		}, nil
 	})
 	if err != nil {
