@@ -51,6 +51,7 @@ func newCall(op operation, checks []Check) *call {
 	if !op.decides() {
 		for i := range checks {
 			c.checks[i].Leave = 0 // makes no difference to the shape
+			c.checks[i].asOf = 0  // of its decision
 			if op == opRefund || op == opSettle {
 				c.receipts = append(c.receipts, checks[i].receipt)
 			}

@@ -223,7 +223,7 @@ func (f *Failover) remember(checks []Check, leased int64) {
 func (f *Failover) Refund(checks []Check, source Source) {
 	source = f.possible(source)
 	if source == SourceRedis {
-		f.shared.Refund(checks)
+		f.shared.refundAsync(checks, f.local.rememberRefund)
 		return
 	}
 	for i := range checks {

@@ -7,11 +7,13 @@ import "math"
 type lastSeen struct {
 	used   int64 // units
 	resets int64 // local microseconds since the Unix epoch
-	at     int64 // when it arrived, in the same unit
+	asOf   int64 // Redis's time at the answer, in microseconds
+	turn   int64 // in which Redis answered at that time
+	least  bool  // more may be used: no unit was left, of a limit that may have been lower than the next one
 }
 
-// outOfOrder is how long, in microseconds, an answer is kept where a later one leaves more: the
-// answers to concurrent requests arrive in any order.
+// outOfOrder is by how much the answers to concurrent requests may differ in Redis's time, in microseconds.
+// One that is older by more comes from a clock that was set back, or from another Redis.
 const outOfOrder = 1_000_000
 
 // remember keeps the answer to a check that Redis decided, if there is room.
@@ -23,7 +25,6 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 		return // what other nodes run changes without end
 	}
 	now := m.clock()
-	a := lastSeen{used: c.Policy.params.capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(), at: now}
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
 	if c.Policy.ban != nil {
@@ -32,18 +33,57 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 	if c.Result.Banned {
 		return // what is left besides is unknown, and only decays meanwhile
 	}
-	if a.used == 0 || a.resets <= now {
-		return // an older answer expires by itself
-	}
-	before, known := s.seen[c.Key.text]
-	// An answer without a unit left says of what is used only that it is no less than a limit, which may have
-	// been lower than that of the one before.
-	if known && before.at <= now && before.resets > now && (now-before.at < outOfOrder || c.Unused() == 0) {
-		a = a.orFuller(before)
-	}
-	if !s.keepSeen(c.Key.text, a, now) {
+	if !s.learn(c, leased, now) {
 		s.owner.overflows() // an outage would begin with a whole quota
 	}
+}
+
+// rememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
+func (m *Memory) rememberRefund(c *Check) {
+	s := m.lock(c.Policy, c.Key.text)
+	defer s.mu.Unlock()
+	if _, known := s.seen[c.Key.text]; known {
+		s.learn(c, 0, m.clock())
+	}
+}
+
+// learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
+// there is room for it.
+func (s *shard) learn(c *Check, leased, now int64) bool {
+	a := lastSeen{used: c.Policy.params.capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
+		asOf: c.asOf, turn: c.turn, least: c.Unused() == 0}
+	if before, known := s.seen[c.Key.text]; known && before.resets > now {
+		older := a.precedes(&before)
+		switch {
+		case older && !before.least:
+			return true
+		case older || a.least:
+			a = a.orFuller(&before, older)
+		}
+	}
+	if a.used == 0 || a.resets <= now {
+		s.forget(c.Key.text)
+		return true
+	}
+	return s.keepSeen(c.Key.text, a, now)
+}
+
+// precedes reports whether Redis gave an answer before another one.
+func (l *lastSeen) precedes(other *lastSeen) bool {
+	if l.asOf == other.asOf {
+		return l.turn < other.turn
+	}
+	return l.asOf < other.asOf && other.asOf-l.asOf < outOfOrder
+}
+
+// orFuller returns an answer that leaves no more than another one about the same quota. A bucket is as full as
+// its reset says.
+func (l lastSeen) orFuller(other *lastSeen, older bool) lastSeen {
+	l.used, l.resets, l.least = max(l.used, other.used), max(l.resets, other.resets), l.least || other.least
+	if older {
+		l.asOf, l.turn = other.asOf, other.turn
+	}
+	return l
 }
 
 // keepSeen stores what is used of a key, and reports whether there is room for it.
@@ -67,23 +107,22 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 	now := m.clock()
 	s := m.lock(p, c.Key.text)
 	defer s.mu.Unlock()
-	held := state{}
+	held, a := state{}, lastSeen{asOf: c.asOf, turn: c.turn}
 	if before := s.seen[c.Key.text]; before.resets > now {
-		held = before.restore(p, now)
+		older := c.asOf > 0 && a.precedes(&before)
+		if older && !before.least {
+			return // the answer includes the charge
+		}
+		if older || c.asOf == 0 {
+			a.asOf, a.turn = before.asOf, before.turn
+		}
+		held, a.least = before.restore(p, now), before.least
 	}
 	t, kernel := &p.params, p.algorithm.kernel
 	v := kernel.decide(kernel.charge(held, now/t.tick, t, c.Weight), now/t.tick, t, 0, 0)
-	s.keepSeen(c.Key.text, lastSeen{used: t.capacity - min(max(0, v.remaining), t.capacity), resets: now + v.reset*t.tick, at: now}, now) // without room its answer has overflowed
-}
-
-// orFuller returns an answer that leaves no more than the one that arrived before it. A bucket is as full
-// as its reset says.
-func (l lastSeen) orFuller(before lastSeen) lastSeen {
-	if before.used > l.used || before.resets > l.resets {
-		l.at = before.at
-	}
-	l.used, l.resets = max(l.used, before.used), max(l.resets, before.resets)
-	return l
+	a.used, a.resets = t.capacity-min(max(0, v.remaining), t.capacity), now+v.reset*t.tick
+	a.least = a.least || a.used == t.capacity
+	s.keepSeen(c.Key.text, a, now) // without room its answer has overflowed
 }
 
 // forget drops the last answer about a key and reports whether there was one.

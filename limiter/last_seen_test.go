@@ -81,16 +81,16 @@ func TestLastSeen_lower_limit(t *testing.T) {
 	}
 }
 
-// TestLastSeen_clock_steps_back has the node's clock set back by three hours: the newest answer
-// counts, and not the fuller one of before.
+// TestLastSeen_clock_steps_back has the clocks of the node and of Redis set back by three hours: the newest
+// answer counts, and not the fuller one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	t.Parallel()
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Result: Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), asOf: now, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Result: Result{Remaining: 4, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), asOf: now, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
 	if left := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}

@@ -44,7 +44,8 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	asOf     int64     // Redis's time at its answer, in microseconds
+	asOf     int64     // the store's time at its answer, in microseconds
+	turn     int64     // in which it answered at that time
 	receipt  receipt   // of a reserve that passed, or a debt
 	owed     *owedTake // of a reserve that passed in an outage
 	withheld int64     // units that remain and are not in the result

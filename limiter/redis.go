@@ -141,10 +141,14 @@ func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []C
 
 // Refund undoes the charges of checks with Reserve, each at most once, in the background. Other checks
 // stay charged. Where Redis does not answer they drain by themselves.
-func (r *Redis) Refund(checks []Check) {
+func (r *Redis) Refund(checks []Check) { r.refundAsync(checks, nil) }
+
+// refundAsync does so, and calls a function with each check that Redis has refunded, as far as it had not
+// drained: its result is the quota as it stands then. The function must not block nor keep the check.
+func (r *Redis) refundAsync(checks []Check, refunded func(c *Check)) {
 	for i := range checks {
 		if c := &checks[i]; c.Reserve && !c.Peek {
-			r.enqueueAsync(opRefund, c, nil)
+			r.enqueueAsync(opRefund, c, refunded)
 		}
 	}
 }

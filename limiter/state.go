@@ -73,6 +73,7 @@ func evaluate(s state, now int64, c *Check) verdict {
 func (c *Check) answer(v verdict, now int64) {
 	t := &c.Policy.params
 	offset := now % t.tick
+	c.asOf, c.turn = now, 0
 	c.Result = Result{
 		Remaining:  v.remaining,
 		RetryAfter: duration(t.micros(v.wait, offset)),

@@ -22,9 +22,9 @@
 --       requests, at most a quarter of what remains; its functions are fragments of their own
 --       behind the kernels. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a
 --       peek that counts denials, a confirm counts units that were reserved and stay. A state says
---       how much of a node runs. Refunds, charges, settlements, confirms and states are answered
---       with zeros, but for the units settled as remaining, and the wait and what remains of a
---       state.
+--       how much of a node runs. Charges, settlements, confirms and states are answered with
+--       zeros, but for the units settled as remaining, and the wait and what remains of a state. A
+--       refund is answered with the quota as it stands then.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining (what must stay for others included),
@@ -221,11 +221,13 @@ local function make_others()
     for i = 1, checks do
       local policy = shape_policies[i]
       local first, second, units = unpack(receipts, 3 * i - 2, 3 * i)
+      local key = KEYS[done + i]
       answer(i, 0, 0, 0, 0)
-      local postponed = policy.kernel.refund(policy, KEYS[done + i], shape_weights[i], units, first,
-        second)
-      if postponed then
+      if policy.kernel.refund(policy, key, shape_weights[i], units, first, second) then
         answer(i, 1, 0, 0, 0)
+      elseif not policy.kernel.given then
+        local _, remaining, reset = policy.kernel.decide(policy, key, 0, 0)
+        answer(i, 0, remaining, reset, 0)
       end
     end
   end

@@ -1,0 +1,143 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// refundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
+func refundingPolicies(t *testing.T, limit int64) []*Policy {
+	t.Helper()
+	window := windowOfBothClocks(0)
+	policies := []*Policy{mustPolicy(t, Settings{Name: "calendar", Algorithm: FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC})}
+	for _, algorithm := range rateAlgorithms() {
+		policies = append(policies, mustPolicy(t, Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window}))
+	}
+	for _, p := range policies {
+		if err := p.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return policies
+}
+
+// waitForLeft waits until so many units remain in Redis, and in this process for an outage.
+func waitForLeft(t *testing.T, f *Failover, p *Policy, key EncodedKey, there, here int64) {
+	t.Helper()
+	redistest.WaitFor(t, "the units are known there and here", func() error {
+		shared, local := Check{Policy: p, Key: key, Peek: true}, Check{Policy: p, Key: key, Peek: true}
+		err := f.shared.Peek(t.Context(), &shared)
+		f.PeekLocal(&local)
+		if err != nil || shared.Result.Remaining != there || local.Result.Remaining != here {
+			return fmt.Errorf("%s, %v: %d remain in Redis, %d here, error %w", p.Name(), key, shared.Result.Remaining, local.Result.Remaining, err)
+		}
+		return nil
+	})
+}
+
+// TestLastSeen_refund refunds after an answer: an outage goes on from what Redis has refunded.
+func TestLastSeen_refund(t *testing.T) {
+	t.Parallel()
+	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{})
+	for _, p := range refundingPolicies(t, 100) {
+		for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}} {
+			key, left := EncodeKey(fmt.Sprint(costs)), int64(100)
+			var reserved []Check
+			for range costs {
+				reserved = append(reserved, decide(t, f, Check{Policy: p, Key: key, Weight: 20, Reserve: true})...)
+			}
+			for i, cost := range costs {
+				f.SettleCost(reserved[i], cost, SourceRedis)
+				left -= cost
+			}
+			waitForLeft(t, f, p, key, left, left)
+		}
+	}
+}
+
+// TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
+func TestLastSeen_refund_in_parallel(t *testing.T) {
+	t.Parallel()
+	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{})
+	for _, p := range refundingPolicies(t, 200) {
+		var group sync.WaitGroup
+		for i := range 20 {
+			group.Go(func() {
+				for j := range 5 {
+					reserved := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + int64(i%3), Reserve: true}}
+					source, err := f.Decide(context.Background(), reserved)
+					if err != nil || source != SourceRedis {
+						t.Errorf("source %s, error %v", source, err)
+					}
+					if i > 0 || j > 0 {
+						f.Refund(reserved, source)
+					}
+				}
+			})
+		}
+		group.Wait()
+		waitForLeft(t, f, p, EncodeKey("k"), 199, 199)
+	}
+}
+
+// TestLastSeen_refund_local_share has the share of one unit to give when Redis has refunded the only one taken.
+func TestLastSeen_refund_local_share(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{LocalFraction: 0.34})
+	policies := refundingPolicies(t, 5)
+	for _, p := range policies {
+		f.Refund(decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Reserve: true}), SourceRedis)
+		waitForLeft(t, f, p, EncodeKey("k"), 5, 1)
+	}
+	server.Kill()
+	for _, p := range policies {
+		check := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+		source, err := f.Decide(t.Context(), check)
+		if err != nil || source != SourceFallback || !Allowed(check) {
+			t.Errorf("%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
+		}
+		f.Refund(check, SourceRedis) // which Redis does not do
+		local := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
+		if f.PeekLocal(&local); local.Result.Remaining != 0 {
+			t.Errorf("%s: %d remain of a refund that Redis has not done", p.Name(), local.Result.Remaining)
+		}
+	}
+}
+
+// TestLastSeen_refund_out_of_order has the answers to takes arrive after that to a later refund, by Redis's clock.
+func TestLastSeen_refund_out_of_order(t *testing.T) {
+	t.Parallel()
+	for _, p := range refundingPolicies(t, 5) {
+		now := epoch
+		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
+		var answers []Check
+		for range 3 {
+			now += 1000
+			answers = append(answers, decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})[0])
+		}
+		now += 1000
+		remote.Refund(answers[1:2])
+		refunded := decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0]
+		for i, step := range []struct {
+			answer *Check
+			refund bool
+			left   int64
+		}{{&refunded, true, 5}, {&answers[0], false, 4}, {&refunded, true, 3}, {&answers[2], false, 3}, {&answers[1], false, 3}} {
+			if step.refund {
+				local.rememberRefund(step.answer)
+			} else {
+				local.remember(step.answer)
+			}
+			if left := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != step.left {
+				t.Errorf("%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
+			}
+		}
+	}
+}
+
