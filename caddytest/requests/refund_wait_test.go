@@ -1,0 +1,75 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// TestRefundWait has seven requests at once at a limit of 5 whose units may be refunded. Those that are denied may
+// come back in a second, also after a reload, and not while the units stay because clients have left.
+func TestRefundWait(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]string{"count_if": "count_if status 401 403", "settle": "settle {http.reverse_proxy.header.X-Cost} 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {
+				holder := caddytest.NewHolder(t)
+				site := func(more string) string {
+					return caddytest.Config(store, `redis_ratelimit {query.k} 5 24h {
+						name logins
+						algorithm fixed_window
+						headers x_ratelimit ietf
+						`+option+`
+					}
+					`+more+`
+					reverse_proxy `+holder.Addr)
+				}
+				n := caddytest.Start(t, site(""))
+				ctx, leave := context.WithCancel(t.Context())
+				begin := func(key string, requests int) <-chan *http.Response {
+					answers := make(chan *http.Response, requests)
+					for range requests {
+						request := caddytest.GetRequest(ctx, t, n.URL+"/?k="+key)
+						go func() {
+							if response, err := n.Client.Do(request); err == nil {
+								_ = response.Body.Close()
+								answers <- response
+							}
+						}()
+					}
+					return answers
+				}
+				soon := func(header http.Header) {
+					t.Helper()
+					if header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1` {
+						t.Errorf("got %v; want it to come back in a second", header)
+					}
+				}
+				answers := begin("right", 7)
+				for range 2 {
+					soon((<-answers).Header)
+				}
+				holder.WaitRunning(t, 5)
+				n.Reload(t, site("header X-Reloaded yes"))
+				soon(n.Get(t, "/?k=right").Header)
+
+				begin("left", 5)
+				holder.WaitRunning(t, 10)
+				soon(n.Get(t, "/?k=left").Header)
+				leave()
+				holder.WaitRunning(t, 0)
+				redistest.WaitFor(t, "the units of the clients that left stay", func() error {
+					if a := n.Get(t, "/?k=left"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "1" {
+						return fmt.Errorf("got %v", a)
+					}
+					return nil
+				})
+			})
+		})
+	}
+}
