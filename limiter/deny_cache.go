@@ -45,11 +45,12 @@ func (c *denyCache) shardOf(key string) *denyShard {
 }
 
 // deny denies the checks if a denial of one of them holds at an instant.
-func (c *denyCache) deny(checks []Check, now time.Time) refusal {
+func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 	if c == nil {
 		return refusal{}
 	}
-	denied, mayCount, banned := beginRefusal(checks), false, false
+	forgetResults(checks)
+	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
 		if check.Policy.ban != nil {

@@ -140,4 +140,3 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 		}
 	}
 }
-

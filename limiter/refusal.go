@@ -12,10 +12,9 @@ func (d *refusal) deny(c *Check, r Result) {
 	}
 }
 
-// beginRefusal makes the Remaining of all checks [Unknown], which it stays for those that nothing denies.
-func beginRefusal(checks []Check) refusal {
+// forgetResults makes the Remaining of all checks [Unknown], which it stays for those that nothing denies.
+func forgetResults(checks []Check) {
 	for i := range checks {
 		checks[i].Result = Result{Remaining: Unknown}
 	}
-	return refusal{}
 }

@@ -41,7 +41,6 @@ func TestUnits_waits(t *testing.T) {
 			for _, weight := range test.underWay {
 				others := check(weight, true)
 				u.Decided(others, u.Begin(others), nil)
-				defer u.End(&others[0])
 			}
 			c := check(test.weight, reserve)
 			begun := u.Begin(c)
