@@ -18,6 +18,7 @@ type call struct {
 	inflight inflight    // where it is sent alone
 	slot     uint16      // of a Cluster
 	detached bool        // no caller waits for it
+	shows    bool        // a refund is answered with the quota as it stands then
 	done     func()      // of a detached call: runs when it is answered; may be nil
 	uses     *references // of a detached call, queued or in flight: keeps the store open
 
@@ -44,7 +45,7 @@ var callPool = sync.Pool{New: func() any { return new(call) }}
 // newCall copies the checks, for a refund with their receipts, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
 	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.op, c.err, c.detached, c.done = op, nil, false, nil
+	c.op, c.err, c.detached, c.shows, c.done = op, nil, false, false, nil
 	c.alone[0] = c
 	c.checks = append(c.checks[:0], checks...)
 	c.receipts = c.receipts[:0]

@@ -45,7 +45,7 @@ func (f *Failover) chargeRest(c Check, cost int64, source Source) {
 func (f *Failover) refundExcess(c Check, excess int64, source Source) {
 	c.excess = excess
 	if source == SourceRedis {
-		f.shared.refundAsync([]Check{c}, f.local.rememberRefund)
+		f.refundShared([]Check{c})
 		return
 	}
 	f.refundHere(c, source)

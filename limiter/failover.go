@@ -223,11 +223,23 @@ func (f *Failover) remember(checks []Check, leased int64) {
 func (f *Failover) Refund(checks []Check, source Source) {
 	source = f.possible(source)
 	if source == SourceRedis {
-		f.shared.refundAsync(checks, f.local.rememberRefund)
+		f.refundShared(checks)
 		return
 	}
 	for i := range checks {
 		f.refundHere(checks[i], source)
+	}
+}
+
+// refundShared has the shared store undo what checks took, or a part of it. The quota as it stands then replaces
+// the answer that is kept for an outage, if there is one.
+func (f *Failover) refundShared(checks []Check) {
+	for i := range checks {
+		refunded := f.local.rememberRefund
+		if !f.local.remembers(&checks[i]) {
+			refunded = nil
+		}
+		f.shared.refundAsync(&checks[i], refunded)
 	}
 }
 

@@ -8,7 +8,7 @@ type lastSeen struct {
 	used   int64 // units
 	resets int64 // local microseconds since the Unix epoch
 	asOf   int64 // Redis's time at the answer, in microseconds
-	turn   int64 // in which Redis answered at that time
+	turn   int32 // in which Redis answered at that time
 	least  bool  // more may be used: no unit was left, of a limit that may have been lower than the next one
 }
 
@@ -36,6 +36,14 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 	if !s.learn(c, leased, now) {
 		s.owner.overflows() // an outage would begin with a whole quota
 	}
+}
+
+// remembers reports whether an answer about a check's quota is kept.
+func (m *Memory) remembers(c *Check) bool {
+	s := m.lock(c.Policy, c.Key.text)
+	defer s.mu.Unlock()
+	_, known := s.seen[c.Key.text]
+	return known
 }
 
 // rememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.

@@ -140,3 +140,22 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 		}
 	}
 }
+
+// TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
+func TestLastSeen_refund_shown(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	for _, p := range refundingPolicies(t, 5) {
+		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
+			check := Check{Policy: p, Key: EncodeKey(key), Reserve: true}
+			decide(t, r, check)
+			c := newCall(opRefund, decide(t, r, check))
+			c.shows = key == "kept"
+			r.send(t.Context(), r.topology.anyNode, []*call{c})
+			if got := c.checks[0].Result; c.err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.shows {
+				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.err, left)
+			}
+			c.recycle()
+		}
+	}
+}

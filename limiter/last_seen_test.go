@@ -97,7 +97,7 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 }
 
 // TestKernel_restoreState compares states, at random later instants, with those restored from the
-// last answers about them: for the policy itself and for a fraction of it.
+// last answers about them, to takes and to refunds of all or some of their units.
 func TestKernel_restoreState(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range rateAlgorithms() {
@@ -106,12 +106,21 @@ func TestKernel_restoreState(t *testing.T) {
 			for round := range 300 {
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
 				p := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
+				if err := p.AllowRefunds(); err != nil {
+					t.Fatal(err)
+				}
 				whole, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.params.window * p.params.tick / 3)
-					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity())}}
+					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Reserve: true}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
+					if Allowed(check) && random.IntN(2) == 0 {
+						now += random.Int64N(p.params.window * p.params.tick / 3)
+						check[0].excess = 1 + random.Int64N(check[0].Weight)
+						whole.Refund(check)
+						local.rememberRefund(&decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0])
+					}
 				}
 				for range 5 {
 					now += random.Int64N(p.params.window * p.params.tick)

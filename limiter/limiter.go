@@ -45,7 +45,7 @@ type Check struct {
 	Result Result
 
 	asOf     int64     // the store's time at its answer, in microseconds
-	turn     int64     // in which it answered at that time
+	turn     int32     // in which it answered at that time
 	receipt  receipt   // of a reserve that passed, or a debt
 	owed     *owedTake // of a reserve that passed in an outage
 	withheld int64     // units that remain and are not in the result

@@ -141,15 +141,17 @@ func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []C
 
 // Refund undoes the charges of checks with Reserve, each at most once, in the background. Other checks
 // stay charged. Where Redis does not answer they drain by themselves.
-func (r *Redis) Refund(checks []Check) { r.refundAsync(checks, nil) }
-
-// refundAsync does so, and calls a function with each check that Redis has refunded, as far as it had not
-// drained: its result is the quota as it stands then. The function must not block nor keep the check.
-func (r *Redis) refundAsync(checks []Check, refunded func(c *Check)) {
+func (r *Redis) Refund(checks []Check) {
 	for i := range checks {
-		if c := &checks[i]; c.Reserve && !c.Peek {
-			r.enqueueAsync(opRefund, c, refunded)
-		}
+		r.refundAsync(&checks[i], nil)
+	}
+}
+
+// refundAsync does so with one check. A function that is not nil is called after Redis has refunded it, as far as it
+// had not drained: the check's result is the quota as it stands then. It must not block nor keep the check.
+func (r *Redis) refundAsync(c *Check, refunded func(c *Check)) {
+	if c.Reserve && !c.Peek {
+		r.enqueueAsync(opRefund, c, refunded)
 	}
 }
 
@@ -196,7 +198,7 @@ func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) 
 		return false
 	}
 	c := newCall(op, []Check{*check})
-	c.slot = slot
+	c.slot, c.shows = slot, answered != nil
 	return s.enqueue(c, func(c *call) {
 		if answered != nil {
 			answered(&c.checks[0])

@@ -293,7 +293,11 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 		for i, r := range c.receipts {
 			m.writeNumber(r.first)
 			m.writeNumber(r.second)
-			if c.op == opRefund {
+			switch {
+			case c.op != opRefund:
+			case c.shows:
+				m.writeNumber(-c.checks[i].refunded())
+			default:
 				m.writeNumber(c.checks[i].refunded())
 			}
 		}

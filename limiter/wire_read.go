@@ -38,7 +38,7 @@ func (m *message) read(reply any) error {
 		} else {
 			c.err = c.readAnswers(text)
 			for i := range c.checks {
-				c.checks[i].asOf, c.checks[i].turn = m.redisTime, key
+				c.checks[i].asOf, c.checks[i].turn = m.redisTime, int32(key)
 			}
 		}
 		text = text[len(c.checks)*c.op.answerSize():]

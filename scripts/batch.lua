@@ -12,10 +12,11 @@
 --       charge, 6 settle, 7 offend, 8 confirm, 9 state, 11 lease), number of requests, checks per
 --       request, per check: policy (from 1), weight, and, where the policy is negated, the units
 --       that must stay for others; for a refund, per request and check: the two numbers of its
---       receipt, and how many units of the weight to refund; to settle: instant and amount of a
---       debt, see limiter/algorithm.go; for a lease: the units wanted and for how many ticks, units
---       of an earlier lease to give back, 0, and the two numbers of its receipt; to take, reserve
---       and state the numbers that kernels read by themselves, request by request, check by check.
+--       receipt, and how many units of the weight to refund, negated where the quota is to be
+--       shown; to settle: instant and amount of a debt, see limiter/algorithm.go; for a lease: the
+--       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
+--       numbers of its receipt; to take, reserve and state the numbers that kernels read by
+--       themselves, request by request, check by check.
 --       A peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs
 --       no room; settle adds what was admitted while this Redis did not decide, up to the capacity.
 --       A lease gives back, decides the weight, which may be 0, and then takes units ahead of their
@@ -23,8 +24,8 @@
 --       behind the kernels. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a
 --       peek that counts denials, a confirm counts units that were reserved and stay. A state says
 --       how much of a node runs. Charges, settlements, confirms and states are answered with
---       zeros, but for the units settled as remaining, and the wait and what remains of a state. A
---       refund is answered with the quota as it stands then.
+--       zeros, but for the units settled as remaining, and the wait and what remains of a state.
+--       So are refunds, but for those that show the quota as it stands then.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining (what must stay for others included),
@@ -223,9 +224,9 @@ local function make_others()
       local first, second, units = unpack(receipts, 3 * i - 2, 3 * i)
       local key = KEYS[done + i]
       answer(i, 0, 0, 0, 0)
-      if policy.kernel.refund(policy, key, shape_weights[i], units, first, second) then
+      if policy.kernel.refund(policy, key, shape_weights[i], math.abs(units), first, second) then
         answer(i, 1, 0, 0, 0)
-      elseif not policy.kernel.given then
+      elseif units < 0 then
         local _, remaining, reset = policy.kernel.decide(policy, key, 0, 0)
         answer(i, 0, remaining, reset, 0)
       end
