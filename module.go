@@ -224,7 +224,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 // minute of each option of a policy. What clients send stays out of the log.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	if h.counters[r.Index].CountInvalid(option) {
-		h.logger.Warn("a value cannot be used; the fallback is used instead",
+		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
 }
