@@ -152,15 +152,11 @@ func (h *Handler) decide(d *decision, r *http.Request, stores *openStores, e *ru
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
 // so that the waits of several handlers do not add up.
-func decideOrFallback(r *http.Request, stores *openStores, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (source limiter.Source, err error) {
-	begun := stores.memory.returnable.Begin(checks)
+func decideOrFallback(r *http.Request, stores *openStores, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	if timedOut {
-		source, err = stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
-	} else {
-		source, err = stores.DecideIn(r.Context(), mode, checks)
+		return stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
 	}
-	stores.memory.returnable.Decided(checks, begun, err)
-	return source, err
+	return stores.DecideIn(r.Context(), mode, checks)
 }
 
 // isTimeout reports whether a request without an answer for so long has waited for one, and was not refused

@@ -66,21 +66,16 @@ func (a *awaited) keep(r *passedCheck) {
 // stay has the units of a reservation stay for good.
 func (c *passedCheck) stay() {
 	c.stores.Confirm([]limiter.Check{c.check}, c.source)
-	c.end()
 	c.handler.notifyTake(&c.check, c.rule, c.source, c.dryRun)
 }
 
 // refund returns the units of a reservation.
 func (c *passedCheck) refund(quotas *quotaheader.Quotas) {
 	c.stores.Refund([]limiter.Check{c.check}, c.source)
-	c.end()
 	if !c.dryRun {
 		quotas.Refund(&c.check)
 	}
 }
-
-// end ends the reservation, once what follows from it is on its way to the store.
-func (c *passedCheck) end() { c.stores.memory.returnable.End(&c.check) }
 
 // settle refunds the reservations that the response does not count. All stay where the client has gone:
 // it must not get them back by leaving.
@@ -207,7 +202,6 @@ func (c *passedCheck) charge(repl *caddy.Replacer, response *rule.Response) {
 func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response) {
 	cost, _ := c.handler.rules.CostOf(c.rule, &c.rule.Settle, repl, response, c.check.Weight)
 	c.stores.SettleCost(c.check, cost, c.source)
-	c.end()
 	c.handler.counters[c.rule.Index].CountSettled(cost - c.check.Weight)
 	c.handler.notifyCost(c, cost)
 }

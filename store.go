@@ -20,7 +20,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/returnable"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -34,8 +33,6 @@ type sharedMemory struct {
 	overrides *overrides.Live
 	announced atomic.Bool // that the limits live here
 	names     *policystats.Names
-
-	returnable *returnable.Units // that requests under way may return to any store
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
@@ -48,9 +45,8 @@ func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory()
 		return &sharedMemory{
-			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{}),
+			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{AwaitsRefunds: true}),
 			overrides: overrides.NewLocal(overrides.Hooks{}), names: policystats.New(store.Prune, time.Now),
-			returnable: returnable.New(),
 		}, nil
 	})
 	if err != nil {
@@ -130,7 +126,7 @@ func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 		store := limiter.NewRedis(client, troubles.watch(o))
 		failover := limiter.NewFailover(store, memory.store, limiter.FailoverOptions{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
-			ForgiveOutages: o.ForgiveOutages, OnSettled: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
+			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnSettled: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, o.sameOverrides(), troubles.watchOverrides(failover))

@@ -47,6 +47,11 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 // passed: a policy that bans and refunds counts only denials behind such units. Other checks are left
 // out. It does not wait, and must be called at most once.
 func (f *Failover) Confirm(checks []Check, source Source) {
+	f.confirm(checks, source)
+	endReservations(checks, false)
+}
+
+func (f *Failover) confirm(checks []Check, source Source) {
 	for i := range checks {
 		c := checks[i]
 		if c.Policy.ban == nil || !c.Policy.refunds.Load() || c.Peek {
@@ -67,7 +72,7 @@ func (f *Failover) Confirm(checks []Check, source Source) {
 func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.ban != nil && !c.Reserve && c.Policy.refunds.Load() && Allowed(checks) {
-			f.Confirm(checks[i:i+1], source)
+			f.confirm(checks[i:i+1], source)
 		}
 	}
 }

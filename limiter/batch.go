@@ -101,7 +101,9 @@ func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration,
 	if !answered {
 		_, refusal = b.putBack([]*call{c}, c.inflight.sent)
 	}
-	if refusal != nil {
+	if refusal == nil {
+		c.beginReservations()
+	} else {
 		queued = c.awaitedBy(ctx, until)
 		b.lookBy(queued)
 	}

@@ -102,6 +102,7 @@ func (c *call) detach(done func()) { c.detached, c.done = true, done }
 // answer wakes the caller, or recycles the call where there is none.
 func (c *call) answer() {
 	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
+		c.beginReservations()
 		w.woken <- nil
 		return
 	}
@@ -109,6 +110,17 @@ func (c *call) answer() {
 		c.done()
 	}
 	c.recycle()
+}
+
+// beginReservations counts what was reserved, before a request that was denied for it is answered. The caller has not
+// left.
+func (c *call) beginReservations() {
+	if c.op != opReserve || c.err != nil || !Allowed(c.checks) {
+		return
+	}
+	for i := range c.checks {
+		c.checks[i].reserved.begin(&c.checks[i], false)
+	}
 }
 
 // leave gives the call up, and reports whether it was sent. It is not left where the answer has come

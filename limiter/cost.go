@@ -17,7 +17,7 @@ func (f *Failover) SettleCost(check Check, cost int64, source Source) {
 	if cost > 0 {
 		c := check
 		c.Weight, c.Peek = cost, false
-		f.Confirm([]Check{c}, source)
+		f.confirm([]Check{c}, source)
 	}
 	switch {
 	case cost > estimate:
@@ -25,6 +25,7 @@ func (f *Failover) SettleCost(check Check, cost int64, source Source) {
 	case cost < estimate:
 		f.refundExcess(check, estimate-cost, source)
 	}
+	check.reserved.end(cost < estimate)
 }
 
 // chargeRest charges what a cost is above the estimate that was taken. In an outage a fraction of the
@@ -63,7 +64,7 @@ func (f *Failover) Charge(checks []Check, source Source) {
 		if c.Weight <= 0 {
 			continue
 		}
-		f.Confirm([]Check{c}, source)
+		f.confirm([]Check{c}, source)
 		local := c
 		local.Policy = f.localPolicy(c.Policy, c.Key)
 		f.chargeOne(&c, &local, source)

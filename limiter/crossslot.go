@@ -48,6 +48,7 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 		case !g.decided:
 		case Allowed(g.checks):
 			g.node.refund(g.slot, g.checks)
+			endReservations(g.checks, true)
 			r.EndRunning(g.checks)
 		default:
 			denied = append(denied, g)

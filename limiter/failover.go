@@ -30,6 +30,7 @@ type Failover struct {
 	localFraction float64 // of each limit that this process enforces in an outage
 	ledger        *ledger // of outages; nil: they are forgiven
 	leases        *leaseTable
+	awaitsRefunds bool
 }
 
 // FailoverOptions say how a [Failover] is to behave.
@@ -47,6 +48,12 @@ type FailoverOptions struct {
 	// decide. By default it is charged there when the shared store decides again, as far as that
 	// leaves a quota within its capacity.
 	ForgiveOutages bool
+
+	// AwaitsRefunds says that the caller ends every check with Reserve that has passed: by [Failover.Refund],
+	// [Failover.SettleCost], or [Failover.Confirm] where the units stay. A denied check that would pass without
+	// what may still be refunded so on this node has a RetryAfter of a second at most. Default: RetryAfter
+	// reckons with no refund.
+	AwaitsRefunds bool
 
 	// OnSettled is called after such a charge, with the policy's name and the units. It must not
 	// block. May be nil.
@@ -68,7 +75,7 @@ type FailoverOptions struct {
 // NewFailover puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
 func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failover {
-	f := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided}
+	f := &Failover{shared: shared, local: local, denied: newDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
 	if shared != nil {
 		f.leases = newLeaseTable()
 		f.leases.ask, f.leases.giveBack, f.leases.ended = f.askAhead, f.giveBack, options.OnLeaseEnd
@@ -100,17 +107,25 @@ func (f *Failover) DecideIn(ctx context.Context, mode FailMode, checks []Check) 
 	if err := validate(checks); err != nil {
 		return SourceRedis, err
 	}
-	forgetRunning(checks)
 	if f.shared == nil {
-		f.local.decide(checks)
-		f.confirmTaken(checks, SourceMemory)
-		return SourceMemory, nil
+		return f.decideHere(checks)
 	}
+	forgetRunning(checks)
 	now := time.Now()
 	if mayLease(checks) {
 		return f.decideByLeases(ctx, mode, checks, now)
 	}
 	return f.decideShared(ctx, mode, checks, nil, now)
+}
+
+// decideHere decides where there is no shared store.
+func (f *Failover) decideHere(checks []Check) (Source, error) {
+	forgetRunning(checks)
+	f.awaitRefunds(checks, true)
+	f.local.decide(checks)
+	f.confirmTaken(checks, SourceMemory)
+	f.hasten(context.Background(), SourceMemory, checks, time.Time{})
+	return SourceMemory, nil
 }
 
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
@@ -119,7 +134,11 @@ func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Che
 	if f.refuse(mode, checks, now).denies {
 		return SourceDenyCache, nil
 	}
+	f.awaitRefunds(checks, false)
 	leased, err := f.askShared(ctx, checks, k)
+	for i := range checks {
+		checks[i].reserved.answered()
+	}
 	switch {
 	case err == nil:
 		f.denied.learn(checks, now)
@@ -128,6 +147,7 @@ func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Che
 		if mode == FailLocal {
 			f.remember(checks, leased)
 		}
+		f.hasten(ctx, SourceRedis, checks, now.Add(f.shared.timeout))
 		return SourceRedis, nil
 	case !errors.Is(err, ErrUndecided):
 		return SourceRedis, err
@@ -153,12 +173,11 @@ func (f *Failover) refuse(mode FailMode, checks []Check, now time.Time) refusal 
 // Fallback does what [Failover.DecideIn] does where the shared store cannot decide, for the given
 // reason, without a query. The reason wraps [ErrUndecided].
 func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source, error) {
-	forgetRunning(checks)
 	if f.shared == nil {
-		f.local.decide(checks)
-		f.confirmTaken(checks, SourceMemory)
-		return SourceMemory, nil
+		return f.decideHere(checks)
 	}
+	forgetRunning(checks)
+	f.awaitRefunds(checks, true)
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
 	}
@@ -170,6 +189,7 @@ func (f *Failover) Fallback(mode FailMode, checks []Check, reason error) (Source
 	}
 	f.decideInOutage(checks, reason)
 	f.confirmTaken(checks, SourceFallback)
+	f.hasten(context.Background(), SourceFallback, checks, time.Time{})
 	return SourceFallback, nil
 }
 
@@ -224,11 +244,12 @@ func (f *Failover) Refund(checks []Check, source Source) {
 	source = f.possible(source)
 	if source == SourceRedis {
 		f.refundShared(checks)
-		return
+	} else {
+		for i := range checks {
+			f.refundHere(checks[i], source)
+		}
 	}
-	for i := range checks {
-		f.refundHere(checks[i], source)
-	}
+	endReservations(checks, true)
 }
 
 // refundShared has the shared store undo what checks took, or a part of it. The quota as it stands then replaces

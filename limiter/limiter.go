@@ -44,14 +44,15 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	asOf     int64     // the store's time at its answer, in microseconds
-	turn     int32     // in which it answered at that time
-	receipt  receipt   // of a reserve that passed, or a debt
-	owed     *owedTake // of a reserve that passed in an outage
-	withheld int64     // units that remain and are not in the result
-	excess   int64     // units of a reserve that its request did not cost; 0: all of them
-	places   int64     // units that the request has until it ends, see Failover.EndRunning
-	run      *run      // its part in what a shared store knows of; nil: none
+	asOf     int64        // the store's time at its answer, in microseconds
+	turn     int32        // in which it answered at that time
+	receipt  receipt      // of a reserve that passed, or a debt
+	owed     *owedTake    // of a reserve that passed in an outage
+	reserved *reservation // of a reserve, where its end is awaited; nil: it is not
+	withheld int64        // units that remain and are not in the result
+	excess   int64        // units of a reserve that its request did not cost; 0: all of them
+	places   int64        // units that the request has until it ends, see Failover.EndRunning
+	run      *run         // its part in what a shared store knows of; nil: none
 }
 
 // Unknown is the Remaining of a quota that was not looked up.
@@ -65,7 +66,7 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
-	// check passes, [Never] when it never will.
+	// check passes, [Never] when it never will. See also [FailoverOptions].AwaitsRefunds.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long until the whole quota is certainly free again if no other request

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type Memory struct {
 	spills     atomic.Int64 // shards with states without room
 	sweeper    sweeper
 	onOverflow atomic.Pointer[func()]
+	reserved   reservations
 
 	mu      sync.Mutex
 	tables  map[string]*table        // by Policy.ID
@@ -50,6 +52,7 @@ func NewMemory() *Memory {
 // where no new ones arrive: that clock may not run by itself.
 func NewMemoryOnClock(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
+	m.reserved.seed = maphash.MakeSeed()
 	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
 	return m
@@ -136,6 +139,9 @@ func (m *Memory) decideOne(c *Check) {
 		c.receipt = c.Policy.algorithm.kernel.receipt(v)
 	}
 	c.answer(v, now)
+	if v.wait == 0 {
+		c.reserved.begin(c, true)
+	}
 }
 
 // decideMany locks all the shards concerned in one global order, decides every check, and then
@@ -168,6 +174,7 @@ func (m *Memory) decideMany(checks []Check) {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
 			c.receipt = c.Policy.algorithm.kernel.receipt(v)
+			c.reserved.begin(c, true)
 			continue
 		}
 		peek := *c

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -115,12 +116,17 @@ func (r *Redis) Peek(ctx context.Context, check *Check) error {
 
 // peekUnlessOpen peeks at a quota, unless the breaker of its node is open.
 func (r *Redis) peekUnlessOpen(ctx context.Context, check *Check) error {
+	return r.peekWithin(ctx, check, r.timeout)
+}
+
+// peekWithin does so, and waits for so long at most.
+func (r *Redis) peekWithin(ctx context.Context, check *Check, timeout time.Duration) error {
 	if !r.uses.acquire() {
 		return errClosed
 	}
 	defer r.uses.release()
 	return r.peekBy(check, func(n *node, c *call, checks []Check) error {
-		return n.decide(ctx, c, checks, r.timeout)
+		return n.decide(ctx, c, checks, timeout)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -72,4 +73,24 @@ func TestRefundWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefundWait_nothing_returns has a crowd at a limit that wrong passwords have used up.
+func TestRefundWait_nothing_returns(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, logIn("fixed_window", "")))
+		for range 5 {
+			n.Get(t, "/401?k=full")
+		}
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if a, err := n.Try(http.MethodGet, n.URL+"/200?k=full", ""); err != nil || a.Header.Get("Retry-After") == "1" {
+					t.Errorf("got %v, error %v; want the wait for the window", a, err)
+				}
+			})
+		}
+		group.Wait()
+	})
 }

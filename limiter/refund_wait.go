@@ -1,0 +1,83 @@
+package limiter
+
+import (
+	"context"
+	"time"
+)
+
+// This file tells a denied request to come back soon where requests in flight may end its denial by refunds, which
+// reservation.go counts.
+
+const (
+	// refundWait is the RetryAfter of such a denial.
+	refundWait = time.Second
+
+	// maxCounted is how often a denied request counts what may be refunded, while others pass.
+	maxCounted = 4
+)
+
+// awaitRefunds has what the checks reserve be counted once they pass.
+func (f *Failover) awaitRefunds(checks []Check, here bool) {
+	for i := range checks {
+		c := &checks[i]
+		if c.reserved = nil; !f.awaitsRefunds || !c.Reserve || c.Peek {
+			continue
+		}
+		c.reserved = &reservation{of: &f.local.reserved}
+		if !here {
+			c.reserved.ask(c)
+		}
+	}
+}
+
+// hasten shortens the wait of denied checks that would pass without what requests in flight may refund. Redis is
+// queried until the deadline.
+func (f *Failover) hasten(ctx context.Context, source Source, checks []Check, deadline time.Time) {
+	for i := range checks {
+		c := &checks[i]
+		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.refunds.Load() && f.passesSoon(ctx, source, c, deadline) {
+			c.Result.RetryAfter = refundWait
+		}
+	}
+}
+
+// passesSoon reports whether a check would pass now without the units that may be refunded. Where others have
+// passed since these were counted, they are counted again.
+func (f *Failover) passesSoon(ctx context.Context, source Source, c *Check, deadline time.Time) bool {
+	of := reservedQuota{quotaNameOf(c), source != SourceRedis}
+	if !of.here {
+		bounded, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		ctx = bounded
+	}
+	known := int64(-1)
+	for range maxCounted {
+		if f.local.reserved.awaitAnswers(ctx, of) {
+			return false
+		}
+		units, begun, found := f.local.reserved.count(of, now())
+		if !found || begun == known {
+			return false
+		}
+		if f.passesWithout(ctx, source, c, units, deadline) {
+			return true
+		}
+		known = begun
+	}
+	return false
+}
+
+// passesWithout reports whether a check would pass now if so many units were not in use: if it left so many less.
+func (f *Failover) passesWithout(ctx context.Context, source Source, c *Check, units int64, deadline time.Time) bool {
+	peek := Check{Policy: c.Policy, Key: c.Key, Weight: c.Weight, Leave: c.Leave}
+	if source == SourceFallback {
+		f.scaleDown(&peek)
+	}
+	peek.Leave -= units
+	if source != SourceRedis {
+		f.local.Peek(&peek)
+		return peek.Result.Passes()
+	}
+	left := time.Until(deadline)
+	return left > 0 && f.shared.peekWithin(ctx, &peek, left) == nil && peek.Result.Passes()
+}

@@ -1,0 +1,217 @@
+package limiter
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// This file counts what requests in flight may still refund, for those that are denied meanwhile:
+//
+//	0.0 s  Seven log-ins at once. Five take the limit of 5 in 15 minutes, two are denied.
+//	0.6 s  The five passwords were right, and their units are refunded.
+//
+// The two may come back in a second, and not in 15 minutes.
+
+const (
+	// refundSpan is for how long a refund is known here. A denial that was decided before it arrives within
+	// that time.
+	refundSpan = time.Second
+
+	// maxAwaited is the most requests of a quota whose answers a denied one waits for.
+	maxAwaited = 16
+)
+
+// reservations are the units of requests in flight that may be refunded.
+type reservations struct {
+	seed     maphash.Seed
+	sweeping atomic.Bool // the timer is set
+	shards   [tableShards]reservationShard
+}
+
+type reservationShard struct {
+	mu     sync.Mutex
+	quotas map[reservedQuota]reservedUnits // nil before the first
+}
+
+// reservedQuota is a quota in Redis, or here: of the other one nothing is refunded.
+type reservedQuota struct {
+	quotaName
+	here bool
+}
+
+type reservedUnits struct {
+	asked    []*reservation // of checks that Redis decides now, the first first
+	open     []*reservation // of checks that have passed
+	begun    int64          // how many have
+	refunded moment         // when units of it were last refunded; 0: none
+}
+
+// reservation is the units of one check.
+type reservation struct {
+	of      *reservations
+	quota   reservedQuota
+	units   int64
+	until   moment        // from when nothing of them is left
+	asked   bool          // Redis decides the check now
+	decided chan struct{} // closed after that; nil: no request waits for it
+}
+
+func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
+	return &rs.shards[maphash.String(rs.seed, q.key)%tableShards]
+}
+
+// change changes the units of a quota.
+func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
+	s := rs.shardOf(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quotas == nil {
+		s.quotas = map[reservedQuota]reservedUnits{}
+	}
+	q := s.quotas[of]
+	do(&q)
+	s.quotas[of] = q
+	rs.start()
+}
+
+// ask counts a check that Redis is about to decide.
+func (r *reservation) ask(c *Check) {
+	r.quota, r.asked, r.until = reservedQuota{quotaName: quotaNameOf(c)}, true, now().add(time.Minute)
+	r.of.change(r.quota, func(q *reservedUnits) { q.asked = append(q.asked, r) })
+}
+
+// begin counts the units of a check that has passed, before the answer to any request that was denied for them
+// is known. A nil reservation counts nothing.
+func (r *reservation) begin(c *Check, here bool) {
+	if r == nil {
+		return
+	}
+	r.quota = reservedQuota{quotaNameOf(c), here}
+	r.of.change(r.quota, func(q *reservedUnits) {
+		r.units, r.until = c.units(), now().add(c.Result.ResetAfter)
+		q.answer(r)
+		q.open = append(q.open, r)
+		q.begun++
+	})
+}
+
+// answered ends what [reservation.ask] has begun, whatever the answer.
+func (r *reservation) answered() {
+	if r != nil {
+		r.of.change(r.quota, func(q *reservedUnits) { q.answer(r) })
+	}
+}
+
+func (q *reservedUnits) answer(r *reservation) {
+	if !r.asked {
+		return
+	}
+	r.asked = false
+	q.asked = slices.DeleteFunc(q.asked, func(other *reservation) bool { return other == r })
+	if r.decided != nil {
+		close(r.decided)
+	}
+}
+
+// end ends a reservation: its units were refunded, all or some, or stay. Ended once more, or before it has
+// begun, it changes nothing.
+func (r *reservation) end(refunded bool) {
+	if r == nil {
+		return
+	}
+	r.of.change(r.quota, func(q *reservedUnits) {
+		at := slices.Index(q.open, r)
+		if at < 0 {
+			return
+		}
+		q.open = slices.Delete(q.open, at, at+1)
+		if refunded {
+			q.refunded = now()
+		}
+	})
+}
+
+// endReservations ends those of checks.
+func endReservations(checks []Check, refunded bool) {
+	for i := range checks {
+		checks[i].reserved.end(refunded)
+	}
+}
+
+// count returns the units of a quota that may be refunded and how many checks have taken some, and reports whether
+// there are any or were a moment ago.
+func (rs *reservations) count(of reservedQuota, now moment) (units, begun int64, found bool) {
+	s := rs.shardOf(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.quotas[of]
+	for _, r := range q.open {
+		if r.until > now {
+			units, found = units+r.units, true
+		}
+	}
+	return units, q.begun, found || q.refundedBy(now)
+}
+
+func (q *reservedUnits) refundedBy(now moment) bool {
+	return q.refunded > 0 && now.since(q.refunded) < refundSpan
+}
+
+// start sets the timer that drops what is over.
+func (rs *reservations) start() {
+	if !rs.sweeping.Swap(true) {
+		time.AfterFunc(refundSpan, func() {
+			rs.sweeping.Store(false)
+			if rs.sweep(now()) > 0 {
+				rs.start()
+			}
+		})
+	}
+}
+
+// sweep drops what is over, and returns how many quotas are left.
+func (rs *reservations) sweep(now moment) (left int) {
+	for i := range rs.shards {
+		s := &rs.shards[i]
+		s.mu.Lock()
+		for name, q := range s.quotas {
+			q.open = slices.DeleteFunc(q.open, func(r *reservation) bool { return r.until <= now })
+			if s.quotas[name] = q; len(q.open)+len(q.asked) == 0 && !q.refundedBy(now) {
+				delete(s.quotas, name)
+			}
+		}
+		left += len(s.quotas)
+		s.mu.Unlock()
+	}
+	return left
+}
+
+// awaitAnswers waits for requests that Redis decides now, some of which it may have let through before the one
+// that asks. It reports whether the context has ended before.
+func (rs *reservations) awaitAnswers(ctx context.Context, of reservedQuota) (ended bool) {
+	var space [maxAwaited]chan struct{}
+	answers := space[:0]
+	s := rs.shardOf(of)
+	s.mu.Lock()
+	for _, r := range s.quotas[of].asked {
+		if r.decided == nil {
+			r.decided = make(chan struct{})
+		}
+		if answers = append(answers, r.decided); len(answers) == maxAwaited {
+			break
+		}
+	}
+	s.mu.Unlock()
+	for _, answer := range answers {
+		select {
+		case <-answer:
+		case <-ctx.Done():
+			return true
+		}
+	}
+	return false
+}

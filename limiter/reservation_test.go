@@ -1,0 +1,199 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// awaitingStores returns a store of each kind that awaits refunds.
+func awaitingStores(t *testing.T) []*testStore {
+	t.Helper()
+	stores := []*testStore{memoryStore(), redisStore(t, redistest.Start(t))}
+	for _, s := range stores {
+		s.set(epoch)
+		s.awaitsRefunds = true
+	}
+	return stores
+}
+
+// refundingDay returns a policy of some units a day that may be refunded.
+func refundingDay(t *testing.T, name, algorithm string, limit int64) *Policy {
+	t.Helper()
+	p := dayPolicy(t, name, algorithm, limit)
+	if err := p.AllowRefunds(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestFailover_AwaitsRefunds takes a limit of 10 by two reservations of 4 and one of 2, and has a request denied
+// beside them: after some of them have ended, in the ways that there are.
+func TestFailover_AwaitsRefunds(t *testing.T) {
+	t.Parallel()
+	stay, refund, cost := func(s *testStore, c []Check) { s.Confirm(c, s.source) }, func(s *testStore, c []Check) { s.Refund(c, s.source) },
+		func(units int64) func(s *testStore, c []Check) {
+			return func(s *testStore, c []Check) { s.SettleCost(c[0], units, s.source) }
+		}
+	for name, test := range map[string]struct {
+		ends          []func(s *testStore, c []Check) // of the reservations
+		weight, leave int64
+		soon          bool
+	}{
+		"all may return":              {nil, 1, 0, true},
+		"just enough may return":      {[]func(*testStore, []Check){stay}, 6, 0, true},
+		"too few may return":          {[]func(*testStore, []Check){stay}, 7, 0, false},
+		"too few, but for others":     {[]func(*testStore, []Check){stay}, 4, 3, false},
+		"just enough with others":     {[]func(*testStore, []Check){stay}, 4, 2, true},
+		"none may return":             {[]func(*testStore, []Check){stay, stay, stay}, 1, 0, false},
+		"some have returned":          {[]func(*testStore, []Check){refund, stay, stay}, 5, 0, false},
+		"some have, more may":         {[]func(*testStore, []Check){refund, stay}, 6, 0, true},
+		"it cost as much":             {[]func(*testStore, []Check){cost(4), cost(4), cost(2)}, 1, 0, false},
+		"it cost less, more may":      {[]func(*testStore, []Check){cost(1), stay}, 5, 0, true},
+		"it cost less, too few may":   {[]func(*testStore, []Check){cost(1), stay}, 6, 0, false},
+		"into debt, and too few may":  {[]func(*testStore, []Check){cost(9), stay}, 1, 0, false},
+		"into debt, but enough may":   {[]func(*testStore, []Check){cost(5)}, 5, 0, true},
+		"into debt, one beyond it":    {[]func(*testStore, []Check){cost(5)}, 6, 0, false},
+		"it weighs more than can be":  {nil, 11, 0, false},
+		"it leaves more than can be ": {nil, 1, 10, false},
+	} {
+		for _, s := range awaitingStores(t) {
+			for _, algorithm := range rateAlgorithms() {
+				p := refundingDay(t, "awaits", algorithm, 10)
+				key := EncodeKey(name + algorithm)
+				var reserved [][]Check
+				for _, weight := range []int64{4, 4, 2} {
+					reserved = append(reserved, decide(t, s, Check{Policy: p, Key: key, Weight: weight, Reserve: true}))
+				}
+				for i, end := range test.ends {
+					end(s, reserved[i])
+				}
+				s.settle()
+				denied := decide(t, s, Check{Policy: p, Key: key, Weight: test.weight, Leave: test.leave, Reserve: true})[0].Result
+				if denied.Passes() || (denied.RetryAfter == time.Second) != test.soon {
+					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.name, algorithm, name, denied, test.soon)
+				}
+			}
+		}
+	}
+}
+
+// TestFailover_AwaitsRefunds_other_answers has a ban, another policy that denies for longer, and a deny cache.
+func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
+	t.Parallel()
+	for _, s := range awaitingStores(t) {
+		s.denied = newDenyCache(time.Second)
+		logins, all := refundingDay(t, "logins", FixedWindow, 1), dayPolicy(t, "all", FixedWindow, 1)
+		banning := mustPolicy(t, Settings{Name: "banning", Algorithm: FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}})
+		if err := banning.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		key := EncodeKey("k")
+		reserved := decide(t, s, Check{Policy: logins, Key: key, Reserve: true}, Check{Policy: all, Key: key}, Check{Policy: banning, Key: key})
+		denied := decide(t, s, Check{Policy: logins, Key: key, Reserve: true}, Check{Policy: all, Key: key})
+		if denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || Binding(denied) != 1 {
+			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.name, denied)
+		}
+		s.settle()
+		banned := decide(t, s, Check{Policy: banning, Key: key, Reserve: true})[0].Result
+		if !banned.BanBegins || banned.RetryAfter < time.Hour {
+			t.Errorf("%s: %+v; want a ban", s.name, banned)
+		}
+		s.Refund(reserved[:1], s.source)
+		s.settle()
+		if again := decide(t, s, Check{Policy: logins, Key: key, Reserve: true})[0].Result; !again.Passes() {
+			t.Errorf("%s: %+v; want it to pass after the refund", s.name, again)
+		}
+	}
+}
+
+// TestFailover_AwaitsRefunds_refunded_meanwhile has units refunded after a denial was decided and before its answer
+// is known.
+func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
+	t.Parallel()
+	for _, s := range awaitingStores(t) {
+		p := refundingDay(t, "meanwhile", GCRA, 1)
+		reserved := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})
+		s.awaitsRefunds = false
+		denied := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})
+		s.awaitsRefunds = true
+		s.Refund(reserved, s.source)
+		s.hasten(t.Context(), s.source, denied, time.Now().Add(time.Minute))
+		if wait := denied[0].Result.RetryAfter; wait != time.Second {
+			t.Errorf("%s: wait %v, want a second", s.name, wait)
+		}
+	}
+}
+
+// TestFailover_AwaitsRefunds_in_parallel has two right log-ins at once at a limit of 1, in one batch or in two.
+func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
+	t.Parallel()
+	for _, s := range awaitingStores(t) {
+		p := refundingDay(t, "parallel", SlidingWindowCounter, 1)
+		for round := range 200 {
+			var group sync.WaitGroup
+			for range 4 {
+				group.Go(func() {
+					checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(round)), Reserve: true}}
+					source, err := s.Decide(context.Background(), checks)
+					switch wait := checks[0].Result.RetryAfter; {
+					case err != nil:
+						t.Error(err)
+					case wait == 0:
+						s.Refund(checks, source)
+					case wait != time.Second:
+						t.Errorf("%s: wait %v, want a second", s.name, wait)
+					}
+				})
+			}
+			group.Wait()
+		}
+	}
+}
+
+// TestFailover_AwaitsRefunds_in_an_outage reserves on Redis, and then here: what Redis would have to refund does not
+// return in an outage.
+func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{AwaitsRefunds: true, LocalFraction: 0.5})
+	p := refundingDay(t, "outage", FixedWindow, 4)
+	there, here := EncodeKey("there"), EncodeKey("here")
+	for range 4 {
+		decide(t, f, Check{Policy: p, Key: there, Reserve: true})
+	}
+	server.Kill()
+	for range 2 {
+		decide(t, f, Check{Policy: p, Key: here, Reserve: true})
+	}
+	for key, soon := range map[EncodedKey]bool{there: false, here: true} {
+		if denied := decide(t, f, Check{Policy: p, Key: key, Reserve: true})[0].Result; denied.Passes() || (denied.RetryAfter == time.Second) != soon {
+			t.Errorf("%v: %+v; want it denied, a second: %v", key, denied, soon)
+		}
+	}
+}
+
+// TestReservations_sweep has reservations end, one of them by time alone.
+func TestReservations_sweep(t *testing.T) {
+	t.Parallel()
+	f := NewFailover(nil, NewMemory(), FailoverOptions{AwaitsRefunds: true})
+	p := refundingDay(t, "sweep", TokenBucket, 10)
+	reserved := decide(t, f, Check{Policy: p, Key: EncodeKey("refunded"), Reserve: true})
+	stays := decide(t, f, Check{Policy: p, Key: EncodeKey("stays"), Reserve: true})
+	decide(t, f, Check{Policy: p, Key: EncodeKey("forgotten"), Reserve: true})
+	f.Refund(reserved, SourceMemory)
+	f.Refund(reserved, SourceMemory)
+	f.Confirm(stays, SourceMemory)
+	for _, step := range []struct {
+		after time.Duration
+		left  int
+	}{{0, 2}, {refundSpan, 1}, {25 * time.Hour, 0}} {
+		if left := f.local.reserved.sweep(now().add(step.after)); left != step.left {
+			t.Errorf("after %v %d quotas are left, want %d", step.after, left, step.left)
+		}
+	}
+}
