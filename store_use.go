@@ -64,7 +64,7 @@ func (s *openStores) share() bool { return s.uses.Add(1) > 0 }
 // end ends a use. A request does not wait for what the last one closes.
 func (s *openStores) end() {
 	if s.last() {
-		go func() { _ = s.release() }() // the outcome concerns nobody any more
+		go func() { _ = s.release() }() // no caller is left for the outcome
 	}
 }
 

@@ -105,7 +105,7 @@ func TestComplete_withoutKeepAlive(t *testing.T) {
 }
 
 // TestComplete_leftBeforeTheHeader has a client that leaves before the upstream has answered. It pays the estimate,
-// and nobody's configuration is wrong.
+// and no configuration is wrong.
 func TestComplete_leftBeforeTheHeader(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
