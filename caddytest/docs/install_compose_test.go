@@ -153,6 +153,7 @@ func TestInstall_composeNodes(t *testing.T) {
 	}
 	server := redistest.Start(t, options...)
 	site := strings.NewReplacer("@redis:6379", "@"+server.Addr, "\n:8080 {", "\n:{$PORT} {",
+		" 5 1m", " 5 24h", // no minute ends between the requests
 		"{\n\tredis_ratelimit {", "{\n\tadmin {$ADMIN}\n\tgrace_period 1s\n\tredis_ratelimit {\n\t\ttimeout 10s").Replace(page.caddyfiles[0])
 	nodes := map[string]*caddytest.Node{}
 	ports := strings.Fields(installPorts.FindStringSubmatch(page.text)[1])
