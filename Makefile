@@ -51,8 +51,7 @@ FUZZIN ?= .
 fuzz: ## fuzz the parsers, keys, replies, headers and decisions
 	@grep -rho --include='*_test.go' 'func Fuzz[A-Za-z_]*' $(FUZZIN) | cut -c6- | sort | while read -r target; do \
 		package=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" $(FUZZIN))"); \
-		echo "go test -fuzz $$target -fuzztime $(FUZZTIME) $$package"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
+		.ci/fuzz "$$target" "$$package" $(FUZZTIME) </dev/null || exit 1; \
 	done
 
 # $(call there_is,TEST,PACKAGE) fails where no test has the name: go test passes then.
