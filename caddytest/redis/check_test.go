@@ -98,7 +98,7 @@ func TestCheck_unreachable(t *testing.T) {
 	}{
 		{"nothing listens", "redis redis://" + nowhere, "reachable", "start Redis", 3},
 		{"no such socket", "redis unix:///nowhere.sock", "reachable", "path of its socket", 3},
-		{"no TLS", "redis rediss://" + locked.Addr, "reachable", "leave tls out", 3},
+		{"no TLS", "redis rediss://" + locked.Addr, "reachable", "whether Redis has tls", 3},
 		{"a wrong password", "redis redis://:{env.REDIS_PASSWORD}@" + locked.Addr, "reachable", "change username and password", 2},
 		{"no password", "redis redis://" + locked.Addr, "reachable", "set username and password", 2},
 		{"no such database", "redis redis://:the%20right%20one@" + locked.Addr + "/99", "reachable", "number that this Redis has", 2},
@@ -264,7 +264,7 @@ func TestCheck_TLS(t *testing.T) {
 		t.Errorf("with an untrusted authority: got exit code %d", code)
 	}
 	findings, code = check(t, option(""), caddytest.LimitedSite)
-	if wantFinding(t, findings, "reachable", "failed", "this port speaks TLS only"); code != 3 {
+	if wantFinding(t, findings, "reachable", "failed", "the port may speak TLS only"); code != 3 {
 		t.Errorf("without TLS: got exit code %d", code)
 	}
 }

@@ -79,9 +79,8 @@ type diagnosis struct {
 
 // Advice that several errors share.
 const (
-	noTLS   = "leave tls out, or use redis://: this port does not speak TLS"
 	hangsUp = "see the log of Redis: it closes the connection; it may have maxclients connections, or the port may speak TLS only"
-	holdsUp = "check whether a firewall or a stopped Redis delays connections"
+	holdsUp = "check whether a firewall or a stopped Redis delays connections, and whether Redis has tls as configured here"
 )
 
 var diagnoses = []diagnosis{
@@ -102,9 +101,7 @@ var diagnoses = []diagnosis{
 	{"expired certificate", false, "renew cert and key of tls: Redis does not take an expired certificate"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
-	{"does not look like a TLS", false, noTLS},
-	{errSpeaksPlain.Error(), false, noTLS},
-	{errSpeaksTLS.Error(), false, "set tls, or use rediss://: this port speaks TLS only"},
+	{"does not look like a TLS", false, "leave tls out, or use redis://: this port does not speak TLS"},
 	{"connection reset", false, hangsUp},
 	{"broken pipe", false, hangsUp},
 	{"EOF", false, hangsUp},

@@ -65,7 +65,7 @@ func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 		hello, err := askHello(ctx, client)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", address, explained(ctx, o, err)))
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
 		case hello.mode != "" && hello.mode != string(mode):
 			wrong++
 			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello.mode]), modeAdvice[hello.mode])
