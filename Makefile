@@ -11,7 +11,7 @@ GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod tools/chart/go.mod))
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0

@@ -4,19 +4,16 @@ module github.com/redis-ratelimit/caddy-redis-ratelimit/bench
 
 go 1.26.8
 
-replace (
-	github.com/redis-ratelimit/caddy-redis-ratelimit => ..
-	github.com/redis-ratelimit/caddy-redis-ratelimit/tools/chart => ../tools/chart
-)
+replace github.com/redis-ratelimit/caddy-redis-ratelimit => ..
 
 require (
 	github.com/caddyserver/caddy/v2 v2.11.9
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/mholt/caddy-ratelimit v0.1.0
 	github.com/redis-ratelimit/caddy-redis-ratelimit v0.0.0-00010101000000-000000000000
-	github.com/redis-ratelimit/caddy-redis-ratelimit/tools/chart v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sony/gobreaker/v2 v2.4.0
+	golang.org/x/image v0.46.0
 	golang.org/x/sys v0.48.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -177,7 +174,6 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
-	golang.org/x/image v0.46.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/tools/chart"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/chart"
 )
 
 // lightBlue is for the part of Redis in a row of this module.
