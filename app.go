@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,24 +143,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 }
 
 func (a *App) setDefaults() {
-	if a.Timeout == 0 {
-		a.Timeout = caddy.Duration(defaultTimeout)
-	}
-	if a.FailMode == "" {
-		a.FailMode = limiter.FailLocal
-	}
-	if a.KeyPrefix == nil {
-		a.KeyPrefix = new(defaultKeyPrefix)
-	}
-	if a.LocalShare == nil {
-		a.LocalShare = new(1.0)
-	}
-	if a.SettleOutage == nil {
-		a.SettleOutage = new(true)
-	}
-	if a.DenyCache == nil {
-		a.DenyCache = new(caddy.Duration(limiter.MaxDenyAge))
-	}
+	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultTimeout))
+	a.FailMode = cmp.Or(a.FailMode, limiter.FailLocal)
+	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
+	a.LocalShare = cmp.Or(a.LocalShare, new(1.0))
+	a.SettleOutage = cmp.Or(a.SettleOutage, new(true))
+	a.DenyCache = cmp.Or(a.DenyCache, new(caddy.Duration(limiter.MaxDenyAge)))
 }
 
 // Validate refuses values that no configuration can work with. Defaults must be set.

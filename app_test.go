@@ -182,6 +182,8 @@ func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"on_empty_key":"x"}`:                "on_empty_key",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"fail_mode":"x"}`:                   "fail_mode",
 		`{"policies":[{"name":"default","limit":5,"window":"24h"}],"ipv6_prefix":48}`:            "two meanings",
+		`{"policies":[{"name":"default","limit":5,"window":"24h","ipv6_prefix":48}]}`:            "two meanings",
+		`{"policies":[{"name":"a","limit":5,"window":"24h","on_empty_key":"x"}]}`:                `policy "a": on_empty_key "x"`,
 		`{"policies":[{"name":"a","limit":5,"window":"24h"},{"name":"a","limit":5,"window":1}]}`: "window",
 	} {
 		ctx, end := newContext(t, nowhere)

@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -42,8 +43,13 @@ func init() {
 //			<matchers>
 //		}
 //
+//		dry_run
+//		ipv4_prefix  <0-32>
+//		ipv6_prefix  <0-128>
+//		on_empty_key client_ip|skip|reject
+//
 //		policy <name> {
-//			<the options above, and dry_run>
+//			<the options above>
 //		}
 //
 //		exempt       <address, range or private_ranges>...
@@ -53,15 +59,12 @@ func init() {
 //		retry_jitter <duration>
 //		problem_details
 //		grpc         on|off
-//		dry_run
 //		log_keys
-//		ipv4_prefix  <0-32>
-//		ipv6_prefix  <0-128>
-//		on_empty_key client_ip|skip|reject
 //		usage        <path>
 //	}
 //
-// A handler has one policy, described in the directive itself, or any number of policy blocks.
+// A handler has one policy, described in the directive itself, or any number of policy blocks. The four
+// options before policy also stand beside blocks, for all that have none of their own.
 func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
@@ -116,7 +119,7 @@ func (p *handlerParser) parse() error {
 		p.handler.Policies = []*Policy{p.own()}
 		p.policies = []caddyfileopt.Places{p.places}
 	}
-	return p.validate()
+	return nil
 }
 
 // parseShort reads the short form's key, limit and window.
@@ -146,9 +149,11 @@ func (p *handlerParser) own() *Policy {
 
 // handlerOptions are the words of the block that are no policy's.
 var handlerOptions = []string{
-	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "dry_run", "log_keys",
-	"ipv4_prefix", "ipv6_prefix", "on_empty_key", "usage",
+	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "log_keys", "usage",
 }
+
+// commonOptions are the words of a policy that also stand beside policy blocks.
+var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_key"}
 
 // policyOptions are the words of a policy.
 var policyOptions = []string{
@@ -175,8 +180,10 @@ func (p *handlerParser) parseOption() error {
 	switch {
 	case slices.Contains(policyOptions, option):
 		return p.parsePolicyOption(p.own())
+	case slices.Contains(commonOptions, option):
+		return p.parseCommon(option, &p.handler.Common)
 	case !slices.Contains(handlerOptions, option):
-		return caddyfileopt.Unknown(p.Dispenser, option, slices.Concat(policyOptions, handlerOptions))
+		return caddyfileopt.Unknown(p.Dispenser, option, slices.Concat(policyOptions, commonOptions, handlerOptions))
 	}
 	return p.parseHandlerOption(option)
 }
@@ -185,8 +192,6 @@ func (p *handlerParser) parseOption() error {
 func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	h := p.handler
 	switch option {
-	case "dry_run":
-		return p.flag(&h.DryRun)
 	case "problem_details":
 		return p.flag(&h.ProblemDetails)
 	case "log_keys":
@@ -207,8 +212,6 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
 		h.FailMode = limiter.FailMode(value)
-	case "on_empty_key":
-		h.OnEmptyKey = value
 	case "grpc":
 		h.GRPC = new(value == "on")
 		if value != "on" && value != "off" {
@@ -218,27 +221,8 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.Usage = value
 	case "status":
 		h.Status, err = caddyfileopt.Number(p.Dispenser, option, value, 400, 599)
-	case "ipv4_prefix":
-		h.IPv4Prefix = new(int)
-		*h.IPv4Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 32)
-	case "ipv6_prefix":
-		h.IPv6Prefix = new(int)
-		*h.IPv6Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 128)
 	}
 	return err
-}
-
-// validate refuses a handler that cannot work, while the lines are known.
-func (p *handlerParser) validate() error {
-	whole := p.completed()
-	err := whole.checkPolicies()
-	if err == nil {
-		err = whole.Validate()
-	}
-	if err != nil {
-		return p.places.Wrap(err)
-	}
-	return nil
 }
 
 // completed is a copy of the handler with all defaults, which stay out of the JSON.
@@ -246,8 +230,7 @@ func (p *handlerParser) completed() *Handler {
 	whole := *p.handler
 	whole.Policies = nil
 	for _, policy := range p.handler.Policies {
-		copied := *policy
-		whole.Policies = append(whole.Policies, &copied)
+		whole.Policies = append(whole.Policies, new(*policy))
 	}
 	whole.setDefaults()
 	return &whole
@@ -256,16 +239,20 @@ func (p *handlerParser) completed() *Handler {
 // registeredState is where the directives of one Caddyfile keep the policies that they have named.
 const registeredState = appName + ".policies"
 
-// register refuses a name that has other settings elsewhere in the Caddyfile, while the line is known.
+// register refuses a handler that cannot work, and a name that has other settings elsewhere in the
+// Caddyfile, while the lines are known.
 func (p *handlerParser) register(state map[string]any) error {
+	whole := p.completed()
+	if err := cmp.Or(whole.checkPolicies(), whole.Validate()); err != nil {
+		return p.places.Wrap(err)
+	}
 	registered, ok := state[registeredState].(registeredPolicies)
 	if !ok {
 		registered = registeredPolicies{}
 		state[registeredState] = registered
 	}
-	whole := p.completed()
 	for i, policy := range whole.Policies {
-		if _, err := registered.register(policy.settings(), policy.identity(whole.prefixes())); err != nil {
+		if _, err := registered.register(policy.settings(), policy.identity()); err != nil {
 			return p.policies[i].Wrap(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -27,13 +28,14 @@ func (p *handlerParser) parsePolicy() error {
 	policy, own := &Policy{Name: name}, caddyfileopt.Places{"": *p.Dispenser}
 	p.handler.Policies = append(p.handler.Policies, policy)
 	p.policies = append(p.policies, own)
+	known := slices.Concat(policyOptions[1:], commonOptions)
 	for nesting := p.Nesting(); p.NextBlock(nesting); {
 		option := p.Val()
 		switch {
 		case option == "name":
 			return p.Err("name: a policy block has its name behind the word policy")
-		case option != "dry_run" && !slices.Contains(policyOptions, option):
-			return caddyfileopt.Unknown(p.Dispenser, option, append(policyOptions[1:len(policyOptions):len(policyOptions)], "dry_run"))
+		case !slices.Contains(known, option):
+			return caddyfileopt.Unknown(p.Dispenser, option, known)
 		case !own.Note(p.Dispenser, option):
 			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
 		}
@@ -42,11 +44,8 @@ func (p *handlerParser) parsePolicy() error {
 		}
 	}
 	whole := *policy
-	whole.setDefaults()
-	if err := whole.check(rule.Prefixes{}); err != nil {
-		return own.Wrap(err)
-	}
-	if err := p.handler.checkRepeated(); err != nil {
+	whole.setDefaults(&commonDefaults) // the handler's may follow
+	if err := cmp.Or(whole.check(), p.handler.checkRepeated()); err != nil {
 		return own.Wrap(err)
 	}
 	return nil
@@ -55,8 +54,8 @@ func (p *handlerParser) parsePolicy() error {
 func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	option := p.Val()
 	switch option {
-	case "dry_run":
-		return p.flag(&policy.DryRun)
+	case "dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_key":
+		return p.parseCommon(option, &policy.Common)
 	case "match":
 		return p.parseMatch(policy)
 	case "count_if":
@@ -99,6 +98,28 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
+	}
+	return err
+}
+
+// parseCommon reads an option that stands in a policy block, or beside all of them.
+func (p *handlerParser) parseCommon(option string, c *Common) error {
+	if option == "dry_run" {
+		return p.flag(&c.DryRun)
+	}
+	value, err := caddyfileopt.Value(p.Dispenser)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "ipv4_prefix":
+		c.IPv4Prefix = new(int)
+		*c.IPv4Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 32)
+	case "ipv6_prefix":
+		c.IPv6Prefix = new(int)
+		*c.IPv6Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 128)
+	case "on_empty_key":
+		c.OnEmptyKey = value
 	}
 	return err
 }

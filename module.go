@@ -7,6 +7,7 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,6 +34,8 @@ func init() {
 // Policies are shared by name: handlers, sites and Caddy nodes that use one name share one count
 // per client key.
 type Handler struct {
+	Common // of all policies that leave these options out
+
 	// The policies that a request must pass. At least one.
 	Policies []*Policy `json:"policies,omitempty"`
 
@@ -42,20 +45,6 @@ type Handler struct {
 
 	// The status of a denial, from 400 to 599. Default: 429.
 	Status int `json:"status,omitempty"`
-
-	// How many leading bits of an IPv4 address count, from 0 to 32, where `{http.vars.client_ip}`
-	// or `{http.request.remote.host}` stands in a key. Default: 32.
-	IPv4Prefix *int `json:"ipv4_prefix,omitempty"`
-
-	// The same for IPv6, from 0 to 128. Default: 64, because a single client commonly has a whole
-	// /64 of addresses.
-	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
-
-	// What is done when a placeholder of a key is empty, or a header, cookie or query parameter that
-	// stands several times in the request: `client_ip` takes the client's address instead (marked, so
-	// that no header value can be it), `skip` leaves the policy out, or answers 400 where the value is
-	// repeated, `reject` answers 400. Default: `client_ip`.
-	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
 	// Clients that are never limited and never counted: addresses, CIDR ranges and
 	// `private_ranges`. Default: none.
@@ -84,9 +73,6 @@ type Handler struct {
 	// Caddy's path matcher does, without wildcards, and must lie within what this handler gets. Default:
 	// none.
 	Usage string `json:"usage,omitempty"`
-
-	// Whether all policies are dry runs, as `dry_run` of a policy says. Default: false.
-	DryRun bool `json:"dry_run,omitempty"`
 
 	// Whether clients' keys may appear in this module's log lines about denials. Default: false.
 	LogKeys bool `json:"log_keys,omitempty"`
@@ -137,9 +123,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("the %s app is a %T", appName, module)
 	}
 	h.app = app
-	if h.FailMode == "" {
-		h.FailMode = app.FailMode
-	}
+	h.FailMode = cmp.Or(h.FailMode, app.FailMode)
 	if h.events, err = newEventEmitter(ctx); err != nil {
 		return err
 	}
@@ -172,7 +156,6 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 	}
 	var err error
 	h.rules = rule.NewSet(rules)
-	h.rules.OnEmptyKey = rule.EmptyKey(h.OnEmptyKey)
 	h.rules.Overrides = h.app.overrides
 	h.rules.Warn, h.rules.OnMissingAddress = h.warnInvalid, h.warnMissingAddress
 	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
@@ -181,18 +164,18 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 
 // newRule makes the rule of a policy.
 func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *policystats.Policy, err error) {
-	registered, err := h.app.policy(p.settings(), p.identity(h.prefixes()))
+	registered, err := h.app.policy(p.settings(), p.identity())
 	if err != nil {
 		return r, nil, err
 	}
 	r = rule.Rule{
-		Policy: registered.policy, DryRun: p.DryRun || h.DryRun, CountIf: p.CountIf,
+		Policy: registered.policy, OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf,
 		Texts: rule.Texts{Key: p.Key, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom, Settle: p.SettleFrom},
 	}
 	if r.Match, err = p.loadMatchers(ctx); err != nil {
 		return r, nil, err
 	}
-	if r.Key, err = rule.ParseKey(p.Key, h.prefixes()); err != nil {
+	if r.Key, err = rule.ParseKey(p.Key, p.prefixes()); err != nil {
 		return r, nil, err
 	}
 	if r.Numbers, err = p.numbers(); err != nil {
@@ -239,33 +222,16 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 
 // setDefaults fills in what was left out, except the fail mode, which comes from the app.
 func (h *Handler) setDefaults() {
+	h.fill(&commonDefaults)
 	for _, p := range h.Policies {
 		if p != nil { // which check refuses
-			p.setDefaults()
+			p.setDefaults(&h.Common)
 		}
 	}
-	if h.Status == 0 {
-		h.Status = http.StatusTooManyRequests
-	}
+	h.Status, h.GRPC = cmp.Or(h.Status, http.StatusTooManyRequests), cmp.Or(h.GRPC, new(true))
 	if len(h.Headers) == 0 {
 		h.Headers = []string{quotaheader.FormatXRateLimit}
 	}
-	if h.OnEmptyKey == "" {
-		h.OnEmptyKey = string(rule.EmptyKeyClientIP)
-	}
-	if h.GRPC == nil {
-		h.GRPC = new(true)
-	}
-	if h.IPv4Prefix == nil {
-		h.IPv4Prefix = new(32)
-	}
-	if h.IPv6Prefix == nil {
-		h.IPv6Prefix = new(64)
-	}
-}
-
-func (h *Handler) prefixes() rule.Prefixes {
-	return rule.Prefixes{IPv4: *h.IPv4Prefix, IPv6: *h.IPv6Prefix}
 }
 
 // limiterOf returns the limiter that a provisioned handler is, nil for any other handler.

@@ -12,32 +12,23 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// checkPolicies refuses policies and prefixes that no rule can be made of. Defaults must be set.
+// checkPolicies refuses policies that no rule can be made of. Defaults must be set.
 func (h *Handler) checkPolicies() error {
 	if len(h.Policies) == 0 {
 		return errors.New("policies: name at least one, with a limit and a window")
+	}
+	if err := h.checkCommon(); err != nil {
+		return err
 	}
 	for i, p := range h.Policies {
 		if p == nil {
 			return fmt.Errorf("policies[%d]: null; write a policy with a limit and a window, or leave it out", i)
 		}
-		if err := p.check(h.prefixes()); err != nil {
+		if err := p.check(); err != nil {
 			return err
 		}
-		if err := p.checkRollout(p.DryRun || h.DryRun); err != nil {
-			return fmt.Errorf("policy %q: %w", p.Name, err)
-		}
 	}
-	if err := h.checkRepeated(); err != nil {
-		return err
-	}
-	switch {
-	case *h.IPv4Prefix < 0 || *h.IPv4Prefix > 32:
-		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *h.IPv4Prefix)
-	case *h.IPv6Prefix < 0 || *h.IPv6Prefix > 128:
-		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *h.IPv6Prefix)
-	}
-	return nil
+	return h.checkRepeated()
 }
 
 // checkRepeated refuses a policy that stands several times in a handler, where one of them has an option
@@ -89,8 +80,6 @@ func (h *Handler) Validate() error {
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(h.FailMode))
 	case h.Status < 400 || h.Status > 599:
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
-	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(h.OnEmptyKey)):
-		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", humanize.Shown(h.OnEmptyKey))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong has what no Caddyfile can say.
@@ -51,9 +53,26 @@ func TestHandler_of_JSON_is_refused_for_its_prefix(t *testing.T) {
 	defer end()
 	loadHandler(t, ctx, policyJSON("prefixed", "5"))
 	for _, text := range []string{`"ipv4_prefix":33`, `"ipv4_prefix":-1`, `"ipv6_prefix":129`, `"ipv6_prefix":-1`} {
-		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(strings.Replace(policyJSON("prefixed", "5"), "{", "{"+text+",", 1)))
-		if want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v; want an error with %q", err, want)
+		for _, before := range []string{`{"policies"`, `{"name"`} {
+			_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(strings.Replace(policyJSON("prefixed", "5"), before, "{"+text+","+before[1:], 1)))
+			if want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v; want an error with %q", err, want)
+			}
+		}
+	}
+}
+
+// TestHandler_of_JSON_fills_policies has options of a handler that one of its policies has too.
+func TestHandler_of_JSON_fills_policies(t *testing.T) {
+	h := newHandler(t, `{"ipv4_prefix":24,"on_empty_key":"skip","dry_run":true,"policies":[
+		{"name":"own","limit":5,"window":"24h","ipv4_prefix":0,"ipv6_prefix":128,"on_empty_key":"client_ip"},
+		{"name":"filled","limit":5,"window":"24h"}]}`)
+	for i, want := range []struct {
+		prefixes rule.Prefixes
+		empty    rule.EmptyKey
+	}{{rule.Prefixes{IPv4: 0, IPv6: 128}, rule.EmptyKeyClientIP}, {rule.Prefixes{IPv4: 24, IPv6: 64}, rule.EmptyKeySkip}} {
+		if r := &h.rules.Rules[i]; r.Key.Prefixes() != want.prefixes || r.OnEmptyKey != want.empty || !r.DryRun {
+			t.Errorf("policy %s: got %+v, %s and dry run %t", r.Policy.Name(), r.Key.Prefixes(), r.OnEmptyKey, r.DryRun)
 		}
 	}
 }

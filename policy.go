@@ -1,13 +1,16 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -15,6 +18,8 @@ import (
 // Policy is a named limit. Its name is its identity: wherever a configuration uses the name, the
 // limit, window, algorithm, burst and address prefixes must be the same, and the counts are shared.
 type Policy struct {
+	Common // of the handler, where they are left out
+
 	// The policy's name: 1 to 64 letters, digits, `_` and `-`. Default: `default`.
 	Name string `json:"name,omitempty"`
 
@@ -124,10 +129,6 @@ type Policy struct {
 	// this handler and not to the policy. Default: nothing.
 	Leave Leave `json:"leave,omitempty"`
 
-	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
-	// denies nor shows in headers. Default: false.
-	DryRun bool `json:"dry_run,omitempty"`
-
 	// The percentage of the keys that are limited, from 0 to 100 with at most four decimals. For the others
 	// the policy is a dry run. The keys are chosen by a hash of the policy's name and the key that is the
 	// same on every node; those of a smaller percentage are among those of a larger one. It belongs to this
@@ -139,6 +140,53 @@ type Policy struct {
 	// once for each key, percentage and window. It belongs to this handler and not to the policy. Default:
 	// none.
 	Notify []float64 `json:"notify,omitempty"`
+}
+
+// Common are the options that a handler may have for all its policies that leave them out.
+type Common struct {
+	// How many leading bits of an IPv4 address count, from 0 to 32, where `{http.vars.client_ip}`
+	// or `{http.request.remote.host}` stands in a key. Default: 32.
+	IPv4Prefix *int `json:"ipv4_prefix,omitempty"`
+
+	// The same for IPv6, from 0 to 128. Default: 64, because a single client commonly has a whole
+	// /64 of addresses.
+	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
+
+	// What is done when a placeholder of a key is empty, or a header, cookie or query parameter that
+	// stands several times in the request: `client_ip` takes the client's address instead (marked, so
+	// that no header value can be it), `skip` leaves the policy out, or answers 400 where the value is
+	// repeated, `reject` answers 400. It belongs to this handler and not to the policy. Default:
+	// `client_ip`.
+	OnEmptyKey string `json:"on_empty_key,omitempty"`
+
+	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
+	// denies nor shows in headers. Of a handler it holds for all its policies. Default: false.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+var commonDefaults = Common{IPv4Prefix: new(32), IPv6Prefix: new(64), OnEmptyKey: string(rule.EmptyKeyClientIP)}
+
+// fill takes what is left out from others.
+func (c *Common) fill(others *Common) {
+	c.IPv4Prefix, c.IPv6Prefix = cmp.Or(c.IPv4Prefix, others.IPv4Prefix), cmp.Or(c.IPv6Prefix, others.IPv6Prefix)
+	c.OnEmptyKey, c.DryRun = cmp.Or(c.OnEmptyKey, others.OnEmptyKey), c.DryRun || others.DryRun
+}
+
+func (c *Common) prefixes() rule.Prefixes {
+	return rule.Prefixes{IPv4: *c.IPv4Prefix, IPv6: *c.IPv6Prefix}
+}
+
+// checkCommon refuses values that no policy can have. Defaults must be set.
+func (c *Common) checkCommon() error {
+	switch {
+	case *c.IPv4Prefix < 0 || *c.IPv4Prefix > 32:
+		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *c.IPv4Prefix)
+	case *c.IPv6Prefix < 0 || *c.IPv6Prefix > 128:
+		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *c.IPv6Prefix)
+	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(c.OnEmptyKey)):
+		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", humanize.Shown(c.OnEmptyKey))
+	}
+	return nil
 }
 
 // Ban says which clients a policy refuses for a while, whatever their count: those that are denied so
@@ -171,21 +219,15 @@ const (
 	defaultKey    = "{http.vars.client_ip}"
 )
 
-func (p *Policy) setDefaults() {
-	if p.Name == "" {
-		p.Name = defaultPolicy
-	}
-	if p.Key == "" {
-		p.Key = defaultKey
-	}
+// setDefaults fills in what was left out, also by the handler.
+func (p *Policy) setDefaults(common *Common) {
+	p.fill(common)
+	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
 	if p.Algorithm == "" {
 		p.Algorithm = limiter.DefaultAlgorithm
 		if p.Calendar != "" {
 			p.Algorithm = limiter.FixedWindow
 		}
-	}
-	if p.Weight == 0 {
-		p.Weight = 1
 	}
 }
 

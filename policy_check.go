@@ -13,7 +13,7 @@ import (
 )
 
 // check refuses a policy that cannot work. Defaults must be set.
-func (p *Policy) check(prefixes rule.Prefixes) error {
+func (p *Policy) check() error {
 	var err error
 	switch {
 	case p.Unlimited && p.LimitFrom == "":
@@ -32,8 +32,10 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 		err = p.checkLease()
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
+	case p.checkCommon() != nil:
+		err = p.checkCommon()
 	default:
-		err = p.checkTogether(prefixes)
+		err = p.checkTogether()
 	}
 	if err != nil {
 		return fmt.Errorf("policy %q: %w", p.Name, err)
@@ -42,7 +44,7 @@ func (p *Policy) check(prefixes rule.Prefixes) error {
 }
 
 // checkTogether refuses values that are right by themselves but not together.
-func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
+func (p *Policy) checkTogether() error {
 	policy, err := limiter.NewPolicy(p.settings())
 	if err != nil {
 		return optionError(err)
@@ -79,10 +81,10 @@ func (p *Policy) checkTogether(prefixes rule.Prefixes) error {
 	if _, err = rule.ParseMarks(p.Notify); err != nil {
 		return err
 	}
-	if err := p.checkRollout(p.DryRun); err != nil {
+	if err := p.checkRollout(); err != nil {
 		return err
 	}
-	_, err = rule.ParseKey(p.Key, prefixes)
+	_, err = rule.ParseKey(p.Key, p.prefixes())
 	return err
 }
 
@@ -143,8 +145,8 @@ func (p *Policy) checkLease() error {
 }
 
 // checkRollout refuses a part of the keys that is none, or one of a dry run.
-func (p *Policy) checkRollout(dryRun bool) error {
-	if p.Enforce != nil && dryRun {
+func (p *Policy) checkRollout() error {
+	if p.Enforce != nil && p.DryRun {
 		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
 	}
 	_, err := rule.ParseRollout(p.Name, p.Enforce)

@@ -16,8 +16,8 @@ type identity struct {
 	unlimited            bool
 }
 
-func (p *Policy) identity(prefixes rule.Prefixes) identity {
-	return identity{prefixes, p.LimitFrom, p.BurstFrom, p.Unlimited}
+func (p *Policy) identity() identity {
+	return identity{p.prefixes(), p.LimitFrom, p.BurstFrom, p.Unlimited}
 }
 
 // registeredPolicies holds the policies of one configuration by name.

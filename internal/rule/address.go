@@ -38,7 +38,7 @@ func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool)
 	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	unknown := clientIP == "" || clientIP == unnamedPeer
-	needed := rule.Key.has(clientIPName) || keyIsEmpty && s.OnEmptyKey == EmptyKeyClientIP
+	needed := rule.Key.has(clientIPName) || keyIsEmpty && rule.OnEmptyKey == EmptyKeyClientIP
 	var remedy string
 	switch {
 	case rule.Key.has(remoteHostName):

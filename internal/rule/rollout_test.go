@@ -96,17 +96,16 @@ func TestRollout_refusals(t *testing.T) {
 	for percent, want := range map[float64][]int{0: {0, 0, 0}, 1: {0, 400, 425}, 100: {400, 400, 425}} {
 		rules := manyRules(t, 2, 0)[:1]
 		rules[0].Key, rules[0].Rollout = key, rollout(t, "api", percent)
-		set := NewSet(rules)
 		empty, repl := keyRequest("192.0.2.1", nil)
 		repeated, early := empty.Clone(empty.Context()), empty.Clone(empty.Context())
 		repeated.Header["X-Key"], early.TLS = []string{"a", "b"}, new(tls.ConnectionState)
 		for i, r := range []*http.Request{empty, repeated, early} {
-			set.OnEmptyKey = EmptyKeyReject
+			rules[0].OnEmptyKey = EmptyKeyReject
 			if r == early {
-				set.OnEmptyKey = EmptyKeyClientIP
+				rules[0].OnEmptyKey = EmptyKeyClientIP
 			}
 			refusal := caddyhttp.HandlerError{}
-			if errors.As(set.Evaluate(r, repl, new(Evaluation)), &refusal); refusal.StatusCode != want[i] {
+			if errors.As(NewSet(rules).Evaluate(r, repl, new(Evaluation)), &refusal); refusal.StatusCode != want[i] {
 				t.Errorf("enforced for %v%%, request %d: got %d, want %d", percent, i, refusal.StatusCode, want[i])
 			}
 		}

@@ -26,6 +26,9 @@ type Rule struct {
 	// Key yields the client's key.
 	Key KeyTemplate
 
+	// OnEmptyKey says what an empty placeholder of the key means; required.
+	OnEmptyKey EmptyKey
+
 	// Numbers are the weight, and the limit and burst where requests bring them along.
 	Numbers Numbers
 
@@ -189,9 +192,9 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 		s.warn(rule, "key", errRepeated)
 	}
 	switch {
-	case s.OnEmptyKey == EmptyKeySkip && !repeated:
+	case rule.OnEmptyKey == EmptyKeySkip && !repeated:
 		return key, Skipped, nil
-	case s.OnEmptyKey != EmptyKeyClientIP:
+	case rule.OnEmptyKey != EmptyKeyClientIP:
 		return key, Rejected, Refuse(http.StatusBadRequest, reason)
 	case isEarly(r):
 		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)

@@ -55,10 +55,9 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules[0].Key = empty
+	rules[0].Key, rules[0].OnEmptyKey = empty, EmptyKeyReject
 	for _, visited := range []bool{false, true} {
 		set := NewSet(rules)
-		set.OnEmptyKey = EmptyKeyReject
 		var e Evaluation
 		var statuses []Status
 		if visited {
@@ -75,7 +74,6 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	}
 	rules[0].DryRun = true
 	set := NewSet(rules)
-	set.OnEmptyKey = EmptyKeyReject
 	var e Evaluation
 	r, repl := keyRequest("192.0.2.1", nil)
 	if err := set.Evaluate(r, repl, &e); err != nil || len(e.DryRefusals) != 1 || len(e.Enforced) != 1 {

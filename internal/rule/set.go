@@ -17,11 +17,8 @@ type Set struct {
 	// Exempt are the addresses of clients that no rule concerns.
 	Exempt []netip.Prefix
 
-	// OnEmptyKey says what an empty placeholder of a key means; required.
-	OnEmptyKey EmptyKey
-
 	// Warn is called for every value of a placeholder or a response's body that cannot be used, before
-	// the fallback or, for a key, OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	// the fallback or, for a key, the rule's OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
 	Warn func(r *Rule, option string, err error)
 
 	// OnMissingAddress is called for every request that came over a unix socket without the client's
@@ -65,7 +62,7 @@ func (s *Set) add(r Rule) {
 // Only returns a set of its own of the rules with a policy; empty: of all. It has no overrides.
 func (s *Set) Only(policy string) *Set {
 	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
-	only.Exempt, only.OnEmptyKey = s.Exempt, s.OnEmptyKey
+	only.Exempt = s.Exempt
 	return only
 }
 
