@@ -20,6 +20,8 @@ type recipeEnv struct {
 const (
 	recipeAddress = "\n:8080 {\n"
 	recipeBackend = "127.0.0.1:9000"
+	recipeSmall   = "127.0.0.1:9001" // another backend, which answers "small"
+	recipeSystem  = "{geo.geolite2-asn.autonomous_system_number}"
 	recipeRedis   = "\tredis_ratelimit {\n\t\tredis redis://127.0.0.1:6379\n\t}\n"
 )
 
@@ -40,6 +42,8 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	}
 	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
 	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
+	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
+	text = strings.ReplaceAll(text, recipeSystem, "{header.X-As}") // the module that has it is no part of this Caddy
 	text = strings.Replace(text, recipeRedis, "", 1)
 	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
 	if own, found := strings.CutPrefix(text, "\n{\n"); found {
