@@ -91,6 +91,7 @@ func left(then leaving) leaving {
 func TestCost_outcomes(t *testing.T) {
 	const document, events = "application/json", "text/event-stream"
 	const header, body, sent = `"{http.response.header.X-Cost}"`, `"json a"`, `"response_bytes"`
+	const factors, price = `"json 2.5*a-b"`, `"json {http.request.header.X-Price}*a"`
 	const done = "data: {\"a\":40}\n\ndata: [DONE]\n\n"
 	for name, test := range map[string]struct {
 		source, fallback string
@@ -132,6 +133,13 @@ func TestCost_outcomes(t *testing.T) {
 		"broken off before the header":   {body, "70", left(aborted(bytesOf(0, 1))), 1, 0, 100, 0},
 		"refused, without a body":        {body, "70", failing(404), 1, 0, 100, 0},
 		"of another type":                {body, "70", aborted(bodyOf("text/html", "<a>")), 1, 20, 100, 1},
+
+		"factors":               {factors, "70", bodyOf(document, `{"a":40,"b":60}`), 1, 20, 40, 0},
+		"factors, broken off":   {factors, "70", aborted(bodyOf(events, "data: {\"a\":100}\n\n")), 1, 50, 250, 0},
+		"factors, below 0":      {factors, "70", bodyOf(document, `{"a":1,"b":60}`), 1, 20, 0, 0},
+		"no price":              {price, "70", bodyOf(document, `{"a":40}`), 1, 20, 70, 1},
+		"no price, broken off":  {price, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 1},
+		"no number, broken off": {price, "70", aborted(bodyOf(events, "data: {\"b\":40}\n\n")), 1, 50, 100, 0},
 
 		"bytes":                           {sent, "0", bytesOf(1000, 10), 1, 1000, 1000, 0},
 		"bytes, broken off":               {sent, "0", aborted(bytesOf(50, 10)), 1, 1000, 50, 0},

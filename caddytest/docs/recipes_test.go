@@ -23,6 +23,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Lift one customer's limit tonight":    recipeLift,
 	"Block a client now":                   recipeBlock,
 	"A budget per month":                   recipeMonth,
+	"A budget in money":                    recipeMoney,
 	"API tiers by key":                     recipeTiers,
 	"Plans with an unlimited one":          recipeUnlimited,
 	"Shedding load by class":               recipeShed,

@@ -26,6 +26,8 @@ func serveUsage(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Content-Encoding", "gzip") // whatever it has
 		case strings.HasPrefix(string(question), `{"costs":`):
 			_, _ = fmt.Fprintf(w, `{"usage":{"total_tokens":%s`+"}", strings.TrimPrefix(string(question), `{"costs":`))
+		case strings.Contains(string(question), `"small"`), strings.Contains(string(question), `"large"`):
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"Hello."}}],"usage":{"prompt_tokens":1001,"completion_tokens":500,"prompt_tokens_details":{"cached_tokens":400}}}`)
 		case strings.Contains(string(question), "include_usage"):
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Hello.\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":5000}}\n\ndata: [DONE]\n\n")
@@ -131,6 +133,37 @@ func recipeEstimate(t *testing.T, e recipeEnv) {
 	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
 		t.Errorf("got %v; want it refused for good", a)
 	}
+}
+
+func recipeMoney(t *testing.T, e recipeEnv) {
+	const small, large, estimate = 421, 7003, 20_000
+	left := int64(5_000_000)
+	for _, test := range []struct {
+		question string
+		cost     int64
+	}{
+		{`{"model":"small","messages":[]}`, small},
+		{`{"model" : "large","messages":[]}`, large},
+		{`{"messages":[{"role":"user","content":"\"model\":\"large\" or model"}],"model":"small"}`, small},
+		{`{"model":"medium","messages":["large"],"a":"large"}`, large},
+		{`{"model":"small","model":"large"}`, large},
+		{`{"model":"small","mod\u0065l":"large"}`, large},
+		{`{"messages":["large"]}`, large},
+		{`{"model":"small","stream":true}`, small},
+		{`{"model":"other","stream":true}`, estimate},
+	} {
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme)
+		if caddytest.CheckQuota(t, a, 5_000_000, left-estimate); a.Status != http.StatusOK {
+			t.Fatalf("%s: got %v", test.question, a)
+		}
+		left -= test.cost
+		e.WaitForRefund(t, "money", "Bearer acme", left)
+	}
+	a := e.Get(t, "/v1/budget", asAcme)
+	if want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left); !strings.Contains(a.Body, want) {
+		t.Errorf("got %v; want %s", a, want)
+	}
+	e.CheckMetric(t, `invalid_values_total{option="settle",policy="money"}`, 1) // no usage
 }
 
 func recipeGraphQL(t *testing.T, e recipeEnv) {

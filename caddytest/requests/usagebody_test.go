@@ -170,6 +170,55 @@ func TestUsageBody_fallback(t *testing.T) {
 	}
 }
 
+// TestUsageBody_prices has factors from placeholders. Where one has no value the fallback counts, and the log
+// does not quote it.
+func TestUsageBody_prices(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", `route {
+		map {query.model} {price} {discount} {
+			cheap 0.15 0.1
+			dear 1e-06 0
+		}
+		redis_ratelimit {query.k} 1000000 24h {
+			name mapped
+			charge json {price}*a-{discount}*b 500
+		}
+		redis_ratelimit {query.k} 1000000 24h {
+			name sent
+			charge json {header.X-Price}*a+{query.more}*a 500
+		}
+		header Content-Type application/json
+		respond "{\"a\":1000,\"b\":501}"
+	}`))
+	for i, test := range []struct {
+		query        string
+		headers      []string
+		mapped, sent int64
+	}{
+		{"model=cheap&more=0", []string{"X-Price: 2.5"}, 100, 2500}, // 99.9
+		{"model=dear&more=0.9", []string{"X-Price:  0.000001 "}, 1, 901},
+		{"model=dear&more=1000000", []string{"X-Price: 0"}, 1, 1_000_000_000},
+		{"model=none&more=1", nil, 500, 500},
+		{"more=1&more=1", []string{"X-Price: 1"}, 500, 500},
+		{"more=1", []string{"X-Price: 1", "X-Price: 1"}, 500, 500},
+		{"more=0.1234567", []string{"X-Price: 1"}, 500, 500},
+		{"more=1", []string{"X-Price: 1e3-odd"}, 500, 500},
+		{"more=1", []string{"X-Price: -1"}, 500, 500},
+		{"more=1", []string{"X-Price: 1000000.000001"}, 500, 500},
+	} {
+		key := fmt.Sprint("k", i)
+		n.Get(t, "/?k="+key+"&"+test.query, test.headers...)
+		n.WaitForRefund(t, "mapped", key, max(0, 1_000_000-1-test.mapped))
+		n.WaitForRefund(t, "sent", key, max(0, 1_000_000-1-test.sent))
+	}
+	n.CheckMetric(t, `invalid_values_total{option="charge",policy="mapped"}`, 7)
+	n.CheckMetric(t, `invalid_values_total{option="charge",policy="sent"}`, 7)
+	ours := n.Log.Lines(caddytest.Ours)
+	if text := fmt.Sprint(ours); !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd") {
+		t.Errorf("got the log %s; want the placeholder without its value", text)
+	}
+}
+
 // TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
 // told a part of its cost. At least the fallback is charged, and at least the estimate stays.
 func TestUsageBody_brokenOff(t *testing.T) {

@@ -24,7 +24,7 @@ const prefixJSON = WordJSON + " "
 // Cost is the source of the units that a request is charged after its response: beyond its weight, or
 // instead of it. The zero value charges none.
 type Cost struct {
-	// From is [ResponseBytes], [WordJSON] with the paths of numbers behind it, or the name of a placeholder
+	// From is [ResponseBytes], [WordJSON] with a sum of numbers behind it, or the name of a placeholder
 	// without braces.
 	From string
 
@@ -35,7 +35,8 @@ type Cost struct {
 	option string // that it was read from
 	source Placeholder
 	body   usagebody.Sum
-	number int // of the sum, in the set's plan
+	prices []Placeholder // that factors of the sum come from
+	number int           // of the sum, in the set's plan
 }
 
 // ReadsBody reports whether the cost is read from the response's body.
@@ -78,15 +79,28 @@ func ParseCost(option, from string, fallback int64) (Cost, error) {
 	if strings.Trim(from, "{}") == ResponseBytes {
 		return Cost{}, fmt.Errorf("%s %s %d: %[2]s is always known and takes no fallback; write it without braces and number", option, from, fallback)
 	}
-	if paths, ok := strings.CutPrefix(from, prefixJSON); ok {
-		sum, err := usagebody.ParseSum(paths)
-		if err != nil {
-			err = fmt.Errorf("%s %s: %w", option, from, err)
-		}
-		return Cost{From: from, Fallback: fallback, option: option, body: sum}, err
+	if sum, ok := strings.CutPrefix(from, prefixJSON); ok {
+		cost := Cost{From: from, Fallback: fallback, option: option}
+		err := cost.parseSum(sum)
+		return cost, err
 	}
 	source, err := ParsePlaceholder(option, from)
 	return Cost{From: source.Name, Fallback: fallback, option: option, source: source}, err
+}
+
+// parseSum reads what is behind [WordJSON].
+func (c *Cost) parseSum(text string) (err error) {
+	if c.body, err = usagebody.ParseSum(text); err != nil {
+		return fmt.Errorf("%s %s: %w", c.option, c.From, err)
+	}
+	for _, factor := range c.body.Placeholders() {
+		price, err := ParsePlaceholder(c.option, factor)
+		if err != nil {
+			return err
+		}
+		c.prices = append(c.prices, price)
+	}
+	return nil
 }
 
 // CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
@@ -100,7 +114,7 @@ func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Res
 	case cost.From == ResponseBytes:
 		return least, true
 	case cost.ReadsBody():
-		units, told = s.bodyCost(rule, cost, response)
+		units, told = s.bodyCost(rule, cost, repl, response)
 	default:
 		units, told = s.headerCost(rule, cost, repl, response)
 		complete = complete || told && response.Begun
@@ -129,16 +143,32 @@ func (s *Set) headerCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response 
 }
 
 // bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
-// configuration, unless it could not be read at all.
-func (s *Set) bodyCost(rule *Rule, cost *Cost, response *Response) (units int64, told bool) {
+// configuration.
+func (s *Set) bodyCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told bool) {
 	if response.Body == nil {
 		return 0, false
 	}
-	n, err := response.Body.Sum(cost.number)
-	if err != nil && (response.Complete || errors.Is(err, usagebody.ErrEncoded) || errors.Is(err, usagebody.ErrType)) {
+	n, err := response.Body.Sum(cost.number, func(i int) (usagebody.Factor, error) {
+		return cost.prices[i].factor(response.Request, repl)
+	})
+	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
+	if err != nil && (response.Complete || !missing) {
 		s.warn(rule, cost.option, fmt.Errorf("%s: %w", cost.From, err))
 	}
 	return n, err == nil
+}
+
+// factor returns the factor of a sum that the placeholder has.
+func (p *Placeholder) factor(r *http.Request, repl *caddy.Replacer) (usagebody.Factor, error) {
+	if p.field.repeated(r) {
+		return 0, errRepeated
+	}
+	text, _ := repl.GetString(p.Name)
+	factor, ok := usagebody.ParseFactor(strings.TrimSpace(text))
+	if !ok {
+		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", p.Name)
+	}
+	return factor, nil
 }
 
 // NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.

@@ -88,11 +88,45 @@ func BenchmarkBody(b *testing.B) {
 					rest = rest[n:]
 				}
 				body.End()
-				if n, err := body.Sum(0); n != 4711 || err != nil {
+				if n, err := body.Sum(0, nil); n != 4711 || err != nil {
 					b.Fatal(n, err)
 				}
 			}
 			b.ReportMetric(float64(b.N)*float64(len(data))/float64(cpuTime(b)-before), "GB/cpu-s")
+		})
+	}
+}
+
+// BenchmarkBody_factors reads an answer of a model, for a sum without factors and for one of prices.
+func BenchmarkBody_factors(b *testing.B) {
+	data := []byte(`{"id":"chatcmpl-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."}}],` +
+		`"usage":{"prompt_tokens":1000,"completion_tokens":500,"total_tokens":1500,"prompt_tokens_details":{"cached_tokens":400}}}`)
+	header := http.Header{"Content-Type": {"application/json"}}
+	prices := []string{"2.5", "10", "1.25"}
+	for name, text := range map[string]string{
+		"without": "usage.prompt_tokens+usage.completion_tokens+usage.prompt_tokens_details.cached_tokens",
+		"with":    "2.5*usage.prompt_tokens+10*usage.completion_tokens-1.25*usage.prompt_tokens_details.cached_tokens",
+		"prices":  "{a}*usage.prompt_tokens+{b}*usage.completion_tokens-{c}*usage.prompt_tokens_details.cached_tokens",
+	} {
+		sum, err := ParseSum(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var plan Plan
+		plan.Add(sum)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				body := plan.NewBody(header)
+				body.Write(data)
+				body.End()
+				if n, err := body.Sum(0, func(i int) (Factor, error) {
+					f, _ := ParseFactor(prices[i]) // it is one
+					return f, nil
+				}); n < 1900 || err != nil {
+					b.Fatal(n, err)
+				}
+			}
 		})
 	}
 }

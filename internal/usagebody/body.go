@@ -1,7 +1,10 @@
 package usagebody
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -143,37 +146,55 @@ func (b *Body) End() {
 // end, or a stream whose last event has ended, as those of known APIs do. The body must have ended.
 func (b *Body) Complete() bool { return b.complete }
 
-// Sum returns the sum with a number that [Plan.Add] returned, or one of the reasons above. The body must
+// Sum returns the sum with a number that [Plan.Add] returned, rounded up, or one of the reasons above. The
+// function returns the factor that comes from a placeholder, by its place in [Sum.Placeholders], or why
+// there is none. A term with a minus is 0 if its number is missing, and so is a sum below that. The body must
 // have ended.
-func (b *Body) Sum(number int) (int64, error) {
+func (b *Body) Sum(number int, factor func(placeholder int) (Factor, error)) (int64, error) {
 	switch {
 	case b.refused != nil:
 		return 0, b.refused
 	case b.form == formOne && !b.complete:
 		return 0, ErrInvalid
 	}
-	total := int64(0)
-	for _, alternatives := range b.plan.sums[number] {
-		n, err := b.first(alternatives)
+	var space [maxPaths]addend
+	addends := space[:0]
+	terms := b.plan.sums[number]
+	for i := range terms {
+		term := &terms[i]
+		n, err := b.first(term.slots)
+		if term.minus && errors.Is(err, ErrAbsent) {
+			continue
+		}
+		by := term.factor
+		if err == nil && term.placeholder > 0 {
+			by, err = factor(term.placeholder - 1)
+		}
 		if err != nil {
 			return 0, err
 		}
-		if total += n; total > Max {
-			return 0, ErrRange
-		}
+		addends = append(addends, addend{n, by, term.minus})
 	}
-	return total, nil
+	slices.SortFunc(addends, func(a, b addend) int { return cmp.Compare(b.places, a.places) })
+	var sum total
+	for i := range addends {
+		sum.add(&addends[i])
+	}
+	if n, ok := sum.roundUp(); ok {
+		return n, nil
+	}
+	return 0, ErrRange
 }
 
 // first returns the first number that was found.
-func (b *Body) first(slots []int) (int64, error) {
+func (b *Body) first(slots []int) (decimal, error) {
 	for _, slot := range slots {
-		switch value := b.last[slot]; {
+		switch value := &b.last[slot]; {
 		case value.bad:
-			return 0, ErrRange
+			return decimal{}, ErrRange
 		case value.found:
-			return value.n, nil
+			return value.decimal, nil
 		}
 	}
-	return 0, ErrAbsent
+	return decimal{}, ErrAbsent
 }

@@ -31,7 +31,7 @@ func newRead(t testing.TB, paths, contentType, body string, length int) *Body {
 func checkRead(t *testing.T, paths, contentType, body string, want int64, wantErr error) {
 	t.Helper()
 	for _, length := range []int{0, 1, 2, 3, 5, 7, 31, 33} {
-		if got, err := newRead(t, paths, contentType, body, length).Sum(0); got != want || !errors.Is(err, wantErr) {
+		if got, err := newRead(t, paths, contentType, body, length).Sum(0, nil); got != want || !errors.Is(err, wantErr) {
 			t.Errorf("%s in %q, pieces of %d: got %d, %v; want %d, %v", paths, body[:min(len(body), 200)], length, got, err, want, wantErr)
 		}
 	}
@@ -227,7 +227,7 @@ func TestBody_contentType(t *testing.T) {
 		"application/jsonl":                         nil,
 		"application/jsonl; charset=\"utf-8\"; x=y": nil,
 	} {
-		if _, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0); !errors.Is(err, want) {
+		if _, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0, nil); !errors.Is(err, want) {
 			t.Errorf("%q: got %v, want %v", contentType, err, want)
 		}
 	}
@@ -251,7 +251,7 @@ func TestBody_contentEncoding(t *testing.T) {
 		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}, "Content-Encoding": test.encodings})
 		b.Write([]byte(`{"a":1}`))
 		b.End()
-		if _, err := b.Sum(0); !errors.Is(err, test.want) {
+		if _, err := b.Sum(0, nil); !errors.Is(err, test.want) {
 			t.Errorf("%q: got %v, want %v", test.encodings, err, test.want)
 		}
 	}
@@ -312,7 +312,7 @@ func TestPlan_severalSums(t *testing.T) {
 	texts := []string{"u.in", "u.out", "u.in+u.out", "u.in.x|u.all", "v"}
 	for i, text := range texts {
 		sum, err := ParseSum(text)
-		if err != nil || sum.String() != text || plan.Add(sum) != i {
+		if err != nil || plan.Add(sum) != i {
 			t.Fatalf("%s: got %v, %v", text, sum, err)
 		}
 	}
@@ -320,7 +320,7 @@ func TestPlan_severalSums(t *testing.T) {
 	b.Write([]byte(`{"u":{"in":3,"out":4,"all":5}}`))
 	b.End()
 	for i, want := range []string{"3 <nil>", "4 <nil>", "7 <nil>", "5 <nil>", "0 " + ErrAbsent.Error()} {
-		if n, err := b.Sum(i); fmt.Sprint(n, " ", err) != want {
+		if n, err := b.Sum(i, nil); fmt.Sprint(n, " ", err) != want {
 			t.Errorf("%s: got %d, %v; want %s", texts[i], n, err, want)
 		}
 	}
@@ -335,8 +335,7 @@ func TestParseSum_errors(t *testing.T) {
 		"a+":                            "name is empty",
 		"a||b":                          "name is empty",
 		"$.usage":                       `'$' is not part of a path`,
-		"{http.x}":                      `'{' is not part of a path`,
-		"a.*.b":                         `'*' is not part of a path`,
+		"a.*.b":                         `"a." is no factor`,
 		"a[0]":                          "behind a dot",
 		"a b":                           `' ' is not part of a path`,
 		`a\`:                            "backslash at the end",
@@ -382,7 +381,7 @@ func TestBody_hostile(t *testing.T) {
 				t.Errorf("%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
 			}
 			b.End()
-			if n, err := b.Sum(0); n != 0 || err == nil {
+			if n, err := b.Sum(0, nil); n != 0 || err == nil {
 				t.Errorf("%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
 			}
 		}

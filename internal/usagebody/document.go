@@ -45,7 +45,7 @@ type frame struct {
 
 // value is the number that was last found at a path.
 type value struct {
-	n     int64
+	decimal
 	found bool
 	bad   bool // out of range
 }
@@ -224,8 +224,8 @@ func (d *document) endNumber() {
 		return
 	}
 	if d.at != nil && d.at.slot >= 0 {
-		n, ok := d.number.value()
-		d.values[d.at.slot] = value{n: n, found: true, bad: !ok}
+		n, ok := d.number.decimal()
+		d.values[d.at.slot] = value{decimal: n, found: true, bad: !ok}
 		d.touched = true
 	}
 	d.endValue()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 )
 
 // fuzzedSums lead to places that the seeds have.
-var fuzzedSums = []string{"a", "a.b", "a.0", "a.1.b", "b|a", "a+b", "0", "1.a", "a.b.a.b", "é"}
+var fuzzedSums = []string{"a", "a.b", "a.0", "a.1.b", "b|a", "a+b", "0", "1.a", "a.b.a.b", "é", "a-b", "0.5*a.0-{price}*a.1|b+3*a.1"}
 
 // fuzzedSeeds are bodies that take every way through the reader.
 var fuzzedSeeds = []string{
@@ -53,8 +54,8 @@ func FuzzBody_pieces(f *testing.F) {
 			t.Errorf("complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
 		}
 		for i, text := range fuzzedSums {
-			n, err := one.Sum(i)
-			m, errPieces := pieces.Sum(i)
+			n, err := one.Sum(i, fuzzedPrice)
+			m, errPieces := pieces.Sum(i, fuzzedPrice)
 			if n != m || fmt.Sprint(err) != fmt.Sprint(errPieces) {
 				t.Errorf("%s: %d, %v in one piece; %d, %v in pieces", text, n, err, m, errPieces)
 			}
@@ -85,7 +86,7 @@ func FuzzBody_reference(f *testing.F) {
 			t.Skip(err) // too deep for it
 		}
 		for i, text := range fuzzedSums {
-			got, err := b.Sum(i)
+			got, err := b.Sum(i, fuzzedPrice)
 			if want, wantErr := referenceSum(t, text, found); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 				t.Errorf("%s in %q: got %d, %v; want %d, %v", text, body, got, err, want, wantErr)
 			}
@@ -139,46 +140,89 @@ func walk(d *json.Decoder, path string, found map[string]json.Number) error {
 	return err
 }
 
+// fuzzedPrice is the value of each placeholder, also for the reference.
+func fuzzedPrice(int) (Factor, error) {
+	factor, ok := ParseFactor(referencePrice)
+	if !ok {
+		return 0, errors.New("no factor")
+	}
+	return factor, nil
+}
+
+const referencePrice = "0.333333"
+
+// referenceTerm finds the terms of a sum whose names need no backslash.
+var referenceTerm = regexp.MustCompile(`([+-]?)(?:([^*+-]*)\*)?([^*+-]+)`)
+
 // referenceSum adds up what was found, with numbers of any size.
 func referenceSum(t *testing.T, text string, found map[string]json.Number) (int64, error) {
 	t.Helper()
-	total := int64(0)
-	for _, term := range strings.Split(text, "+") {
+	total := new(big.Rat)
+	for _, term := range referenceTerm.FindAllStringSubmatch(text, -1) {
 		number, ok := json.Number(""), false
-		for _, path := range strings.Split(term, "|") {
+		for _, path := range strings.Split(term[3], "|") {
 			if number, ok = found["."+path]; ok {
 				break
 			}
 		}
+		if !ok && term[1] == "-" {
+			continue
+		}
 		if !ok {
 			return 0, ErrAbsent
 		}
-		n, err := referenceNumber(t, string(number))
-		if err != nil {
-			return 0, err
-		}
-		if total += n; total > Max {
+		n, ok := referenceNumber(t, string(number), term[1] == "-")
+		if !ok {
 			return 0, ErrRange
 		}
+		if factor := strings.ReplaceAll(term[2], "{price}", referencePrice); factor != "" {
+			n.Mul(n, referenceRat(t, factor))
+		}
+		if term[1] == "-" {
+			n.Neg(n)
+		}
+		total.Add(total, n)
 	}
-	return total, nil
+	if total.Sign() < 0 {
+		return 0, nil
+	}
+	up := new(big.Int).Add(total.Num(), new(big.Int).Sub(total.Denom(), big.NewInt(1)))
+	up.Div(up, total.Denom())
+	if up.Cmp(big.NewInt(Max)) > 0 {
+		return 0, ErrRange
+	}
+	return up.Int64(), nil
 }
 
-func referenceNumber(t *testing.T, text string) (int64, error) {
+func referenceRat(t *testing.T, text string) *big.Rat {
 	t.Helper()
-	if mantissa, exponent, ok := strings.Cut(strings.ToLower(text), "e"); ok {
-		if e, err := strconv.Atoi(exponent); err != nil || e > 1000 || e < -1000 {
-			t.Skip("too large for the reference: " + mantissa)
-		}
-	}
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {
 		t.Fatalf("%q is no number", text)
 	}
-	up := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
-	up.Div(up, r.Denom())
-	if r.Sign() < 0 || up.Cmp(big.NewInt(Max)) > 0 {
-		return 0, ErrRange
+	return r
+}
+
+// referenceNumber returns a number, rounded down or up after its 18th digit. It is false for one out of range.
+func referenceNumber(t *testing.T, text string, down bool) (*big.Rat, bool) {
+	t.Helper()
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if e, err := strconv.Atoi(exponent); exponent != "" && (err != nil || e > 1000 || e < -1000) {
+		t.Skip("too large for the reference: " + exponent)
 	}
-	return up.Int64(), nil
+	exact := referenceRat(t, text)
+	if exact.Sign() < 0 || exact.Cmp(big.NewRat(Max, 1)) > 0 {
+		return nil, false
+	}
+	digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "-0")
+	const kept = 18
+	if len(digits) <= kept || strings.Trim(digits[kept:], "0") == "" {
+		return exact, true
+	}
+	scale := new(big.Rat).Quo(exact, referenceRat(t, digits)) // a power of ten
+	last := referenceRat(t, digits[:kept]+strings.Repeat("0", len(digits)-kept))
+	if !down {
+		last.Add(last, referenceRat(t, "1"+strings.Repeat("0", len(digits)-kept)))
+	}
+	return last.Mul(last, scale), true
 }

@@ -1,7 +1,7 @@
 package usagebody
 
-// number is a number of a document while its digits pass. It keeps the digits that a number up to [Max]
-// can have, and of the others how many there are and whether one is not 0.
+// number is a number of a document while its digits pass. It keeps the first 18, and of the others how many
+// there are and whether one is not 0.
 type number struct {
 	part     part
 	negative bool
@@ -89,31 +89,26 @@ func (n *number) complete() bool {
 	return n.part == partZero || n.part == partInteger || n.part == partFraction || n.part == partExponent
 }
 
-// value returns the number, rounded up to a whole one. It is false for one below 0 or above [Max].
-func (n *number) value() (int64, bool) {
-	scale := n.scale + n.exponent
+// decimal returns the number. It is false for one below 0 or above [Max].
+func (n *number) decimal() (decimal, bool) {
+	d := decimal{digits: n.mantissa, places: -n.scale - n.exponent, more: n.more}
 	if n.exponentNegative {
-		scale = n.scale - n.exponent
+		d.places = n.exponent - n.scale
 	}
-	m, up := n.mantissa, n.more
 	switch {
-	case m == 0:
-		return 0, true
+	case d.digits == 0:
+		return decimal{}, true
 	case n.negative:
-		return 0, false
+		return decimal{}, false
 	}
-	for ; scale > 0; scale-- {
-		if m > Max {
-			return 0, false
+	for ; d.places < 0; d.places++ {
+		if d.digits > Max {
+			return decimal{}, false
 		}
-		m *= 10
+		d.digits *= 10
 	}
-	for ; scale < 0 && m > 0; scale++ {
-		up = up || m%10 != 0
-		m /= 10
-	}
-	if up {
-		m++
-	}
-	return int64(m), m <= Max
+	var alone total
+	alone.add(&addend{decimal: d, factor: factorUnit})
+	_, ok := alone.roundUp()
+	return d, ok
 }

@@ -2,6 +2,7 @@ package usagebody
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 )
 
@@ -14,19 +15,16 @@ var (
 	ErrEncoded = errors.New("the response is compressed, so that its numbers cannot be read; send Accept-Encoding identity to what is behind")
 	ErrInvalid = errors.New("the response is no valid JSON")
 	ErrAbsent  = errors.New("the response has no number at a path")
-	ErrRange   = errors.New("a number of the response is below 0 or above 2^52")
+	ErrRange   = errors.New("a number of the response is below 0 or above 2^52, or their sum is above it")
 )
 
 // Plan is the sums that are read of each body in one pass. The zero value reads none. It must not be
 // changed once a body is read.
 type Plan struct {
 	root  node
-	slots int   // paths that differ, each with its place for a number
-	sums  []sum // as added
+	slots int      // paths that differ, each with its place for a number
+	sums  [][]term // as added, with slots
 }
-
-// sum is a [Sum] whose paths have places for their numbers.
-type sum [][]int
 
 // node is a place in documents that paths lead to or through.
 type node struct {
@@ -42,10 +40,11 @@ func (p *Plan) Add(s Sum) int {
 	if p.slots == 0 {
 		p.root.slot = -1
 	}
-	terms := make(sum, len(s.terms))
-	for i, alternatives := range s.terms {
-		for _, path := range alternatives {
-			terms[i] = append(terms[i], p.slotOf(path))
+	terms := slices.Clone(s.terms)
+	for i := range terms {
+		terms[i].slots = make([]int, len(terms[i].paths))
+		for j, path := range terms[i].paths {
+			terms[i].slots[j] = p.slotOf(path)
 		}
 	}
 	p.sums = append(p.sums, terms)

@@ -1,0 +1,246 @@
+package usagebody
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestBody_sums has sums whose exact value decides.
+func TestBody_sums(t *testing.T) {
+	for _, test := range []struct {
+		sum, body string
+		want      int64
+		err       error
+	}{
+		{"1*a", `{"a":7}`, 7, nil},
+		{"0*a", `{"a":7}`, 0, nil},
+		{"0*a", `{"b":7}`, 0, ErrAbsent},
+		{"0.15*a+0.6*b-0.075*c", `{"a":1000,"b":500,"c":400}`, 420, nil},
+		{"0.000001*a", `{"a":1}`, 1, nil},
+		{"0.000001*a", `{"a":1000001}`, 2, nil},
+		{"1000000*a", `{"a":0.00123}`, 1230, nil},
+		{"1000000*a", `{"a":4503599627.370496}`, Max, nil},
+		{"1000000*a", `{"a":4503599627.3704960000000001}`, 0, ErrRange},
+		{"2*a|b", `{"b":7}`, 14, nil},
+		{"1.500000*0", `[3]`, 5, nil},
+		{`2*a\-b-c\*d\+e\{f\}`, `{"a-b":7,"c*d+e{f}":1}`, 13, nil},
+
+		// Fractions are added up before they are rounded.
+		{"a+b", `{"a":0.5,"b":0.5}`, 1, nil},
+		{"a+b", `{"a":0.1,"b":0.2}`, 1, nil},
+		{"a+b+c", `{"a":0.3,"b":0.3,"c":0.400000000000000001}`, 2, nil},
+		{"a+b", `{"a":5,"b":1e-300}`, 6, nil},
+
+		// A minus.
+		{"a-b", `{"a":7,"b":2}`, 5, nil},
+		{"a-b", `{"a":7}`, 7, nil},
+		{"a-b", `{"a":7,"b":null}`, 7, nil},
+		{"a-b", `{"b":7}`, 0, ErrAbsent},
+		{"a-b", `{"a":7,"b":9}`, 0, nil},
+		{"a-b", `{"a":7,"b":7.5}`, 0, nil},
+		{"a-b+c", `{"a":7,"b":9,"c":3}`, 1, nil},
+		{"a-b", `{"a":7,"b":-1}`, 0, ErrRange},
+		{"a-b", `{"a":7,"b":4503599627370497}`, 0, ErrRange},
+		{"a-b|c", `{"a":7,"c":2}`, 5, nil},
+		{"a-1000000*b", `{"a":4503599627370496,"b":4503599627370496}`, 0, nil},
+		{"a+b-c", `{"a":4503599627370496,"b":4503599627370496,"c":4503599627370496}`, Max, nil},
+		{"1000000*a-999999*a", `{"a":4503599627370496}`, Max, nil},
+		{"1000000*a-1000000*b", `{"a":4503599627370496,"b":4503599627370495.99}`, 10000, nil},
+		{"a-b", `{"a":4503599627370496,"b":0.1}`, Max, nil},
+		{strings.Repeat("1000000*a+", 15) + "1000000*a", `{"a":4503599627370496}`, 0, ErrRange},
+		{"a" + strings.Repeat("-1000000*b", 15), `{"a":1,"b":4503599627370496}`, 0, nil},
+
+		// Exponents of any size.
+		{"a-b", `{"a":1e-300,"b":1e-300}`, 0, nil},
+		{"a-b", `{"a":1e-300,"b":9.99999999999999999e-301}`, 1, nil},
+		{"a-b", `{"a":1e-301,"b":1e-300}`, 0, nil},
+		{"a-b", `{"a":5,"b":1e-99999999999}`, 5, nil},
+		{"a+b-c", `{"a":5,"b":1e-99999999999,"c":2e-99999999999}`, 5, nil},
+		{"a+b-c", `{"a":5,"b":2e-99999999999,"c":1e-99999999999}`, 6, nil},
+		{"a-b+c", `{"a":5,"b":1e-20,"c":1e-99999999999}`, 5, nil},
+		{"a-b+c-d", `{"a":5,"b":1e-99999999999,"c":1e-99999999999,"d":5}`, 0, nil},
+		{"a-b", `{"a":1e300,"b":1e300}`, 0, ErrRange},
+
+		// More than 18 digits: up, and with a minus down.
+		{"a-b", `{"a":1.0000000000000000001,"b":1.0000000000000000001}`, 1, nil},
+		{"a-b", `{"a":3,"b":0.9999999999999999999}`, 3, nil},
+		{"a-b", `{"a":3,"b":1.00000000000000000000000}`, 2, nil},
+		{"1000000*a", `{"a":0.000000000000000000999999999999999999}`, 1, nil},
+	} {
+		checkRead(t, test.sum, "application/json", test.body, test.want, test.err)
+	}
+}
+
+// TestBody_Sum_prices has factors that come from placeholders.
+func TestBody_Sum_prices(t *testing.T) {
+	sum, err := ParseSum("{http.x-y+z*|}*a-{in}*b|c+2*d")
+	if err != nil || fmt.Sprint(sum.Placeholders()) != "[{http.x-y+z*|} {in}]" {
+		t.Fatal(sum.Placeholders(), err)
+	}
+	var plan Plan
+	plan.Add(sum)
+	none := errors.New("no price")
+	for body, want := range map[string]string{
+		`{"a":10,"b":3,"d":1}`: "11 <nil>", // 1.5*10-2*3+2*1
+		`{"a":10,"d":1}`:       "17 <nil>", // a price that is not needed
+		`{"a":10,"c":0}`:       "0 " + ErrAbsent.Error(),
+		`{"a":0,"c":99,"d":1}`: "0 no price",
+	} {
+		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
+		b.Write([]byte(body))
+		b.End()
+		n, err := b.Sum(0, func(i int) (Factor, error) {
+			if b.last[plan.sums[0][0].slots[0]].digits == 0 {
+				return 0, none
+			}
+			return []Factor{1.5e6, 2e6}[i], nil
+		})
+		if got := fmt.Sprint(n, " ", err); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+func TestParseFactor(t *testing.T) {
+	for text, want := range map[string]Factor{
+		"0": 0, "1": 1e6, "0.15": 150_000, "0.000001": 1, "1000000": 1e12, "1000000.0": 1e12, "007.50": 7_500_000, "999999.999999": 1e12 - 1,
+	} {
+		if got, ok := ParseFactor(text); !ok || got != want {
+			t.Errorf("%s: got %d, %t; want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{
+		"", ".", "1.", ".5", "-1", "+1", "-0", "1e3", "0x1", "1_0", " 1", "1 ", "1,5", "0.0000001", "0.0000000", "1000000.000001", "1000001",
+		"99999999999999999999", "1.+5", "1.-5", "1.5.5", "NaN", "Inf", "1.5\x00", "²", strings.Repeat("9", 1000),
+	} {
+		if got, ok := ParseFactor(text); ok {
+			t.Errorf("%q: got %d; want none", text, got)
+		}
+	}
+}
+
+// TestParseSum_factors has what is wrong with factors and signs, and what to write.
+func TestParseSum_factors(t *testing.T) {
+	for text, want := range map[string]string{
+		"usage.total*3":                  `"usage.total" is no factor; write a decimal of at most 6 places up to 1000000, or a placeholder in braces, before "*" and the path`,
+		"1e3*a":                          `"1e3" is no factor`,
+		"*a":                             `"" is no factor`,
+		"0.1234567*a":                    `"0.1234567" is no factor`,
+		"1000001*a":                      `"1000001" is no factor`,
+		"a+{price}2*b":                   `"{price}2" is no factor`,
+		"{price*a":                       `"{price" is no factor`,
+		"price}*a":                       `"price}" is no factor`,
+		"{a}{b}*c":                       `"{a}{b}" is no factor`,
+		"2*3*a":                          "a term has one factor",
+		"a|2*b":                          "before its first path",
+		"2*a|3*b":                        "a term has one factor",
+		"2*":                             "a path or a name is empty",
+		"2*+a":                           "a path or a name is empty",
+		"-a":                             "begin with a term that is added",
+		"2*{price}*a":                    "a term has one factor",
+		"a-":                             "a backslash before each of . | + - *",
+		"a--b":                           "a backslash before each of . | + - *",
+		"a+-2*b":                         "a backslash before each of . | + - *",
+		"{price}":                        `'{' is not part of a path; write a placeholder as a factor before a path, such as {price}*usage.total_tokens`,
+		"{price}+a":                      `'{' is not part of a path`,
+		"a.{price}":                      `'{' is not part of a path`,
+		"a}":                             `'}' is not part of a path`,
+		"2 * a":                          `"2 " is no factor`,
+		"a + b":                          `' ' is not part of a path`,
+		"2*a\\":                          "backslash at the end",
+		"{price-in*a":                    `'{' is not part of a path`,
+		strings.Repeat("2*a-", 16) + "a": "at most 16 paths",
+	} {
+		if _, err := ParseSum(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+// FuzzSum compares sums of any numbers, factors and signs with exact ones. The first byte of each two decides
+// over sign and kind of factor.
+func FuzzSum(f *testing.F) {
+	f.Add("1.5,2e3,0.000000000000000000123,null,4503599627370496", []byte{0, 1, 2, 3, 4, 5}, byte(1))
+	f.Add("1e-300,9.99999999999999999e-301,1e-300", []byte{0, 255, 129, 3}, byte(7))
+	f.Add("1.0000000000000000001,0.9999999999999999999,-1", []byte{130}, byte(0))
+	f.Fuzz(func(t *testing.T, text string, shape []byte, length byte) {
+		numbers := strings.Split(text, ",")
+		if len(numbers) > maxPaths || !json.Valid([]byte(`{"n":[`+text+`]}`)) || !utf8.ValidString(text) {
+			t.Skip()
+		}
+		checkSum(t, numbers, shape, int(length))
+	})
+}
+
+// TestSum_random does the same with numbers that are close to each other, to bounds, and far apart.
+func TestSum_random(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		numbers, shape := make([]string, 1+random.IntN(maxPaths)), make([]byte, 2*maxPaths)
+		near, spread := random.Int64N(1e18), []int{1, 6, 40, 400}[random.IntN(4)]
+		for i := range numbers {
+			digits := fmt.Sprint(near + random.Int64N(3))
+			switch random.IntN(8) {
+			case 0, 1:
+				digits = fmt.Sprint(random.Int64N(1e18))
+			case 2:
+				digits = fmt.Sprintf("%d%d", int64(Max), random.Int64N(3))
+			case 3:
+				digits += fmt.Sprint(random.Int64N(1e18))
+			case 4:
+				digits = "0"
+			}
+			numbers[i] = fmt.Sprintf("%s.%se-%d", digits[:1], digits[1:]+"0", random.IntN(spread))
+			if random.IntN(2) == 0 {
+				numbers[i] = fmt.Sprintf("%se-%d", digits, max(0, len(digits)-15)+random.IntN(20))
+			}
+		}
+		for i := range shape {
+			shape[i] = byte(random.Uint32())
+		}
+		checkSum(t, numbers, shape, 1+random.IntN(20))
+	}
+}
+
+// checkSum compares a sum of the numbers with that of the reference. The body comes in pieces of a length.
+func checkSum(t *testing.T, numbers []string, shape []byte, length int) {
+	t.Helper()
+	body := `{"n":[` + strings.Join(numbers, ",") + `]}`
+	var text strings.Builder
+	for i := range numbers {
+		var kind, size byte
+		if len(shape) > 0 {
+			kind, size = shape[2*i%len(shape)], shape[(2*i+1)%len(shape)]
+		}
+		if i > 0 {
+			text.WriteByte("+-"[kind>>7])
+		}
+		switch kind % 5 {
+		case 0:
+			fmt.Fprintf(&text, "%d.%06d*", uint(size)*3921, uint(size)*uint(kind)*15%1e6)
+		case 1:
+			text.WriteString("{price}*")
+		case 2:
+			text.WriteString([]string{"0*", "1*", "1000000*", "0.000001*"}[size%4])
+		case 3:
+			fmt.Fprintf(&text, "0.%06d*", size)
+		}
+		fmt.Fprintf(&text, "n.%d", i)
+	}
+	decoder, found := json.NewDecoder(strings.NewReader(body)), map[string]json.Number{}
+	decoder.UseNumber()
+	if err := walk(decoder, "", found); err != nil {
+		t.Skip(err) // too deep for it
+	}
+	want, wantErr := referenceSum(t, text.String(), found)
+	got, err := newRead(t, text.String(), "application/json", body, length).Sum(0, fuzzedPrice)
+	if got != want || !errors.Is(err, wantErr) {
+		t.Errorf("%s in %s: got %d, %v; want %d, %v", &text, body, got, err, want, wantErr)
+	}
+}
