@@ -158,7 +158,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 // policyOptions are the words of a policy.
 var policyOptions = []string{
 	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
-	"leave", "enforce", "notify", "time_zone",
+	"reserve", "enforce", "notify", "time_zone",
 }
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.

@@ -93,8 +93,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "enforce":
 		policy.Enforce = new(float64)
 		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
-	case "leave":
-		policy.Leave = Leave(value)
+	case "reserve":
+		policy.Reserve = Reserve(value)
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")

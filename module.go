@@ -151,7 +151,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 		}
 		rules, h.counters = append(rules, r), append(h.counters, counters)
 		h.countsRunning = h.countsRunning || r.Policy.CountsRunning()
-		h.settles = h.settles || r.Charge.From != "" || r.Reserves()
+		h.settles = h.settles || r.Charge.From != "" || r.Refunds()
 		h.notifies = h.notifies || len(r.Notify) > 0
 	}
 	var err error
@@ -182,7 +182,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 		return r, nil, err
 	}
 	r.Numbers.Variants = registered.variants
-	if r.Leave, err = rule.ParseLeave(string(p.Leave)); err != nil {
+	if r.Reserve, err = rule.ParseReserve(string(p.Reserve)); err != nil {
 		return r, nil, err
 	}
 	if r.Charge, err = rule.ParseCost("charge", p.ChargeFrom, p.Charge); err != nil {
@@ -197,7 +197,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if r.Notify, err = rule.ParseMarks(p.Notify); err != nil {
 		return r, nil, err
 	}
-	if r.Reserves() {
+	if r.Refunds() {
 		err = registered.policy.AllowRefunds()
 	}
 	return r, registered.counters, err

@@ -48,12 +48,12 @@ func (h *Handler) checkRepeated() error {
 			depends[p.Name] = "enforce"
 		case len(p.Notify) > 0:
 			depends[p.Name] = "notify"
-		case p.Leave != "":
-			depends[p.Name] = "leave"
+		case p.Reserve != "":
+			depends[p.Name] = "reserve"
 		}
 		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
 			fix := "write one block, or give them different names"
-			if option == "leave" {
+			if option == "reserve" {
 				fix = "write one block, or two directives that each match some of the requests"
 			}
 			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; %s", p.Name, option, fix)

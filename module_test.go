@@ -19,8 +19,8 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"policies":[{"limit":null,"window":"24h"}]}`:                                   "limit: missing",
 		`{"policies":[{"limit":5,"window":"24h","match":[{"path":null}]}]}`:              "match: ",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{}}]}`:                        "count_if: empty",
-		`{"policies":[{"limit":5,"window":"24h","leave":5}]}`:                            "leave 5: leaves 5 of 5 units to others",
-		`{"policies":[{"limit":5,"window":"24h","leave":1.5}]}`:                          "leave 1.5: use a whole number",
+		`{"policies":[{"limit":5,"window":"24h","reserve":5}]}`:                          "reserve 5: 5 of 5 units stay for others",
+		`{"policies":[{"limit":5,"window":"24h","reserve":1.5}]}`:                        "reserve 1.5: use a whole number",
 		`{"policies":[{"window":"24h","unlimited":true}]}`:                               "unlimited: needs a placeholder",
 		`{"policies":[{"limit":5,"limit_from":"{q}","window":"24h","unlimited":true}]}`:  "limit 5: requests without a limit are unlimited",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{"status_code":[null]}}]}`:    "count_if: status 0",
@@ -122,16 +122,16 @@ func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 	}
 }
 
-// TestLeave_UnmarshalJSON reads units as a number or as text, and percent.
-func TestLeave_UnmarshalJSON(t *testing.T) {
-	for text, want := range map[string]Leave{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
+// TestReserve_UnmarshalJSON reads units as a number or as text, and percent.
+func TestReserve_UnmarshalJSON(t *testing.T) {
+	for text, want := range map[string]Reserve{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
 		var p Policy
-		if err := json.Unmarshal([]byte(`{"leave":`+text+`}`), &p); err != nil || p.Leave != want {
-			t.Errorf("%s is %q, %v; want %q", text, p.Leave, err, want)
+		if err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), &p); err != nil || p.Reserve != want {
+			t.Errorf("%s is %q, %v; want %q", text, p.Reserve, err, want)
 		}
 	}
 	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
-		if err := json.Unmarshal([]byte(`{"leave":`+text+`}`), new(Policy)); err == nil {
+		if err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy)); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
-// own match, charge, settle, leave, enforce and notify stand behind its place.
+// own match, charge, settle, reserve, enforce and notify stand behind its place.
 func (a *App) handlersOf() map[string][]string {
 	places := map[string][]string{}
 	for handler, place := range routetrace.Handlers(a.servers()) {
@@ -30,8 +30,8 @@ func (a *App) handlersOf() map[string][]string {
 			if r.Texts.Settle != "" {
 				text += ", settle " + r.Texts.Settle
 			}
-			if leave := r.Leave.String(); leave != "" {
-				text += ", leave " + leave
+			if reserve := r.Reserve.String(); reserve != "" {
+				text += ", reserve " + reserve
 			}
 			if r.Rollout != nil {
 				text += ", enforce " + r.Rollout.Fraction().String()

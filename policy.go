@@ -123,11 +123,11 @@ type Policy struct {
 	// the body has no such number. Default: 0.
 	Settle int64 `json:"settle,omitempty"`
 
-	// What a request leaves to others, who are as much as it part of the client but matter more: it passes
+	// What a request reserves for others, who are as much as it part of the client but matter more: it passes
 	// only if so many units stay, such as `20`, or so much of the capacity, rounded up, such as `20%`.
 	// Where limits come from placeholders or overrides it is at most the capacity less one. It belongs to
 	// this handler and not to the policy. Default: nothing.
-	Leave Leave `json:"leave,omitempty"`
+	Reserve Reserve `json:"reserve,omitempty"`
 
 	// The percentage of the keys that are limited, from 0 to 100 with at most four decimals. For the others
 	// the policy is a dry run. The keys are chosen by a hash of the policy's name and the key that is the
@@ -201,17 +201,17 @@ type Ban struct {
 	After int `json:"after,omitempty"`
 }
 
-// Leave is a number of units, or percent of a capacity. In JSON units may be a number.
-type Leave string
+// Reserve is a number of units, or percent of a capacity. In JSON units may be a number.
+type Reserve string
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (l *Leave) UnmarshalJSON(text []byte) error {
+func (r *Reserve) UnmarshalJSON(text []byte) error {
 	var units json.Number
 	if json.Unmarshal(text, &units) == nil && len(text) > 0 && text[0] != '"' {
-		*l = Leave(units)
+		*r = Reserve(units)
 		return nil
 	}
-	return json.Unmarshal(text, (*string)(l))
+	return json.Unmarshal(text, (*string)(r))
 }
 
 const (

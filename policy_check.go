@@ -68,9 +68,9 @@ func (p *Policy) checkTogether() error {
 	if p.Weight > policy.Capacity() && !p.Unlimited {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
 	}
-	leave, err := rule.ParseLeave(string(p.Leave))
+	reserve, err := rule.ParseReserve(string(p.Reserve))
 	if err == nil && !p.Unlimited {
-		err = leave.Check(policy, p.Weight, p.LimitFrom != "" || p.BurstFrom != "")
+		err = reserve.Check(policy, p.Weight, p.LimitFrom != "" || p.BurstFrom != "")
 	}
 	if err != nil {
 		return err

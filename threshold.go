@@ -16,7 +16,7 @@ func (h *Handler) notifyTakes(checks []limiter.Check, s limiter.Source, dryRun b
 		return
 	}
 	for i := range checks {
-		if c := &checks[i]; !c.Reserve {
+		if c := &checks[i]; !c.Refundable {
 			h.notifyTake(c, h.rules.RuleOf(c), s, dryRun)
 		}
 	}

@@ -67,12 +67,12 @@ func algorithmNamed(name string) *algorithm {
 // kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
 // and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
 type kernel interface {
-	// decide returns what a request of this weight would get that leaves so many units to others, and
-	// writes nothing. The weight and what it leaves are together at most the capacity, or the weight is 0.
-	decide(s state, now int64, t *params, weight, leave int64) verdict
+	// decide returns what a request of this weight would get that reserves units for others, and
+	// writes nothing. The weight and the reserve are together at most the capacity, or the weight is 0.
+	decide(s state, now int64, t *params, weight, reserve int64) verdict
 
-	// take returns the state after a passing verdict. Only a reserve needs its receipt.
-	take(s state, t *params, v verdict, reserve bool) state
+	// take returns the state after a passing verdict. Only a refundable take needs its receipt.
+	take(s state, t *params, v verdict, refundable bool) state
 
 	// receipt identifies the take of a passing verdict.
 	receipt(v verdict) receipt

@@ -27,7 +27,7 @@ func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (ma
 	}
 	if found && !check.neverPasses() {
 		r := d.result(now)
-		if check.units() >= d.weight && check.Leave >= d.leave { // it waits as long or longer
+		if check.units() >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
 			r.RetryAfter = max(r.RetryAfter, d.retryAt.Sub(now))
 		}
 		denied.deny(check, r)
@@ -41,7 +41,7 @@ func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (ma
 		return false
 	}
 	if due && c.refresh != nil {
-		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
+		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 	}
 	denied.deny(check, d.result(now))
 	return false
@@ -89,6 +89,6 @@ func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned, d.weight, d.leave, d.retryAt = true, check.units(), check.Leave, sent.Add(check.Result.RetryAfter)
+	d.banned, d.weight, d.reserve, d.retryAt = true, check.units(), check.Reserve, sent.Add(check.Result.RetryAfter)
 	return d
 }

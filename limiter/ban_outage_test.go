@@ -27,7 +27,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 		}
 		server.Kill()
 		take := func() []Check {
-			checks := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Refundable: true}}
 			if source, err := f.Decide(context.Background(), checks); err != nil || source != SourceFallback {
 				t.Fatalf("%s, %v", source, err)
 			}

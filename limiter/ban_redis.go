@@ -43,7 +43,7 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 	return string(r.keyFormat.newWriter().append(nil, p.ban.id, key.text))
 }
 
-// Confirm counts units of checks with Reserve that stay, after a decision of that source in which all
+// Confirm counts units of checks with Refundable that stay, after a decision of that source in which all
 // passed: a policy that bans and refunds counts only denials behind such units. Other checks are left
 // out. It does not wait, and must be called at most once.
 func (f *Failover) Confirm(checks []Check, source Source) {
@@ -71,7 +71,7 @@ func (f *Failover) confirm(checks []Check, source Source) {
 // elsewhere.
 func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.ban != nil && !c.Reserve && c.Policy.refunds.Load() && Allowed(checks) {
+		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && c.Policy.refunds.Load() && Allowed(checks) {
 			f.confirm(checks[i:i+1], source)
 		}
 	}

@@ -134,7 +134,7 @@ func TestStores_ban_counted(t *testing.T) {
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(epoch)
 		take := func() []Check {
-			checks := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Refundable: true}}
 			s.decide(t, checks)
 			return checks
 		}

@@ -7,7 +7,7 @@ package limiter
 //
 // The state: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b the
 // tick that it was stored at, c the serial: units ever taken or charged, modulo 2^52. The first
-// reserve begins it at now in microseconds; 0 is none. A state with a serial lives at least as long
+// refundable take begins it at now in microseconds; 0 is none. A state with a serial lives at least as long
 // as a full bucket drains, so that a receipt never meets a serial that has begun anew. Refunds of it
 // make holes, which are of no use once the debt has drained.
 type bucket struct{}
@@ -34,15 +34,15 @@ func (bucket) drained(s state, now int64, t *params) (debt, at int64) {
 	return drainedDebt(min(s.a, t.maxDebt), at-s.b, t.limit), at
 }
 
-func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdict {
+func (k bucket) decide(s state, now int64, t *params, weight, reserve int64) verdict {
 	debt, at := k.drained(s, now, t)
 	skew := at - now
 	queued := t.maxDelay >= 0
 	delay, lead := int64(0), int64(0) // until the debt has drained, and with it the units for others
 	if queued {
-		delay, lead = ceilDiv(debt, t.limit), ceilDiv(debt+leave*t.window, t.limit)
+		delay, lead = ceilDiv(debt, t.limit), ceilDiv(debt+reserve*t.window, t.limit)
 	}
-	over := debt + (weight+leave)*t.window - t.capacity*t.window
+	over := debt + (weight+reserve)*t.window - t.capacity*t.window
 	serial := s.c
 	if serial == 0 {
 		serial = now * t.tick
@@ -68,7 +68,7 @@ func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdi
 	if !queued || drains <= t.maxDelay {
 		v.remaining = max(0, (t.capacity*t.window-debt)/t.window)
 	}
-	if queued && leave > 0 && ceilDiv(debt+leave*t.window, t.limit) > t.maxDelay {
+	if queued && reserve > 0 && ceilDiv(debt+reserve*t.window, t.limit) > t.maxDelay {
 		v.remaining = beyondQueue(v.remaining)
 	}
 	if debt > 0 {
@@ -77,9 +77,9 @@ func (k bucket) decide(s state, now int64, t *params, weight, leave int64) verdi
 	return v
 }
 
-// take keeps the serial that there is; only a reserve begins one.
-func (bucket) take(s state, t *params, v verdict, reserve bool) state {
-	if s.c == 0 && !reserve {
+// take keeps the serial that there is; only a refundable take begins one.
+func (bucket) take(s state, t *params, v verdict, refundable bool) state {
+	if s.c == 0 && !refundable {
 		v.c = 0
 	}
 	taken := state{numbers: numbers{v.a, v.b, v.c}}
@@ -178,14 +178,14 @@ func (bucket) describe(s state, _ int64, t *params) map[string]any {
 
 // lease takes units that may be spent until it ends. The debt counts as at least what drains until then,
 // so that units that are spent right before its end have not drained by then.
-func (k bucket) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
-	v := k.decide(s, now, t, weight, leave)
+func (k bucket) lease(s state, now int64, t *params, weight, reserve int64, wish leaseWish) (verdict, lease, state) {
+	v := k.decide(s, now, t, weight, reserve)
 	if v.wait != 0 || t.maxDelay >= 0 {
 		return v, lease{}, s
 	}
 	wish = t.wishes(wish)
 	raised := max(v.a, wish.lasts*t.limit)
-	l := lease{units: leasable((t.capacity*t.window-raised)/t.window-leave, wish.units), lasts: wish.lasts}
+	l := lease{units: leasable((t.capacity*t.window-raised)/t.window-reserve, wish.units), lasts: wish.lasts}
 	if weight+l.units == 0 {
 		return v, l, s
 	}

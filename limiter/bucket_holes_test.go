@@ -40,8 +40,8 @@ type bucketPair struct {
 	now   int64
 	state state
 	list  takeList
-	open  []bucketReserve
-	since []int64 // instants of the open reserves
+	open  []bucketReservation
+	since []int64 // instants of the open reservations
 	most  int     // the most holes that there were
 	sums  bool    // there was a sum
 }
@@ -60,14 +60,14 @@ func (b *bucketPair) pass(ticks int64) {
 	}
 }
 
-func (b *bucketPair) take(units int64, reserve bool) {
+func (b *bucketPair) take(units int64, refundable bool) {
 	v := (bucket{}).decide(b.state, b.now, &b.p, units, 0)
 	if v.wait != 0 {
 		return
 	}
-	b.state = (bucket{}).take(b.state, &b.p, v, reserve)
-	if reserve {
-		b.open, b.since = append(b.open, bucketReserve{len(b.list.units), units, (bucket{}).receipt(v)}), append(b.since, b.now)
+	b.state = (bucket{}).take(b.state, &b.p, v, refundable)
+	if refundable {
+		b.open, b.since = append(b.open, bucketReservation{len(b.list.units), units, (bucket{}).receipt(v)}), append(b.since, b.now)
 	}
 	b.list.add(units, units*b.p.window)
 }
@@ -85,7 +85,7 @@ func (b *bucketPair) settle(amount int64) {
 	}
 }
 
-// refund refunds units of the open reserve i.
+// refund refunds units of the open reservation i.
 func (b *bucketPair) refund(i int, units int64) {
 	r := b.open[i]
 	b.state = (bucket{}).refund(b.state, b.now, &b.p, units, units, r.receipt)

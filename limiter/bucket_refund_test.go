@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// This file plays random schedules of reserves, takes, charges and refunds on the kernel of the
+// This file plays random schedules of reservations, takes, charges and refunds on the kernel of the
 // buckets. After each refund the debt must be at least that of a bucket whose refunded requests took
 // less at first.
 
@@ -19,7 +19,7 @@ type bucketSchedule struct {
 	now      int64
 	state    state
 	taken    []bucketOp
-	open     []bucketReserve
+	open     []bucketReservation
 	refunded int64 // in 1/window units
 }
 
@@ -29,8 +29,8 @@ type bucketOp struct {
 	policy    *params
 }
 
-// bucketReserve is a reserve that may be refunded.
-type bucketReserve struct {
+// bucketReservation is a reservation that may be refunded.
+type bucketReservation struct {
 	op      int // in taken
 	units   int64
 	receipt receipt
@@ -83,7 +83,7 @@ func (s *bucketSchedule) step() *params {
 	return p
 }
 
-func (s *bucketSchedule) take(p *params, reserve bool) {
+func (s *bucketSchedule) take(p *params, refundable bool) {
 	k, units := bucket{}, 1+s.random.Int64N(p.capacity)
 	if s.random.IntN(2) == 0 {
 		units = 1 + s.random.Int64N(max(1, p.capacity/5))
@@ -92,9 +92,9 @@ func (s *bucketSchedule) take(p *params, reserve bool) {
 	if v.wait != 0 {
 		return
 	}
-	s.state = k.take(s.state, p, v, reserve)
-	if reserve {
-		s.open = append(s.open, bucketReserve{len(s.taken), units, k.receipt(v)})
+	s.state = k.take(s.state, p, v, refundable)
+	if refundable {
+		s.open = append(s.open, bucketReservation{len(s.taken), units, k.receipt(v)})
 	}
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
@@ -108,7 +108,7 @@ func (s *bucketSchedule) charge(p *params) {
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
 
-// refund returns a reserve, whole or in part.
+// refund returns a reservation, whole or in part.
 func (s *bucketSchedule) refund(p *params) {
 	if len(s.open) == 0 {
 		return

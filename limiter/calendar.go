@@ -22,10 +22,10 @@ func (calendarWindow) isSame(start, other, now int64, t *params) bool {
 	return t.periods.Around(now).Same(start, other)
 }
 
-func (k calendarWindow) decide(s state, now int64, t *params, weight, leave int64) verdict {
+func (k calendarWindow) decide(s state, now int64, t *params, weight, reserve int64) verdict {
 	start, count, end := k.rolled(s, now, t)
 	v := verdict{a: start, c: end}
-	if weight == 0 || count+weight+leave <= t.limit {
+	if weight == 0 || count+weight+reserve <= t.limit {
 		count += weight
 	} else {
 		v.wait = end - now

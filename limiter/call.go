@@ -51,8 +51,8 @@ func newCall(op operation, checks []Check) *call {
 	c.receipts = c.receipts[:0]
 	if !op.decides() {
 		for i := range checks {
-			c.checks[i].Leave = 0 // makes no difference to the shape
-			c.checks[i].asOf = 0  // of its decision
+			c.checks[i].Reserve = 0 // makes no difference to the shape
+			c.checks[i].asOf = 0    // of its decision
 			if op == opRefund || op == opSettle {
 				c.receipts = append(c.receipts, checks[i].receipt)
 			}
@@ -115,7 +115,7 @@ func (c *call) answer() {
 // beginReservations counts what was reserved, before a request that was denied for it is answered. The caller has not
 // left.
 func (c *call) beginReservations() {
-	if c.op != opReserve || c.err != nil || !Allowed(c.checks) {
+	if c.op != opTakeRefundable || c.err != nil || !Allowed(c.checks) {
 		return
 	}
 	for i := range c.checks {
@@ -141,7 +141,7 @@ func (c *call) sameShape(other *call) bool {
 	}
 	for i := range c.checks {
 		a, b := &c.checks[i], &other.checks[i]
-		if a.Policy != b.Policy || a.units() != b.units() || a.Leave != b.Leave {
+		if a.Policy != b.Policy || a.units() != b.units() || a.Reserve != b.Reserve {
 			return false
 		}
 	}

@@ -65,8 +65,8 @@ func validate(checks []Check) error {
 			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
-		case c.Leave < 0:
-			return fmt.Errorf("%w: number %d has Leave %d; use a number from 0", ErrInvalidCheck, i, c.Leave)
+		case c.Reserve < 0:
+			return fmt.Errorf("%w: number %d has Reserve %d; use a number from 0", ErrInvalidCheck, i, c.Reserve)
 		}
 	}
 	if i, j := repeated(checks); j > 0 {

@@ -13,9 +13,9 @@ type concurrency struct{}
 // nothing says when a request will end.
 const runningHint = int64(time.Second / time.Microsecond)
 
-func (concurrency) decide(s state, _ int64, t *params, weight, leave int64) verdict {
+func (concurrency) decide(s state, _ int64, t *params, weight, reserve int64) verdict {
 	v := verdict{a: s.a}
-	if weight == 0 || s.a+weight+leave <= t.limit {
+	if weight == 0 || s.a+weight+reserve <= t.limit {
 		v.a += weight
 	} else {
 		v.wait = runningHint

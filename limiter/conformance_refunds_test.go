@@ -15,7 +15,7 @@ func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 		return
 	}
 	for i := range request {
-		request[i].Reserve = true
+		request[i].Refundable = true
 	}
 	answers := make([][]Check, len(stores))
 	for i, s := range stores {

@@ -238,7 +238,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result || (!a.Result.Banned && a.withheld != b.withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
-				i, len(answers[0]), a.Policy.settings, a.Weight, a.Leave, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
+				i, len(answers[0]), a.Policy.settings, a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
 		checkInvariants(t, &a)
 	}
@@ -249,9 +249,9 @@ func checkInvariants(t *testing.T, c *Check) {
 	t.Helper()
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
-		c.neverPasses() != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-c.leaves() ||
-		(r.ForOthers && (c.Leave == 0 || r.Passes() || r.Banned)) || c.withheld < 0 || (c.withheld > c.leaves() && c.Policy.params.maxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		c.neverPasses() != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-c.reserve() ||
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.withheld < 0 || (c.withheld > c.reserve() && c.Policy.params.maxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
-		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Leave, c.Policy.settings, r)
+		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.settings, r)
 	}
 }

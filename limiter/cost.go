@@ -3,7 +3,7 @@ package limiter
 import "errors"
 
 // SettleCost makes what a request took what it turned out to cost: it charges the rest of the cost, or
-// refunds what its estimate, the check's weight, was too high by. The check has Reserve; without that, or
+// refunds what its estimate, the check's weight, was too high by. The check is Refundable; without that, or
 // with Peek, nothing is refunded. It must have passed with all others of its request in a decision of that
 // source. The cost is in units, from 0 to 2^52, and cut to that.
 //
@@ -42,7 +42,7 @@ func (f *Failover) chargeRest(c Check, cost int64, source Source) {
 	f.chargeOne(&c, &local, source)
 }
 
-// refundExcess refunds units of a reserve, fewer than all.
+// refundExcess refunds units of a reservation, fewer than all.
 func (f *Failover) refundExcess(c Check, excess int64, source Source) {
 	c.excess = excess
 	if source == SourceRedis {

@@ -43,7 +43,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 			}
 			running = kept
 			for {
-				taken := decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(200), Reserve: true})
+				taken := decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(200), Refundable: true})
 				if !Allowed(taken) {
 					break
 				}

@@ -39,7 +39,7 @@ func TestMemory_SettleCost_exact(t *testing.T) {
 				} else {
 					estimate := 1 + random.Int64N(p.Capacity())
 					cost := random.Int64N(estimate + 1)
-					taken := decide(t, estimated, Check{Policy: p, Key: EncodeKey("k"), Weight: estimate, Reserve: true})
+					taken := decide(t, estimated, Check{Policy: p, Key: EncodeKey("k"), Weight: estimate, Refundable: true})
 					if !Allowed(taken) {
 						continue
 					}
@@ -86,7 +86,7 @@ func TestFailover_SettleCost_concurrent(t *testing.T) {
 						random := rand.New(rand.NewPCG(uint64(sender), 2))
 						for range requests / senders {
 							estimate := 1 + random.Int64N(100)
-							checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: estimate, Reserve: true}}
+							checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: estimate, Refundable: true}}
 							source, err := f.Decide(t.Context(), checks)
 							if err != nil {
 								t.Error(err)

@@ -19,7 +19,7 @@ func BenchmarkRefundLog(b *testing.B) {
 			server := redistest.Start(b)
 			r, client := openRedis(b, server, 10*time.Second), server.Client(b)
 			p := dayPolicy(b, "log", SlidingWindowLog, 20_000_000)
-			first := newCall(opReserve, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 10_000_000}})
+			first := newCall(opTakeRefundable, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 10_000_000}})
 			r.send(context.Background(), r.topology.anyNode, []*call{first})
 			for left := later; left > 0; left -= 100 {
 				var calls []*call

@@ -45,7 +45,7 @@ func TestFailover_SettleCost(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, step := range steps {
-					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Reserve: true}}
+					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Refundable: true}}
 					source, err := f.Decide(t.Context(), checks)
 					if err != nil {
 						t.Fatal(err)
@@ -71,7 +71,7 @@ func TestFailover_SettleCost_fraction(t *testing.T) {
 	f := failovers(t)["part"]
 	for cost, left := range map[int64]int64{0: 500, 1: 499, 300: 200, 499: 1, 500: 0, 550: 0, 600: 0, 700: 0} {
 		p := dayPolicy(t, fmt.Sprint("fraction-", cost), FixedWindow, 1000)
-		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 600, Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 600, Refundable: true}}
 		source, err := f.Decide(t.Context(), checks)
 		if err != nil || !Allowed(checks) {
 			t.Fatal(checks, err)
@@ -114,7 +114,7 @@ func TestFailover_SettleCost_debt(t *testing.T) {
 		n.set(epoch)
 		n.away()
 		for _, step := range []struct{ estimate, cost int64 }{{100, 40}, {100, 150}, {100, 0}, {100, 100}} {
-			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Reserve: true}}
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Refundable: true}}
 			source, err := n.Decide(t.Context(), checks)
 			if err != nil || source != SourceFallback || !Allowed(checks) {
 				t.Fatal(source, checks, err)
@@ -137,7 +137,7 @@ func TestFailover_SettleCost_paid(t *testing.T) {
 	n.away()
 	var taken [][]Check
 	for range 2 {
-		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Refundable: true}}
 		if _, err := n.Decide(t.Context(), checks); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestFailover_SettleCost_outage(t *testing.T) {
 	n.set(epoch)
 	var taken [][]Check
 	for range 2 {
-		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100, Refundable: true}}
 		if source, err := n.Decide(t.Context(), checks); err != nil || source != SourceRedis {
 			t.Fatal(source, err)
 		}
@@ -186,7 +186,7 @@ func TestFailover_SettleCost_ban(t *testing.T) {
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
-		check := Check{Policy: p, Key: EncodeKey("k"), Reserve: true}
+		check := Check{Policy: p, Key: EncodeKey("k"), Refundable: true}
 		source, err := f.Decide(t.Context(), []Check{check})
 		if err != nil {
 			t.Fatal(err)

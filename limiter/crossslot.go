@@ -37,7 +37,7 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 	if keep(checks, groups); !Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, opReserve, deadline)
+	err := r.runGroups(ctx, groups, opTakeRefundable, deadline)
 	if err == nil && allPass(groups) {
 		keep(checks, groups)
 		return nil
@@ -123,7 +123,7 @@ func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, de
 	if g.node.breaker.open() {
 		return ErrOutage
 	}
-	if op == opReserve {
+	if op == opTakeRefundable {
 		r.running.begin(g.checks)
 	}
 	c := newCall(op, g.checks)

@@ -10,8 +10,8 @@ import (
 // denyCache repeats denials, so that a client over its limit is refused without a query, exactly as
 // long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
 // so that a weight denied at some instant is denied until its retry after has passed. A heavier
-// request is denied for longer, or for ever, and one that leaves less to others may pass, so each weight
-// and what it leaves have an entry of their own. A stale entry
+// request is denied for longer, or for ever, and one of a smaller reserve may pass, so each weight
+// and reserve have an entry of their own. A stale entry
 // (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
 // too much, for the maximal age at most.
 type denyCache struct {
@@ -63,7 +63,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 		}
 		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
 		if due && c.refresh != nil {
-			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Leave: check.Leave})
+			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 		}
 		if found {
 			denied.deny(check, d.result(now))

@@ -30,15 +30,15 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 					play(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity())) // another node's request
 				}
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
-				leave := tr.leave(p)
-				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Leave: leave}}
+				reserve := tr.reserve(p)
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Reserve: reserve}}
 				cached := cache.deny(checks, time.UnixMicro(tr.now)).denies
 				fromCache := checks[0].Result
-				truth := playLeaving(t, s, tr.now, p, weight, leave)
+				truth := playLeaving(t, s, tr.now, p, weight, reserve)
 				if cached {
 					denials++
 					if truth.Passes() || (fromCache.RetryAfter > truth.RetryAfter && truth.RetryAfter != Never) {
-						t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, weight, leave, fromCache, truth)
+						t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, weight, reserve, fromCache, truth)
 					}
 				} else {
 					checks[0].Result = truth
@@ -65,11 +65,11 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			for range 60 {
 				now += random.Int64N(100) * p.params.tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
-				leave := []int64{0, 0, 1, p.MostLeave()}[random.IntN(4)]
-				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: max(1, weight), Leave: leave}}
+				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
 				cached := cache.deny(checks, time.UnixMicro(now)).denies
 				fromCache := checks[0].Result
-				truth := playLeaving(t, s, now, p, checks[0].Weight, leave)
+				truth := playLeaving(t, s, now, p, checks[0].Weight, reserve)
 				switch {
 				case !cached:
 					checks[0].Result = truth
@@ -80,7 +80,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				case fromCache.Banned && truth.Banned && fromCache.RetryAfter <= truth.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
 				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.params.tick == 1:
-					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, checks[0].Weight, leave, fromCache, truth)
+					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, checks[0].Weight, reserve, fromCache, truth)
 				default:
 					repeated++
 				}

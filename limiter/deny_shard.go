@@ -17,16 +17,16 @@ type denyShard struct {
 	sweeper *sweeper // of the whole cache; nil: there is none
 }
 
-// denyKey is a weight of a quota under one policy, and what it leaves to others. A policy of another configuration is another
+// denyKey is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
 // pointer.
 type denyKey struct {
-	policy *Policy
-	key    string
-	weight int64
-	leave  int64
+	policy  *Policy
+	key     string
+	weight  int64
+	reserve int64
 }
 
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units(), c.Leave} }
+func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, c.units(), c.Reserve} }
 
 // denial is the denied answer for a weight of a quota.
 type denial struct {
@@ -35,7 +35,7 @@ type denial struct {
 	banned    bool
 	forOthers bool
 	weight    int64 // of a ban's answer, which waits until retryAt if that is later
-	leave     int64 // of the same answer
+	reserve   int64 // of the same answer
 	retryAt   time.Time
 	counts    bool      // the next denial counts for a ban, so that the store must decide it
 	passes    bool      // none: another check was denied, and a denial of this one would count for a ban

@@ -82,7 +82,7 @@ func TestMemory_full_ResetAll(t *testing.T) {
 	})
 }
 
-// TestMemory_longest_drain reserves in a bucket that takes long to drain, in a table with others of
+// TestMemory_longest_drain takes refundably from a bucket that takes long to drain, in a table with others of
 // lower limits. Its serial has to be there for as long as the receipt is valid.
 func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
@@ -101,15 +101,15 @@ func TestMemory_longest_drain(t *testing.T) {
 		return found && still
 	}
 	decide(t, m, Check{Policy: slow, Key: EncodeKey("first")})
-	for _, reserve := range []bool{false, true} {
-		decide(t, m, Check{Policy: large, Key: EncodeKey("k"), Reserve: reserve})
+	for _, refundable := range []bool{false, true} {
+		decide(t, m, Check{Policy: large, Key: EncodeKey("k"), Refundable: refundable})
 		now += 90_000_000
-		if kept() != reserve {
-			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, reserved %v", !reserve, reserve)
+		if kept() != refundable {
+			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, refundable %v", !refundable, refundable)
 		}
 		now += 11_000_000
 		if kept() {
-			t.Errorf("a state that has ended is kept, reserved %v", reserve)
+			t.Errorf("a state that has ended is kept, refundable %v", refundable)
 		}
 	}
 }

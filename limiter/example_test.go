@@ -204,7 +204,7 @@ func ExampleFailover_SettleCost() {
 	ctx, user := context.Background(), "alice"
 	store := limiter.NewFailover(nil, limiter.NewMemory(), limiter.FailoverOptions{})
 	for _, used := range []int64{1500, 4000, 4600} {
-		checks := []limiter.Check{{Policy: tokens, Key: limiter.EncodeKey(user), Weight: 4000, Reserve: true}}
+		checks := []limiter.Check{{Policy: tokens, Key: limiter.EncodeKey(user), Weight: 4000, Refundable: true}}
 		source, err := store.Decide(ctx, checks)
 		if err != nil || !limiter.Allowed(checks) {
 			fmt.Println(limiter.Allowed(checks), err)

@@ -49,7 +49,7 @@ type FailoverOptions struct {
 	// leaves a quota within its capacity.
 	ForgiveOutages bool
 
-	// AwaitsRefunds says that the caller ends every check with Reserve that has passed: by [Failover.Refund],
+	// AwaitsRefunds says that the caller ends every check with Refundable that has passed: by [Failover.Refund],
 	// [Failover.SettleCost], or [Failover.Confirm] where the units stay. A denied check that would pass without
 	// what may still be refunded so on this node has a RetryAfter of a second at most. Default: RetryAfter
 	// reckons with no refund.
@@ -237,7 +237,7 @@ func (f *Failover) remember(checks []Check, leased int64) {
 	}
 }
 
-// Refund undoes the charges of checks with Reserve after a decision of that source in which all
+// Refund undoes the charges of checks with Refundable after a decision of that source in which all
 // passed. Other checks stay charged. It does not wait, and must be called at most once. A charge that
 // it cannot undo drains by itself.
 func (f *Failover) Refund(checks []Check, source Source) {

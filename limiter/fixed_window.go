@@ -17,11 +17,11 @@ func (fixedWindow) rolled(s state, now int64, t *params) (index, count int64) {
 	return index, 0
 }
 
-func (k fixedWindow) decide(s state, now int64, t *params, weight, leave int64) verdict {
+func (k fixedWindow) decide(s state, now int64, t *params, weight, reserve int64) verdict {
 	index, count := k.rolled(s, now, t)
 	ends := (index+1)*t.window - now
 	v := verdict{a: index}
-	if weight == 0 || count+weight+leave <= t.limit {
+	if weight == 0 || count+weight+reserve <= t.limit {
 		count += weight
 	} else {
 		v.wait = ends
@@ -52,8 +52,8 @@ func (fixedWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
 
 // lease takes units that end with their window at the latest: they count in the window that they are
 // spent in.
-func (k fixedWindow) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
-	return leaseInWindow(k, s, now, t, weight, leave, wish, 0)
+func (k fixedWindow) lease(s state, now int64, t *params, weight, reserve int64, wish leaseWish) (verdict, lease, state) {
+	return leaseInWindow(k, s, now, t, weight, reserve, wish, 0)
 }
 
 func (k fixedWindow) giveBack(s state, now int64, t *params, units int64, r receipt) state {

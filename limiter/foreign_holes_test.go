@@ -89,7 +89,7 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 			numbers := []float64{damagedSerial - 1, 1, damagedSerial - 4, 1}
 			numbers[at] = n
 			tail := doubles(numbers...)
-			for _, op := range []operation{opTake, opPeek, opReserve, opCharge} {
+			for _, op := range []operation{opTake, opPeek, opTakeRefundable, opCharge} {
 				b.write(t, tail)
 				if err := operate(b.r, op, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
 					t.Errorf("%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))

@@ -15,7 +15,7 @@ import (
 )
 
 // everyOperation lists what a batch may do with a state.
-var everyOperation = []operation{opTake, opPeek, opReserve, opRefund, opCharge}
+var everyOperation = []operation{opTake, opPeek, opTakeRefundable, opRefund, opCharge}
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *Redis, op operation, p *Policy, key string) error {

@@ -15,11 +15,11 @@ func holesOf(m *Memory, p *Policy) (count int) {
 	return count
 }
 
-// reserveThree reserves three units of a key and refunds the second, which leaves a hole.
+// reserveThree takes three units of a key and refunds the second, which leaves a hole.
 func reserveThree(t *testing.T, m *Memory, p *Policy, key string) (open [][]Check) {
 	t.Helper()
 	for range 3 {
-		open = append(open, decide(t, m, Check{Policy: p, Key: EncodeKey(key), Reserve: true}))
+		open = append(open, decide(t, m, Check{Policy: p, Key: EncodeKey(key), Refundable: true}))
 	}
 	m.Refund(open[1])
 	return open

@@ -49,7 +49,7 @@ func TestLastSeen_refund(t *testing.T) {
 			key, left := EncodeKey(fmt.Sprint(costs)), int64(100)
 			var reserved []Check
 			for range costs {
-				reserved = append(reserved, decide(t, f, Check{Policy: p, Key: key, Weight: 20, Reserve: true})...)
+				reserved = append(reserved, decide(t, f, Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
 			}
 			for i, cost := range costs {
 				f.SettleCost(reserved[i], cost, SourceRedis)
@@ -69,7 +69,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 		for i := range 20 {
 			group.Go(func() {
 				for j := range 5 {
-					reserved := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + int64(i%3), Reserve: true}}
+					reserved := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
 					source, err := f.Decide(context.Background(), reserved)
 					if err != nil || source != SourceRedis {
 						t.Errorf("source %s, error %v", source, err)
@@ -92,12 +92,12 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
-		f.Refund(decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Reserve: true}), SourceRedis)
+		f.Refund(decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Refundable: true}), SourceRedis)
 		waitForLeft(t, f, p, EncodeKey("k"), 5, 1)
 	}
 	server.Kill()
 	for _, p := range policies {
-		check := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+		check := []Check{{Policy: p, Key: EncodeKey("k"), Refundable: true}}
 		source, err := f.Decide(t.Context(), check)
 		if err != nil || source != SourceFallback || !Allowed(check) {
 			t.Errorf("%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
@@ -119,7 +119,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 		var answers []Check
 		for range 3 {
 			now += 1000
-			answers = append(answers, decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})[0])
+			answers = append(answers, decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Refundable: true})[0])
 		}
 		now += 1000
 		remote.Refund(answers[1:2])
@@ -147,7 +147,7 @@ func TestLastSeen_refund_shown(t *testing.T) {
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	for _, p := range refundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
-			check := Check{Policy: p, Key: EncodeKey(key), Reserve: true}
+			check := Check{Policy: p, Key: EncodeKey(key), Refundable: true}
 			decide(t, r, check)
 			c := newCall(opRefund, decide(t, r, check))
 			c.shows = key == "kept"

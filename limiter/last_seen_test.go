@@ -112,7 +112,7 @@ func TestKernel_restoreState(t *testing.T) {
 				whole, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.params.window * p.params.tick / 3)
-					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Reserve: true}}
+					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 					if Allowed(check) && random.IntN(2) == 0 {

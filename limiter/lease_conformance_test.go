@@ -30,7 +30,7 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 			shard.put(c.Key.text, next)
 			return own.Result, lease{}
 		}
-		v, l, next := kernel.lease(next, *now/p.tick, p, own.units(), own.leaves(), wish)
+		v, l, next := kernel.lease(next, *now/p.tick, p, own.units(), own.reserve(), wish)
 		if old != (state{}) || next != (state{}) {
 			shard.store(c, old, next, *now)
 		}
@@ -139,7 +139,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 		back = &tr.leases[at]
 		c.Policy, c.Key = back.check.Policy, back.check.Key
 		c.Weight = min(c.Weight, c.Policy.Capacity())
-		c.Leave = min(c.Leave, c.Policy.MostLeave())
+		c.Reserve = min(c.Reserve, c.Policy.MostReserve())
 		wish.units = min(wish.units, c.Policy.Capacity())
 		rest = 1 + tr.random.Int64N(back.leases[0].units)
 		if tr.random.IntN(2) == 0 {
@@ -159,7 +159,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, leave %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, c.units(), c.Leave, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, c.units(), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.units == 0 {
 		return nil

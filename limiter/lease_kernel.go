@@ -12,7 +12,7 @@ type leasingKernel interface {
 
 	// lease decides a request of this weight, which may be 0, and takes units ahead of later ones where it
 	// passes. The verdict's remaining is what was left before, its reset that of the state afterwards.
-	lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state)
+	lease(s state, now int64, t *params, weight, reserve int64, wish leaseWish) (verdict, lease, state)
 
 	// giveBack returns the state without units of a lease that were not spent. It never returns more than
 	// the lease still holds of the state, however late it is.
@@ -66,14 +66,14 @@ func (w leaseWish) within(ends int64) leaseWish {
 
 // leaseInWindow leases by a kernel that counts in windows, of which a verdict has the index and the units. A lease
 // ends with its window at the latest, and the state so long after that.
-func leaseInWindow(k kernel, s state, now int64, t *params, weight, leave int64, wish leaseWish, after int64) (verdict, lease, state) {
-	v := k.decide(s, now, t, weight, leave)
+func leaseInWindow(k kernel, s state, now int64, t *params, weight, reserve int64, wish leaseWish, after int64) (verdict, lease, state) {
+	v := k.decide(s, now, t, weight, reserve)
 	if v.wait != 0 {
 		return v, lease{}, s
 	}
 	ends := (v.a+1)*t.window - now
 	wish = t.wishes(wish).within(ends)
-	l := lease{leasable(v.remaining-leave, wish.units), wish.lasts, k.receipt(v)}
+	l := lease{leasable(v.remaining-reserve, wish.units), wish.lasts, k.receipt(v)}
 	if weight+l.units == 0 {
 		return v, l, s
 	}

@@ -16,7 +16,7 @@ func TestNode_refund_lease(t *testing.T) {
 	s := redisStore(t, redistest.Start(t))
 	s.set(epoch)
 	p := mustPolicy(t, Settings{Name: "raised", Algorithm: GCRA, Limit: 1000, Window: time.Second, Lease: MaxLease})
-	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 5, Reserve: true}}
+	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true}}
 	if err := s.shared.decide(context.Background(), checks); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func newLeaseTable() *leaseTable {
 }
 
 // leases reports whether a check may be decided by a lease.
-func (c *Check) leases() bool { return c.Policy.lease > 0 && !c.Peek && !c.Reserve }
+func (c *Check) leases() bool { return c.Policy.lease > 0 && !c.Peek && !c.Refundable }
 
 // spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
@@ -183,7 +183,7 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now moment) *bus
 // lock is held.
 func (k *busyKey) take(c *Check, now moment) (spent heldUnits) {
 	weight := c.units()
-	if c.Leave > 0 && k.remaining-weight < c.leaves() {
+	if c.Reserve > 0 && k.remaining-weight < c.reserve() {
 		return spent
 	}
 	for i := range k.open {

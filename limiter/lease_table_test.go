@@ -219,14 +219,14 @@ func TestLeaseTable_close(t *testing.T) {
 	}
 }
 
-// TestLeaseTable_leave spends only what leaves enough to others.
-func TestLeaseTable_leave(t *testing.T) {
+// TestLeaseTable_reserve spends only what leaves enough to others.
+func TestLeaseTable_reserve(t *testing.T) {
 	d := newLeaseDesk(t)
 	d.answer(d.ask(), 100) // of 5000
-	d.check.Leave = 4999
+	d.check.Reserve = 4999
 	d.spend(true)
 	d.spend(false)
-	d.check.Leave = 4900
+	d.check.Reserve = 4900
 	d.spend(true)
 }
 

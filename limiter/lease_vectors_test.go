@@ -138,22 +138,22 @@ func remainingOf(t *testing.T, s *testStore, p *Policy, key string) int64 {
 	return checks[0].Result.Remaining
 }
 
-// TestStores_lease_leave leases a quarter of what is left without the units for others.
-func TestStores_lease_leave(t *testing.T) {
+// TestStores_lease_reserve leases a quarter of what is left without the units for others.
+func TestStores_lease_reserve(t *testing.T) {
 	t.Parallel()
 	now := epoch
 	remote := redisStore(t, redistest.Start(t))
 	remote.set(now)
 	for name, leases := range map[string]leaseStore{"memory": leaseInMemory(memoryStore(), &now), "redis": leaseOnRedis(remote)} {
 		for _, algorithm := range rateAlgorithms() {
-			p := mustPolicy(t, Settings{Name: "leave", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
-			check := Check{Policy: p, Key: EncodeKey(algorithm), Peek: true, Leave: 40}
+			p := mustPolicy(t, Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
+			check := Check{Policy: p, Key: EncodeKey(algorithm), Peek: true, Reserve: 40}
 			want := int64(15)
 			if p.IsBucket() {
 				want = 14 // a unit drains until the lease ends
 			}
 			if _, l := leases(t, &check, leaseWish{50, 1000 * milli}, 0, receipt{}); l.units != want {
-				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above leave", name, algorithm, l.units, want)
+				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above the reserve", name, algorithm, l.units, want)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 		return // windows and logs do not owe less for what Redis has beside it
 	}
 	receipt, a := l.add(c, c.units(), seen, unknown)
-	if c.Reserve && a != nil && !unknown {
+	if c.Refundable && a != nil && !unknown {
 		c.owed = &owedTake{a, receipt}
 	}
 }

@@ -28,29 +28,29 @@ type Check struct {
 	// policy's capacity never passes.
 	Weight int64
 
-	// Leave is the units that must stay for others: the check passes only if a weight of so much more
+	// Reserve is the units that must stay for others: the check passes only if a weight of so much more
 	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
-	// [Policy.MostLeave] the check never passes.
-	Leave int64
+	// [Policy.MostReserve] the check never passes.
+	Reserve int64
 
 	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
 	// stands.
 	Peek bool
 
-	// Reserve requests a charge that [Failover.Refund] can undo. The policy must allow refunds, see
+	// Refundable requests a take that [Failover.Refund] can undo. The policy must allow refunds, see
 	// [Policy.AllowRefunds]. Default: the charge stays.
-	Reserve bool
+	Refundable bool
 
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
 	asOf     int64        // the store's time at its answer, in microseconds
 	turn     int32        // in which it answered at that time
-	receipt  receipt      // of a reserve that passed, or a debt
-	owed     *owedTake    // of a reserve that passed in an outage
-	reserved *reservation // of a reserve, where its end is awaited; nil: it is not
+	receipt  receipt      // of a reservation that passed, or a debt
+	owed     *owedTake    // of a reservation that passed in an outage
+	reserved *reservation // of a reservation, where its end is awaited; nil: it is not
 	withheld int64        // units that remain and are not in the result
-	excess   int64        // units of a reserve that its request did not cost; 0: all of them
+	excess   int64        // units of a reservation that its request did not cost; 0: all of them
 	places   int64        // units that the request has until it ends, see Failover.EndRunning
 	run      *run         // its part in what a shared store knows of; nil: none
 }
@@ -61,7 +61,7 @@ const Unknown = -1
 // Result is a store's answer to one check. A denial is a result, not an error.
 type Result struct {
 	// Remaining is the units left after this decision, from 0 to the policy's capacity, without those
-	// that the check leaves to others. It is [Unknown] where the deny cache refused the request because
+	// of the check's Reserve. It is [Unknown] where the deny cache refused the request because
 	// of another check.
 	Remaining int64
 
@@ -77,7 +77,7 @@ type Result struct {
 	// otherwise.
 	Delay time.Duration
 
-	// ForOthers reports that the check is denied only for what it leaves to others ([Check].Leave).
+	// ForOthers reports that the check is denied only for its [Check].Reserve.
 	ForOthers bool
 
 	// Banned reports that the client is banned ([Settings].Ban): BanLeft is for how long, and
@@ -90,10 +90,10 @@ type Result struct {
 // all its checks pass.
 func (r Result) Passes() bool { return r.RetryAfter == 0 }
 
-// reserves reports whether a check needs a charge that can be undone.
-func reserves(checks []Check) bool {
+// refundable reports whether a check needs a charge that can be undone.
+func refundable(checks []Check) bool {
 	for i := range checks {
-		if checks[i].Reserve {
+		if checks[i].Refundable {
 			return true
 		}
 	}

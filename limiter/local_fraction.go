@@ -26,8 +26,8 @@ func (f *Failover) decideLocally(checks []Check) {
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown scales a check to this process's fraction, and to its clock. A weight and what it leaves to
-// others that fit the full capacity fit the scaled one too, and no others do.
+// scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
+// that fit the full capacity fit the scaled one too, and no others do.
 func (f *Failover) scaleDown(c *Check) {
 	full, never := c.Policy, c.neverPasses()
 	c.Policy = f.localPolicy(full, c.Key)
@@ -43,12 +43,12 @@ func (f *Failover) scaleDown(c *Check) {
 		c.Weight = min(weight, capacity)
 	}
 	switch {
-	case c.Leave == 0:
+	case c.Reserve == 0:
 	case never:
-		c.Leave = capacity
+		c.Reserve = capacity
 	default:
-		leave := int64(float64(c.Leave) * f.localFraction)
-		c.Leave = min(leave, capacity-max(1, c.units()), c.Policy.MostLeave())
+		reserve := int64(float64(c.Reserve) * f.localFraction)
+		c.Reserve = min(reserve, capacity-max(1, c.units()), c.Policy.MostReserve())
 	}
 }
 

@@ -183,7 +183,7 @@ func (m *Memory) decideMany(checks []Check) {
 	}
 }
 
-// Refund undoes the charges of checks with Reserve that passed. Other checks stay charged. It must be called at most
+// Refund undoes the charges of checks with Refundable that passed. Other checks stay charged. It must be called at most
 // once for a decision.
 func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
 

@@ -23,7 +23,7 @@ func storesOfAllKinds(t *testing.T) map[string]*Failover {
 	}
 }
 
-// TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Reserve stay charged,
+// TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Refundable stay charged,
 // on every kind of store.
 func TestFailover_Refund_reserved(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestFailover_Refund_reserved(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := EncodeKey("k")
-		checks := []Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Reserve: true}}
+		checks := []Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Refundable: true}}
 		source, err := store.Decide(t.Context(), checks)
 		if err != nil || !Allowed(checks) {
 			t.Fatal(name, err, checks)
@@ -54,7 +54,7 @@ func TestStore_Refund_reserved(t *testing.T) {
 	shared, local := openRedis(t, redistest.Start(t), 10*time.Second), NewMemory()
 	for name, store := range map[string]Store{"redis": shared, "memory": local} {
 		p := mustPolicy(t, Settings{Name: "stays-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		checks := []Check{{Policy: p, Key: EncodeKey("k")}, {Policy: p, Key: EncodeKey("other"), Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k")}, {Policy: p, Key: EncodeKey("other"), Refundable: true}}
 		if _, err := store.Decide(t.Context(), checks); err != nil || !Allowed(checks) {
 			t.Fatal(name, err, checks)
 		}
@@ -97,7 +97,7 @@ func TestFailover_wrongSource(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 	for _, source := range []Source{SourceRedis, SourceFallback, SourceMemory, ""} {
 		store := NewFailover(nil, NewMemory(), FailoverOptions{LocalFraction: 0.5})
-		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 3, Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 3, Refundable: true}}
 		if _, err := store.Decide(t.Context(), checks); err != nil {
 			t.Fatal(err)
 		}

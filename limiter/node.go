@@ -37,7 +37,7 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 	return err
 }
 
-// refund undoes a reserve in the background. Refunds of takes do not reckon with leases of others; giving back
+// refund undoes a refundable take in the background. Refunds of takes do not reckon with leases of others; giving back
 // does.
 func (n *node) refund(slot uint16, checks []Check) {
 	plain := make([]Check, 0, len(checks))

@@ -207,7 +207,7 @@ func (p *Policy) Capacity() int64 { return p.params.capacity }
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
-// AllowRefunds allows charges of the policy to be undone ([Check].Reserve). A denial may then end
+// AllowRefunds allows charges of the policy to be undone ([Check].Refundable). A denial may then end
 // early, so the deny cache leaves the policy out, except for bans. A queue and a policy of [Concurrency]
 // cannot refund: the error is a [*FieldError].
 func (p *Policy) AllowRefunds() error {

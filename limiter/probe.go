@@ -73,7 +73,7 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 		}
 		return nil
 	}
-	for _, op := range []operation{opReserve, opTake, opRefund} {
+	for _, op := range []operation{opTakeRefundable, opTake, opRefund} {
 		if err := r.try(ctx, n, op, a.slot, checks); err != nil {
 			return err
 		}

@@ -140,7 +140,7 @@ func TestProbe_refund(t *testing.T) {
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
-			first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true})
+			first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true})
 			decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			r.Refund(first)
@@ -288,7 +288,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
-	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Reserve: true}})
+	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Refundable: true}})
 	if reported.String() != "overload" || s.breaker.row.Load()%(failuresInARow+1) != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.breaker.row.Load()%(failuresInARow+1))
 	}

@@ -23,10 +23,10 @@ func play(t *testing.T, s *testStore, now int64, p *Policy, weight int64) Result
 }
 
 // playLeaving decides one check that leaves units to others.
-func playLeaving(t *testing.T, s *testStore, now int64, p *Policy, weight, leave int64) Result {
+func playLeaving(t *testing.T, s *testStore, now int64, p *Policy, weight, reserve int64) Result {
 	t.Helper()
 	s.set(now)
-	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Leave: leave, Peek: weight == 0}}
+	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: weight, Reserve: reserve, Peek: weight == 0}}
 	if _, err := s.Decide(context.Background(), checks); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func TestRetryAfter_exact(t *testing.T) {
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
-				weight, leave := 1+tr.random.Int64N(p.Capacity()), tr.leave(p)
-				r := playLeaving(t, s, tr.now, p, weight, leave)
+				weight, reserve := 1+tr.random.Int64N(p.Capacity()), tr.reserve(p)
+				r := playLeaving(t, s, tr.now, p, weight, reserve)
 				tr.learn([]Check{{Result: r}})
 				if r.Passes() || r.RetryAfter == Never {
 					continue
@@ -65,10 +65,10 @@ func TestRetryAfter_exact(t *testing.T) {
 				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
 				// earlier.
 				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.tick
-				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, leave); at-tick > tr.now && early.Passes() {
+				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, reserve); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
 				}
-				if then := playLeaving(t, copyOf(s, p), at, p, weight, leave); !then.Passes() {
+				if then := playLeaving(t, copyOf(s, p), at, p, weight, reserve); !then.Passes() {
 					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.settings, r.RetryAfter, then.RetryAfter)
 				}
 			}
@@ -87,17 +87,17 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
-				leave := tr.leave(p)
-				r := playLeaving(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()), leave)
+				reserve := tr.reserve(p)
+				r := playLeaving(t, s, tr.now, p, 1+tr.random.Int64N(p.Capacity()), reserve)
 				tr.learn([]Check{{Result: r}})
 				if r.RetryAfter == Never {
 					continue // also of a client that is banned
 				}
-				if r.Remaining > 0 && !playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining, leave).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.settings, leave, r.Remaining)
+				if r.Remaining > 0 && !playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining, reserve).Passes() {
+					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.settings, reserve, r.Remaining)
 				}
-				if playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining+1, leave).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.settings, leave, r.Remaining)
+				if playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining+1, reserve).Passes() {
+					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.settings, reserve, r.Remaining)
 				}
 			}
 		}

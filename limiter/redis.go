@@ -127,8 +127,8 @@ func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
 // decideCall decides checks of one slot on a node by one call.
 func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []Check, timeout time.Duration) error {
 	op := opTake
-	if reserves(checks) {
-		op = opReserve
+	if refundable(checks) {
+		op = opTakeRefundable
 	}
 	c := newCall(op, checks)
 	c.slot = slot
@@ -139,7 +139,7 @@ func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []C
 	return nil
 }
 
-// Refund undoes the charges of checks with Reserve, each at most once, in the background. Other checks
+// Refund undoes the charges of checks with Refundable, each at most once, in the background. Other checks
 // stay charged. Where Redis does not answer they drain by themselves.
 func (r *Redis) Refund(checks []Check) {
 	for i := range checks {
@@ -150,7 +150,7 @@ func (r *Redis) Refund(checks []Check) {
 // refundAsync does so with one check. A function that is not nil is called after Redis has refunded it, as far as it
 // had not drained: the check's result is the quota as it stands then. It must not block nor keep the check.
 func (r *Redis) refundAsync(c *Check, refunded func(c *Check)) {
-	if c.Reserve && !c.Peek {
+	if c.Refundable && !c.Peek {
 		r.enqueueAsync(opRefund, c, refunded)
 	}
 }

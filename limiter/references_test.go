@@ -23,7 +23,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
-	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 40, Reserve: true}
+	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 40, Refundable: true}
 	if !f.Retain() {
 		t.Fatal("the store is closed")
 	}

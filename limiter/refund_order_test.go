@@ -44,7 +44,7 @@ func permutations(of []int) (all [][]int) {
 	return all
 }
 
-// TestStores_Refund_any_order reserves units at one instant and refunds them in many orders. Each comes
+// TestStores_Refund_any_order takes units at one instant and refunds them in many orders. Each comes
 // back at once.
 func TestStores_Refund_any_order(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 8))
@@ -56,7 +56,7 @@ func TestStores_Refund_any_order(t *testing.T) {
 				key := EncodeKey(fmt.Sprint(order))
 				left, reserved := int64(10*n), make([][]Check, n)
 				for i := range reserved {
-					reserved[i] = []Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Reserve: true}}
+					reserved[i] = []Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Refundable: true}}
 					s.decide(t, reserved[i])
 					left -= reserved[i][0].Weight
 				}
@@ -81,7 +81,7 @@ type refundTrace struct {
 	now        int64
 	stores     []*testStore
 	redis      *Redis
-	open       [][][]Check // reserves, as each store has answered them
+	open       [][][]Check // reservations, as each store has answered them
 	most, sums int
 }
 
@@ -90,7 +90,7 @@ func (r *refundTrace) step(t *testing.T) {
 	p := r.p
 	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1 + r.random.Int64N(3)}
 	kind := r.random.IntN(16)
-	check.Reserve = kind < 7
+	check.Refundable = kind < 7
 	at := 0
 	if len(r.open) > 0 {
 		at = r.random.IntN(len(r.open))
@@ -121,7 +121,7 @@ func (r *refundTrace) step(t *testing.T) {
 	if answers[0][0].Result != answers[1][0].Result {
 		t.Fatalf("%+v and %+v", answers[0], answers[1])
 	}
-	if check.Reserve && Allowed(answers[0]) {
+	if check.Refundable && Allowed(answers[0]) {
 		r.open = append(r.open, [][]Check{answers[0], answers[1]})
 	}
 }

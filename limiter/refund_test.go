@@ -30,7 +30,7 @@ func keepOpen(r *Redis) {
 	r.topology.anyNode.breaker.failure(&UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
-// TestFailover_Refund has every algorithm reserve and refund, on Redis, in process, in an outage,
+// TestFailover_Refund has every algorithm take and refund, on Redis, in process, in an outage,
 // and with a fraction of the limit.
 func TestFailover_Refund(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestFailover_Refund(t *testing.T) {
 					t.Fatal(err)
 				}
 				take := func() ([]Check, Source) {
-					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true}}
+					checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true}}
 					source, err := f.Decide(context.Background(), checks)
 					if err != nil {
 						t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 // refundStep is one step of a vector with refunds, at a time in microseconds.
 type refundStep struct {
 	at        int64
-	do        string // take, reserve, refund (all or a part), charge, or left, which compares the remaining units
+	do        string // take, reservation, refund (all or a part), charge, or left, which compares the remaining units
 	units     int64
-	of        int // of a refund: the number of the reserve, from 0
+	of        int // of a refund: the number of the reservation, from 0
 	remaining int64
 }
 
@@ -24,59 +24,59 @@ var refundVectors = []struct {
 	steps    []refundStep
 }{
 	{"a refund behind one that was refunded", Settings{Algorithm: GCRA, Limit: 1000, Window: time.Second, Burst: 200}, []refundStep{
-		{0, "reserve", 100, 0, 100}, {0, "reserve", 10, 0, 90}, {0, "refund", 100, 0, 0}, {5000, "take", 50, 0, 145},
+		{0, "reservation", 100, 0, 100}, {0, "reservation", 10, 0, 90}, {0, "refund", 100, 0, 0}, {5000, "take", 50, 0, 145},
 		{6000, "refund", 10, 1, 0}, {6000, "left", 0, 0, 150},
 	}},
-	{"two reserves, the bucket empty between their refunds", bucketOfTen, []refundStep{
-		{0, "reserve", 5, 0, 5}, {0, "reserve", 5, 0, 0}, {0, "refund", 5, 0, 0}, {0, "left", 0, 0, 5}, {5 * sec, "take", 5, 0, 5},
+	{"two reservations, the bucket empty between their refunds", bucketOfTen, []refundStep{
+		{0, "reservation", 5, 0, 5}, {0, "reservation", 5, 0, 0}, {0, "refund", 5, 0, 0}, {0, "left", 0, 0, 5}, {5 * sec, "take", 5, 0, 5},
 		{5 * sec, "refund", 5, 1, 0}, {5 * sec, "left", 0, 0, 5},
 	}},
 	{"a part before it has drained", bucketOfTen, []refundStep{
-		{0, "reserve", 8, 0, 2}, {2 * sec, "refund", 6, 0, 0}, {2 * sec, "left", 0, 0, 10},
+		{0, "reservation", 8, 0, 2}, {2 * sec, "refund", 6, 0, 0}, {2 * sec, "left", 0, 0, 10},
 	}},
 	{"a part that has drained in part", bucketOfTen, []refundStep{
-		{0, "reserve", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 10}, {5 * sec, "take", 10, 0, 0},
+		{0, "reservation", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 10}, {5 * sec, "take", 10, 0, 0},
 	}},
 	{"a part that has drained", bucketOfTen, []refundStep{
-		{0, "reserve", 8, 0, 2}, {8 * sec, "take", 5, 0, 5}, {8 * sec, "refund", 6, 0, 0}, {8 * sec, "left", 0, 0, 5},
+		{0, "reservation", 8, 0, 2}, {8 * sec, "take", 5, 0, 5}, {8 * sec, "refund", 6, 0, 0}, {8 * sec, "left", 0, 0, 5},
 	}},
-	{"a reserve below a take", bucketOfTen, []refundStep{
-		{0, "reserve", 6, 0, 4}, {sec, "take", 4, 0, 1}, {sec, "refund", 6, 0, 0}, {sec, "left", 0, 0, 6},
+	{"a reservation below a take", bucketOfTen, []refundStep{
+		{0, "reservation", 6, 0, 4}, {sec, "take", 4, 0, 1}, {sec, "refund", 6, 0, 0}, {sec, "left", 0, 0, 6},
 	}},
 	{"a receipt as old as a full bucket drains", bucketOfTen, []refundStep{
-		{0, "reserve", 6, 0, 4}, {10 * sec, "take", 3, 0, 7}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 7},
+		{0, "reservation", 6, 0, 4}, {10 * sec, "take", 3, 0, 7}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 7},
 	}},
-	{"a charge after the reserve", bucketOfTen, []refundStep{
-		{0, "reserve", 5, 0, 5}, {2 * sec, "charge", 4, 0, 0}, {2 * sec, "refund", 5, 0, 0}, {2 * sec, "left", 0, 0, 6},
+	{"a charge after the reservation", bucketOfTen, []refundStep{
+		{0, "reservation", 5, 0, 5}, {2 * sec, "charge", 4, 0, 0}, {2 * sec, "refund", 5, 0, 0}, {2 * sec, "left", 0, 0, 6},
 		{10 * sec, "left", 0, 0, 10},
 	}},
 	{"a charge that saturates", bucketOfTen, []refundStep{
-		{0, "reserve", 5, 0, 5}, {0, "charge", MaxCharge, 0, 0}, {0, "refund", 5, 0, 0}, {4_503_599_616 * sec, "left", 0, 0, 0},
+		{0, "reservation", 5, 0, 5}, {0, "charge", MaxCharge, 0, 0}, {0, "refund", 5, 0, 0}, {4_503_599_616 * sec, "left", 0, 0, 0},
 	}},
 	{"counted in milliseconds", Settings{Algorithm: TokenBucket, Limit: 86_400, Window: 24 * time.Hour, Burst: 60_000}, []refundStep{
-		{0, "reserve", 5, 0, 59_995}, {0, "reserve", 5, 0, 59_990}, {0, "refund", 5, 0, 0}, {5 * sec, "take", 5, 0, 59_995},
+		{0, "reservation", 5, 0, 59_995}, {0, "reservation", 5, 0, 59_990}, {0, "refund", 5, 0, 0}, {5 * sec, "take", 5, 0, 59_995},
 		{5*sec + 1, "refund", 5, 1, 0}, {5*sec + 1, "left", 0, 0, 59_995},
 	}},
 	{"the counter's window before", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []refundStep{
-		{0, "reserve", 8, 0, 2}, {12 * sec, "refund", 6, 0, 0}, {12 * sec, "left", 0, 0, 9},
+		{0, "reservation", 8, 0, 2}, {12 * sec, "refund", 6, 0, 0}, {12 * sec, "left", 0, 0, 9},
 	}},
 	{"a fixed window that has ended", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, []refundStep{
-		{0, "reserve", 8, 0, 2}, {10 * sec, "take", 7, 0, 3}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 3},
+		{0, "reservation", 8, 0, 2}, {10 * sec, "take", 7, 0, 3}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 3},
 	}},
 	{"a part of a log's entry", logOfTen, []refundStep{
-		{0, "reserve", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 8}, {5 * sec, "take", 8, 0, 0},
+		{0, "reservation", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 8}, {5 * sec, "take", 8, 0, 0},
 		{10 * sec, "left", 0, 0, 2}, {15 * sec, "left", 0, 0, 10},
 	}},
 	{"a part of a log's entry below others", logOfTen, []refundStep{
-		{0, "take", 1, 0, 9}, {0, "reserve", 5, 0, 4}, {sec, "take", 1, 0, 3}, {2 * sec, "refund", 2, 0, 0}, {2 * sec, "left", 0, 0, 5},
+		{0, "take", 1, 0, 9}, {0, "reservation", 5, 0, 4}, {sec, "take", 1, 0, 3}, {2 * sec, "refund", 2, 0, 0}, {2 * sec, "left", 0, 0, 5},
 		{10 * sec, "left", 0, 0, 9}, {11 * sec, "left", 0, 0, 10},
 	}},
 	{"parts of a log's entries of one instant", logOfTen, []refundStep{
-		{0, "reserve", 4, 0, 6}, {0, "reserve", 4, 0, 2}, {0, "refund", 3, 0, 0}, {0, "left", 0, 0, 5}, {0, "refund", 4, 1, 0},
+		{0, "reservation", 4, 0, 6}, {0, "reservation", 4, 0, 2}, {0, "refund", 3, 0, 0}, {0, "left", 0, 0, 5}, {0, "refund", 4, 1, 0},
 		{0, "left", 0, 0, 9}, {0, "take", 9, 0, 0}, {10 * sec, "left", 0, 0, 10},
 	}},
 	{"a part of a log's entry that is dead", logOfTen, []refundStep{
-		{0, "reserve", 8, 0, 2}, {10 * sec, "take", 4, 0, 6}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 6},
+		{0, "reservation", 8, 0, 2}, {10 * sec, "take", 4, 0, 6}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 6},
 	}},
 }
 
@@ -105,7 +105,7 @@ func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refu
 	var reserved [][]Check
 	for i, step := range steps {
 		s.set(epoch + step.at)
-		checks := []Check{{Policy: p, Key: EncodeKey(key), Weight: step.units, Peek: step.units == 0, Reserve: step.do == "reserve"}}
+		checks := []Check{{Policy: p, Key: EncodeKey(key), Weight: step.units, Peek: step.units == 0, Refundable: step.do == "reservation"}}
 		switch step.do {
 		case "refund":
 			if of := reserved[step.of]; step.units == of[0].Weight {
@@ -117,7 +117,7 @@ func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refu
 		case "charge":
 			s.charge(checks)
 			continue
-		case "reserve":
+		case "reservation":
 			reserved = append(reserved, checks)
 		}
 		s.decide(t, checks)
@@ -127,27 +127,27 @@ func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refu
 	}
 }
 
-// TestStores_Refund_flood reserves a unit nine times in a bucket of ten. Before each it fills the
-// bucket by another reserve, which is refunded at once. At 9 s the nine units have drained.
+// TestStores_Refund_flood takes a unit nine times in a bucket of ten. Before each it fills the
+// bucket by another take, which is refunded at once. At 9 s the nine units have drained.
 func TestStores_Refund_flood(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "flood", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		s.set(epoch)
-		reserve := func(units int64) []Check {
-			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: units, Reserve: true}}
+		reserved := func(units int64) []Check {
+			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: units, Refundable: true}}
 			s.decide(t, checks)
 			return checks
 		}
 		var units [][]Check
 		for i := range int64(9) {
-			filling := reserve(9 - i)
-			units = append(units, reserve(1))
+			filling := reserved(9 - i)
+			units = append(units, reserved(1))
 			s.refund(filling)
 		}
 		s.set(epoch + 9*sec)
 		passed := int64(0)
 		take := func() {
-			for Allowed(reserve(1)) {
+			for Allowed(reserved(1)) {
 				passed++
 			}
 		}
@@ -177,15 +177,15 @@ func TestRedis_Refund_lifetime(t *testing.T) {
 			t.Errorf("%d bytes that live for %v; want %d and %v", got, ttl, size, lives)
 		}
 	}
-	reserve := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2, Reserve: true}}
+	reserved := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2, Refundable: true}}
 	play(t, s, epoch, p, 1)
 	holds(16, time.Second)
-	s.decide(t, reserve)
+	s.decide(t, reserved)
 	holds(24, 10*time.Second)
 	play(t, s, epoch, p, 1)
 	holds(24, 10*time.Second)
 	s.charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 10}})
 	holds(24, 14*time.Second)
-	s.refund(reserve)
+	s.refund(reserved)
 	holds(40, 14*time.Second)
 }

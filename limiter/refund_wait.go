@@ -16,11 +16,11 @@ const (
 	maxCounted = 4
 )
 
-// awaitRefunds has what the checks reserve be counted once they pass.
+// awaitRefunds has refundable takes of the checks counted once they pass.
 func (f *Failover) awaitRefunds(checks []Check, here bool) {
 	for i := range checks {
 		c := &checks[i]
-		if c.reserved = nil; !f.awaitsRefunds || !c.Reserve || c.Peek {
+		if c.reserved = nil; !f.awaitsRefunds || !c.Refundable || c.Peek {
 			continue
 		}
 		c.reserved = &reservation{of: &f.local.reserved}
@@ -69,11 +69,11 @@ func (f *Failover) passesSoon(ctx context.Context, source Source, c *Check, dead
 
 // passesWithout reports whether a check would pass now if so many units were not in use: if it left so many less.
 func (f *Failover) passesWithout(ctx context.Context, source Source, c *Check, units int64, deadline time.Time) bool {
-	peek := Check{Policy: c.Policy, Key: c.Key, Weight: c.Weight, Leave: c.Leave}
+	peek := Check{Policy: c.Policy, Key: c.Key, Weight: c.Weight, Reserve: c.Reserve}
 	if source == SourceFallback {
 		f.scaleDown(&peek)
 	}
-	peek.Leave -= units
+	peek.Reserve -= units
 	if source != SourceRedis {
 		f.local.Peek(&peek)
 		return peek.Result.Passes()

@@ -40,26 +40,26 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 			return func(s *testStore, c []Check) { s.SettleCost(c[0], units, s.source) }
 		}
 	for name, test := range map[string]struct {
-		ends          []func(s *testStore, c []Check) // of the reservations
-		weight, leave int64
-		soon          bool
+		ends            []func(s *testStore, c []Check) // of the reservations
+		weight, reserve int64
+		soon            bool
 	}{
-		"all may return":              {nil, 1, 0, true},
-		"just enough may return":      {[]func(*testStore, []Check){stay}, 6, 0, true},
-		"too few may return":          {[]func(*testStore, []Check){stay}, 7, 0, false},
-		"too few, but for others":     {[]func(*testStore, []Check){stay}, 4, 3, false},
-		"just enough with others":     {[]func(*testStore, []Check){stay}, 4, 2, true},
-		"none may return":             {[]func(*testStore, []Check){stay, stay, stay}, 1, 0, false},
-		"some have returned":          {[]func(*testStore, []Check){refund, stay, stay}, 5, 0, false},
-		"some have, more may":         {[]func(*testStore, []Check){refund, stay}, 6, 0, true},
-		"it cost as much":             {[]func(*testStore, []Check){cost(4), cost(4), cost(2)}, 1, 0, false},
-		"it cost less, more may":      {[]func(*testStore, []Check){cost(1), stay}, 5, 0, true},
-		"it cost less, too few may":   {[]func(*testStore, []Check){cost(1), stay}, 6, 0, false},
-		"into debt, and too few may":  {[]func(*testStore, []Check){cost(9), stay}, 1, 0, false},
-		"into debt, but enough may":   {[]func(*testStore, []Check){cost(5)}, 5, 0, true},
-		"into debt, one beyond it":    {[]func(*testStore, []Check){cost(5)}, 6, 0, false},
-		"it weighs more than can be":  {nil, 11, 0, false},
-		"it leaves more than can be ": {nil, 1, 10, false},
+		"all may return":                {nil, 1, 0, true},
+		"just enough may return":        {[]func(*testStore, []Check){stay}, 6, 0, true},
+		"too few may return":            {[]func(*testStore, []Check){stay}, 7, 0, false},
+		"too few, but for others":       {[]func(*testStore, []Check){stay}, 4, 3, false},
+		"just enough with others":       {[]func(*testStore, []Check){stay}, 4, 2, true},
+		"none may return":               {[]func(*testStore, []Check){stay, stay, stay}, 1, 0, false},
+		"some have returned":            {[]func(*testStore, []Check){refund, stay, stay}, 5, 0, false},
+		"some have, more may":           {[]func(*testStore, []Check){refund, stay}, 6, 0, true},
+		"it cost as much":               {[]func(*testStore, []Check){cost(4), cost(4), cost(2)}, 1, 0, false},
+		"it cost less, more may":        {[]func(*testStore, []Check){cost(1), stay}, 5, 0, true},
+		"it cost less, too few may":     {[]func(*testStore, []Check){cost(1), stay}, 6, 0, false},
+		"into debt, and too few may":    {[]func(*testStore, []Check){cost(9), stay}, 1, 0, false},
+		"into debt, but enough may":     {[]func(*testStore, []Check){cost(5)}, 5, 0, true},
+		"into debt, one beyond it":      {[]func(*testStore, []Check){cost(5)}, 6, 0, false},
+		"it weighs more than can be":    {nil, 11, 0, false},
+		"it reserves more than can be ": {nil, 1, 10, false},
 	} {
 		for _, s := range awaitingStores(t) {
 			for _, algorithm := range rateAlgorithms() {
@@ -67,13 +67,13 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 				key := EncodeKey(name + algorithm)
 				var reserved [][]Check
 				for _, weight := range []int64{4, 4, 2} {
-					reserved = append(reserved, decide(t, s, Check{Policy: p, Key: key, Weight: weight, Reserve: true}))
+					reserved = append(reserved, decide(t, s, Check{Policy: p, Key: key, Weight: weight, Refundable: true}))
 				}
 				for i, end := range test.ends {
 					end(s, reserved[i])
 				}
 				s.settle()
-				denied := decide(t, s, Check{Policy: p, Key: key, Weight: test.weight, Leave: test.leave, Reserve: true})[0].Result
+				denied := decide(t, s, Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
 				if denied.Passes() || (denied.RetryAfter == time.Second) != test.soon {
 					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.name, algorithm, name, denied, test.soon)
 				}
@@ -93,19 +93,19 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := EncodeKey("k")
-		reserved := decide(t, s, Check{Policy: logins, Key: key, Reserve: true}, Check{Policy: all, Key: key}, Check{Policy: banning, Key: key})
-		denied := decide(t, s, Check{Policy: logins, Key: key, Reserve: true}, Check{Policy: all, Key: key})
+		reserved := decide(t, s, Check{Policy: logins, Key: key, Refundable: true}, Check{Policy: all, Key: key}, Check{Policy: banning, Key: key})
+		denied := decide(t, s, Check{Policy: logins, Key: key, Refundable: true}, Check{Policy: all, Key: key})
 		if denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || Binding(denied) != 1 {
 			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.name, denied)
 		}
 		s.settle()
-		banned := decide(t, s, Check{Policy: banning, Key: key, Reserve: true})[0].Result
+		banned := decide(t, s, Check{Policy: banning, Key: key, Refundable: true})[0].Result
 		if !banned.BanBegins || banned.RetryAfter < time.Hour {
 			t.Errorf("%s: %+v; want a ban", s.name, banned)
 		}
 		s.Refund(reserved[:1], s.source)
 		s.settle()
-		if again := decide(t, s, Check{Policy: logins, Key: key, Reserve: true})[0].Result; !again.Passes() {
+		if again := decide(t, s, Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
 			t.Errorf("%s: %+v; want it to pass after the refund", s.name, again)
 		}
 	}
@@ -117,9 +117,9 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
 		p := refundingDay(t, "meanwhile", GCRA, 1)
-		reserved := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})
+		reserved := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = false
-		denied := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Reserve: true})
+		denied := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = true
 		s.Refund(reserved, s.source)
 		s.hasten(t.Context(), s.source, denied, time.Now().Add(time.Minute))
@@ -138,7 +138,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() {
-					checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(round)), Reserve: true}}
+					checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(round)), Refundable: true}}
 					source, err := s.Decide(context.Background(), checks)
 					switch wait := checks[0].Result.RetryAfter; {
 					case err != nil:
@@ -155,7 +155,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	}
 }
 
-// TestFailover_AwaitsRefunds_in_an_outage reserves on Redis, and then here: what Redis would have to refund does not
+// TestFailover_AwaitsRefunds_in_an_outage takes from Redis, and then here: what Redis would have to refund does not
 // return in an outage.
 func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
@@ -164,14 +164,14 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	p := refundingDay(t, "outage", FixedWindow, 4)
 	there, here := EncodeKey("there"), EncodeKey("here")
 	for range 4 {
-		decide(t, f, Check{Policy: p, Key: there, Reserve: true})
+		decide(t, f, Check{Policy: p, Key: there, Refundable: true})
 	}
 	server.Kill()
 	for range 2 {
-		decide(t, f, Check{Policy: p, Key: here, Reserve: true})
+		decide(t, f, Check{Policy: p, Key: here, Refundable: true})
 	}
 	for key, soon := range map[EncodedKey]bool{there: false, here: true} {
-		if denied := decide(t, f, Check{Policy: p, Key: key, Reserve: true})[0].Result; denied.Passes() || (denied.RetryAfter == time.Second) != soon {
+		if denied := decide(t, f, Check{Policy: p, Key: key, Refundable: true})[0].Result; denied.Passes() || (denied.RetryAfter == time.Second) != soon {
 			t.Errorf("%v: %+v; want it denied, a second: %v", key, denied, soon)
 		}
 	}
@@ -182,9 +182,9 @@ func TestReservations_sweep(t *testing.T) {
 	t.Parallel()
 	f := NewFailover(nil, NewMemory(), FailoverOptions{AwaitsRefunds: true})
 	p := refundingDay(t, "sweep", TokenBucket, 10)
-	reserved := decide(t, f, Check{Policy: p, Key: EncodeKey("refunded"), Reserve: true})
-	stays := decide(t, f, Check{Policy: p, Key: EncodeKey("stays"), Reserve: true})
-	decide(t, f, Check{Policy: p, Key: EncodeKey("forgotten"), Reserve: true})
+	reserved := decide(t, f, Check{Policy: p, Key: EncodeKey("refunded"), Refundable: true})
+	stays := decide(t, f, Check{Policy: p, Key: EncodeKey("stays"), Refundable: true})
+	decide(t, f, Check{Policy: p, Key: EncodeKey("forgotten"), Refundable: true})
 	f.Refund(reserved, SourceMemory)
 	f.Refund(reserved, SourceMemory)
 	f.Confirm(stays, SourceMemory)

@@ -362,7 +362,7 @@ func TestSettlement_Refund(t *testing.T) {
 		n.away()
 		var reserved [3][]Check
 		for i := range reserved {
-			reserved[i] = []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(i + 1), Reserve: true}}
+			reserved[i] = []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(i + 1), Refundable: true}}
 			if source, err := n.Decide(t.Context(), reserved[i]); err != nil || source != SourceFallback {
 				t.Fatal(source, err)
 			}

@@ -107,7 +107,7 @@ func (s *shard) take(c *Check, old state, v verdict, now int64) {
 		s.addRunning(c.Key.text, c.places)
 		return
 	}
-	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Reserve), now)
+	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Refundable), now)
 }
 
 // charge charges a check without the condition that there is room.
@@ -134,7 +134,7 @@ func (s *shard) store(c *Check, old, value state, now int64) {
 
 // refund undoes a take or a part of it, wherever its state is now.
 func (s *shard) refund(c *Check, now int64) {
-	if !c.Reserve || c.Peek {
+	if !c.Refundable || c.Peek {
 		return
 	}
 	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel

@@ -21,12 +21,12 @@ func (slidingWindowCounter) rolled(s state, now int64, t *params) (index, count,
 	return index, 0, 0
 }
 
-func (k slidingWindowCounter) decide(s state, now int64, t *params, weight, leave int64) verdict {
+func (k slidingWindowCounter) decide(s state, now int64, t *params, weight, reserve int64) verdict {
 	index, count, previous := k.rolled(s, now, t)
 	skew := max(0, index*t.window-now)
 	left := t.window - (now + skew - index*t.window)
 	overlap := previous * left / t.window
-	v, needed := verdict{a: index, c: previous}, weight+leave
+	v, needed := verdict{a: index, c: previous}, weight+reserve
 	switch {
 	case weight == 0 || count+overlap+needed <= t.limit:
 		count += weight
@@ -71,8 +71,8 @@ func (slidingWindowCounter) receipt(v verdict) receipt { return receipt{first: v
 
 // lease takes units that end with their window at the latest. They count in full from now on, and what
 // counts of the window before only falls until they are spent.
-func (k slidingWindowCounter) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
-	return leaseInWindow(k, s, now, t, weight, leave, wish, t.window)
+func (k slidingWindowCounter) lease(s state, now int64, t *params, weight, reserve int64, wish leaseWish) (verdict, lease, state) {
+	return leaseInWindow(k, s, now, t, weight, reserve, wish, t.window)
 }
 
 func (k slidingWindowCounter) giveBack(s state, now int64, t *params, units int64, r receipt) state {

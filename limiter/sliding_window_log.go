@@ -43,7 +43,7 @@ func deadEntries(entries []logEntry, now, horizon int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
-func (k slidingWindowLog) decide(s state, now int64, t *params, weight, leave int64) verdict {
+func (k slidingWindowLog) decide(s state, now int64, t *params, weight, reserve int64) verdict {
 	live, before, at := k.live(s, now, t)
 	if len(live) == 0 {
 		return emptyLogVerdict(now, t, weight)
@@ -56,13 +56,13 @@ func (k slidingWindowLog) decide(s state, now int64, t *params, weight, leave in
 		if used > 0 { // an entry without units is one of a charge that found the log full
 			v.reset = newest.tick(now) + t.window - now
 		}
-	case used+weight+leave <= t.limit:
+	case used+weight+reserve <= t.limit:
 		used += weight
 		v.a = max(at, newest.tick(now))
 		v.lead = v.a - at
 		v.reset = v.a + t.window - now
 	default:
-		room := t.limit - weight - leave
+		room := t.limit - weight - reserve
 		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
 		v.wait = live[blocker].tick(now) + t.window - now
 		v.reset = newest.tick(now) + t.window - now

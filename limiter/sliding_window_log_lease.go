@@ -4,13 +4,13 @@ import "sort"
 
 // lease takes units that count from the tick at which they end: none of them is spent later, and whatever
 // is spent in a window of the log counts in the takes at its end.
-func (k slidingWindowLog) lease(s state, now int64, t *params, weight, leave int64, wish leaseWish) (verdict, lease, state) {
-	v := k.decide(s, now, t, weight, leave)
+func (k slidingWindowLog) lease(s state, now int64, t *params, weight, reserve int64, wish leaseWish) (verdict, lease, state) {
+	v := k.decide(s, now, t, weight, reserve)
 	if v.wait != 0 {
 		return v, lease{}, s
 	}
 	wish = t.wishes(wish)
-	l := lease{units: leasable(v.remaining-leave, wish.units), lasts: wish.lasts}
+	l := lease{units: leasable(v.remaining-reserve, wish.units), lasts: wish.lasts}
 	if weight+l.units == 0 {
 		return v, l, s
 	}

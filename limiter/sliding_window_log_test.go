@@ -70,7 +70,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 		t.Fatal(err)
 	}
 	const later = logRewritten
-	first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true})
+	first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {
 		var calls []*call
 		for range 100 {
@@ -115,7 +115,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 				if i == 100 {
 					s.set(epoch + 1_000)
 				}
-				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(1 + i%2), Reserve: true}}
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(1 + i%2), Refundable: true}}
 				s.decide(t, checks)
 				reserved = append(reserved, checks)
 			}
@@ -146,7 +146,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 	const refunds, later = 20, 400
 	var calls []*call
 	for i := range refunds + later {
-		c := newCall(opReserve, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
+		c := newCall(opTakeRefundable, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		if r.send(context.Background(), r.topology.anyNode, []*call{c}); c.err != nil {
 			t.Fatal(c.err)
 		}

@@ -29,11 +29,11 @@ type State struct {
 // or policies that differ in limit and burst alone. Instants may run backwards. Weight 0 takes
 // nothing, one above the capacity gets [Never]; it is never negative. Take is not safe for
 // concurrent use.
-func (s *State) Take(p *Policy, now, weight int64) Result { return s.TakeAndLeave(p, now, weight, 0) }
+func (s *State) Take(p *Policy, now, weight int64) Result { return s.TakeReserving(p, now, weight, 0) }
 
-// TakeAndLeave does what Take does for a request that leaves so many units to others ([Check].Leave).
-func (s *State) TakeAndLeave(p *Policy, now, weight, leave int64) Result {
-	c := Check{Policy: p, Weight: weight, Leave: leave, Peek: weight == 0}
+// TakeReserving does what Take does for a request with a [Check].Reserve.
+func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
+	c := Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
 	held := state{numbers: s.numbers, log: s.log}
 	v := evaluate(held, now, &c)
 	if p.ban != nil && v.wait >= 0 {
@@ -60,13 +60,13 @@ func (s *State) TakeAndLeave(p *Policy, now, weight, leave int64) Result {
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s state, now int64, c *Check) verdict {
 	t := &c.Policy.params
-	weight, leave := c.units(), c.leaves()
-	if weight > 0 && weight > t.capacity-leave {
-		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0, leave)
+	weight, reserve := c.units(), c.reserve()
+	if weight > 0 && weight > t.capacity-reserve {
+		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0, reserve)
 		v.wait = -1
 		return v
 	}
-	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight, leave)
+	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight, reserve)
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.

@@ -106,8 +106,8 @@ func (pair *takesPair) take(random *rand.Rand, policies []*Policy, keys []string
 	p := policies[random.IntN(len(policies))]
 	capacity := p.Capacity()
 	weight := min(capacity, []int64{1, 1, 1, 2, capacity, 1 + random.Int64N(capacity)}[random.IntN(6)])
-	leave := min(capacity-weight, []int64{0, 0, 0, 1, capacity / 2}[random.IntN(5)])
-	return Check{Policy: p, Key: EncodeKey(keys[random.IntN(len(keys))]), Weight: weight, Leave: leave}
+	reserve := min(capacity-weight, []int64{0, 0, 0, 1, capacity / 2}[random.IntN(5)])
+	return Check{Policy: p, Key: EncodeKey(keys[random.IntN(len(keys))]), Weight: weight, Reserve: reserve}
 }
 
 // TestScripts_agree_on_takes plays random batches of takes: of one policy or several, of one shape or several, with

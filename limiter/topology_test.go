@@ -201,7 +201,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	before := group.node
 	before.breaker.failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	if err := a.enqueueGroup(context.Background(), group, opReserve, now().add(time.Minute)); err != nil || group.node == before {
+	if err := a.enqueueGroup(context.Background(), group, opTakeRefundable, now().add(time.Minute)); err != nil || group.node == before {
 		t.Errorf("error %v, sent to the old master: %v", err, group.node == before)
 	}
 }

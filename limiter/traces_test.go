@@ -145,15 +145,15 @@ func (tr *trace) request() []Check {
 		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
 		checks[i] = Check{Policy: p, Key: EncodeKey(fmt.Sprint("k", tr.random.IntN(2))), Weight: weights[tr.random.IntN(len(weights))]}
 		checks[i].Peek = checks[i].Weight == 0
-		checks[i].Leave = tr.leave(p)
+		checks[i].Reserve = tr.reserve(p)
 	}
 	return checks
 }
 
-// leave makes up what a request leaves to others: often nothing, now and then more than there can be.
-func (tr *trace) leave(p *Policy) int64 {
-	leaves := []int64{0, 0, 0, 1, 2, p.MostLeave(), p.Capacity(), tr.random.Int64N(p.Capacity())}
-	return leaves[tr.random.IntN(len(leaves))]
+// reserve makes up what a request leaves to others: often nothing, now and then more than there can be.
+func (tr *trace) reserve(p *Policy) int64 {
+	reserves := []int64{0, 0, 0, 1, 2, p.MostReserve(), p.Capacity(), tr.random.Int64N(p.Capacity())}
+	return reserves[tr.random.IntN(len(reserves))]
 }
 
 // learn keeps the answers' waits, so that later steps land on them.

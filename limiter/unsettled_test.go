@@ -19,7 +19,7 @@ func reserveMany(t *testing.T, f *Failover, p *Policy, key string, n int) [][]Ch
 	var group sync.WaitGroup
 	for i := range reserved {
 		group.Go(func() {
-			reserved[i] = []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, Reserve: true}}
+			reserved[i] = []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, Refundable: true}}
 			if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !Allowed(reserved[i]) {
 				t.Errorf("%+v %v", reserved[i], err)
 			}
@@ -118,7 +118,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			defer stop()
 			overtook, unpaid := 0, 0
 			for i := range rounds {
-				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Reserve: true}}
+				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true}}
 				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
 					t.Fatal(err)
 				}
@@ -161,7 +161,7 @@ func keepBusy(t *testing.T, f *Failover, refunds, charges *Policy) (stop func())
 	for i := range 16 {
 		group.Go(func() {
 			for n := 0; !over.Load(); n++ {
-				checks := []Check{{Policy: refunds, Key: EncodeKey(fmt.Sprint("busy", i)), Weight: 1, Reserve: true}}
+				checks := []Check{{Policy: refunds, Key: EncodeKey(fmt.Sprint("busy", i)), Weight: 1, Refundable: true}}
 				if n%4 == 0 {
 					checks = []Check{{Policy: charges, Key: EncodeKey(fmt.Sprint("busy", i)), Weight: 1}}
 				}

@@ -50,9 +50,9 @@ func upgradePolicy(t *testing.T) *Policy {
 }
 
 // wantLeft takes a unit and compares what is left.
-func wantLeft(t *testing.T, r *Redis, p *Policy, reserve bool, want int64) {
+func wantLeft(t *testing.T, r *Redis, p *Policy, refundable bool, want int64) {
 	t.Helper()
-	c := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Reserve: reserve})
+	c := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Refundable: refundable})
 	if got := c[0].Result; !got.Passes() || got.Remaining != want {
 		t.Errorf("%+v; want %d left", got, want)
 	}
@@ -96,7 +96,7 @@ func TestUpgrade_new_state(t *testing.T) {
 	before := newer.client.Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val()
 	node := NewFailover(older, NewMemory(), FailoverOptions{})
 	for i := range 2 * failuresInARow {
-		checks := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: true}}
+		checks := []Check{{Policy: p, Key: EncodeKey("k"), Refundable: true}}
 		source, err := node.Decide(context.Background(), checks)
 		if err != nil || source != SourceFallback || checks[0].Result.Remaining != int64(9-i) {
 			t.Errorf("request %d: %+v by %s, %v", i, checks[0].Result, source, err)
@@ -137,7 +137,7 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 func TestUpgrade_lost_serial(t *testing.T) {
 	server := redistest.Start(t)
 	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
-	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Reserve: true})
+	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, EncodeKey("k"))
 	state := r.client.Get(t.Context(), name).Val()
 	if err := r.client.SetArgs(t.Context(), name, state[:16], redis.SetArgs{KeepTTL: true}).Err(); err != nil {

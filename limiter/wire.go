@@ -11,17 +11,17 @@ import (
 type operation int
 
 const (
-	opTake    operation = 1 + iota // charge if all checks pass
-	opPeek                         // decide, charge nothing
-	opReserve                      // take, and answer with receipts
-	opRefund                       // undo reserves
-	opCharge                       // take without the condition of room
-	opSettle                       // add debts of an outage
-	opOffend                       // peek, and count denials for bans
-	opConfirm                      // count units that were reserved and stay, for bans
-	opRelease                      // state what this process runs, less what has ended
-	opState                        // the same by another name: no request waits for it
-	opLease                        // take, and take units ahead; both may be none
+	opTake           operation = 1 + iota // charge if all checks pass
+	opPeek                                // decide, charge nothing
+	opTakeRefundable                      // take, and answer with receipts
+	opRefund                              // undo takes with receipts
+	opCharge                              // take without the condition of room
+	opSettle                              // add debts of an outage
+	opOffend                              // peek, and count denials for bans
+	opConfirm                             // count units that were reserved and stay, for bans
+	opRelease                             // state what this process runs, less what has ended
+	opState                               // the same by another name: no request waits for it
+	opLease                               // take, and take units ahead; both may be none
 )
 
 // number returns the operation's number in batch.lua.
@@ -34,7 +34,7 @@ func (o operation) number() int64 {
 
 // decides reports whether the operation answers what a request would get.
 func (o operation) decides() bool {
-	return o == opTake || o == opPeek || o == opReserve || o == opOffend || o == opLease
+	return o == opTake || o == opPeek || o == opTakeRefundable || o == opOffend || o == opLease
 }
 
 // hasNumbers reports whether each call of the operation has numbers of its own.
@@ -44,11 +44,11 @@ func (o operation) hasNumbers() bool { return o == opRefund || o == opSettle || 
 const headSize = 8
 
 // answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
-// delay, and the two numbers of a receipt for a reserve, each as a little-endian double. See
+// delay, and the two numbers of a receipt for a take with one, each as a little-endian double. See
 // lease_redis.go for a lease.
 func (o operation) answerSize() int {
 	switch o {
-	case opReserve:
+	case opTakeRefundable:
 		return 6 * 8
 	case opLease:
 		return 8 * 8
@@ -274,14 +274,14 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 	m.writeNumber(int64(len(shape.checks)))
 	for i := range shape.checks {
 		check := &shape.checks[i]
-		if check.Leave == 0 {
+		if check.Reserve == 0 {
 			m.writeNumber(int64(numbers[i]))
 			m.writeNumber(check.units())
 			continue
 		}
 		m.writeNumber(int64(-numbers[i]))
 		m.writeNumber(check.units())
-		m.writeNumber(check.leaves())
+		m.writeNumber(check.reserve())
 	}
 	if shape.op.isStamped() && countsRunning(shape.checks) {
 		m.writeStamps(calls)
@@ -306,7 +306,7 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 
 // isStamped reports whether the operation changes what this process runs.
 func (o operation) isStamped() bool {
-	return o == opTake || o == opReserve || o == opRelease || o == opState
+	return o == opTake || o == opTakeRefundable || o == opRelease || o == opState
 }
 
 // writeStamps writes the epoch and the base of each check that counts running requests.

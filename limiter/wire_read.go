@@ -68,7 +68,7 @@ func (c *call) readAnswers(text string) error {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
 		capacity, left := float64(c.checks[i].Policy.params.capacity), float64(0)
 		least := float64(0)
-		if c.checks[i].Leave != 0 {
+		if c.checks[i].Reserve != 0 {
 			least = -1 - capacity
 		}
 		if delay < 0 {
@@ -96,7 +96,7 @@ func (c *call) readAnswers(text string) error {
 		}
 		c.checks[i].withhold()
 		switch c.op {
-		case opReserve:
+		case opTakeRefundable:
 			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
 		case opLease:
 			if err := c.readLease(text); err != nil {

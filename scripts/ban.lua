@@ -82,7 +82,7 @@ local function count_denial(i, policy, key)
   end
 end
 
--- Reports whether a request would be denied that leaves nothing to others. A denial for their sake
+-- Reports whether a request would be denied that reserves nothing. A denial for their sake
 -- alone is no offense.
 local function denied_itself(policy, key, weight)
   local wait = policy.kernel.decide(policy, key, weight, 0)
@@ -126,7 +126,7 @@ bans = {
 
   -- Applies bans to a request whose checks are decided, and counts its denials, unless one of its
   -- checks is banned already. Returns whether the request still passes.
-  judge = function(counts, policies, weights, leaves, decided, passes, done)
+  judge = function(counts, policies, weights, reserves, decided, passes, done)
     ban_left, ban_began = {}, {}
     local banned, denied = false, false
     for i = 1, #policies do
@@ -142,9 +142,9 @@ bans = {
     end
     if counts and denied and not banned then
       for i = 1, #policies do
-        local leave = leaves and leaves[i] or 0
+        local reserve = reserves and reserves[i] or 0
         if policies[i].ban and decided[i][1] > 0
-          and (leave == 0 or denied_itself(policies[i], KEYS[done + i], weights[i])) then
+          and (reserve == 0 or denied_itself(policies[i], KEYS[done + i], weights[i])) then
           count_denial(i, policies[i], ban_key(i, done))
         end
       end

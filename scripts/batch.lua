@@ -8,28 +8,28 @@
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
 --       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
---       requests of one shape until the end: operation (1 take, 2 peek, 3 reserve, 4 refund, 5
---       charge, 6 settle, 7 offend, 8 confirm, 9 state, 11 lease), number of requests, checks per
---       request, per check: policy (from 1), weight, and, where the policy is negated, the units
---       that must stay for others; for a refund, per request and check: the two numbers of its
---       receipt, and how many units of the weight to refund, negated where the quota is to be
+--       requests of one shape until the end: operation (1 take, 2 peek, 3 take with a receipt, 4
+--       refund, 5 charge, 6 settle, 7 offend, 8 confirm, 9 state, 11 lease), number of requests,
+--       checks per request, per check: policy (from 1), weight, and, where the policy is negated,
+--       its reserve: the units that must stay for others; for a refund, per request and check: the
+--       numbers of its receipt, and how many units to refund, negated where the quota is to be
 --       shown; to settle: instant and amount of a debt, see limiter/algorithm.go; for a lease: the
 --       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
---       numbers of its receipt; to take, reserve and state the numbers that kernels read by
+--       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
 --       themselves, request by request, check by check.
---       A peek charges nothing; a reserve is a take with a receipt; a charge is a take that needs
+--       A peek charges nothing; a receipt lets a take be refunded; a charge is a take that needs
 --       no room; settle adds what was admitted while this Redis did not decide, up to the capacity.
 --       A lease gives back, decides the weight, which may be 0, and then takes units ahead of their
 --       requests, at most a quarter of what remains; its functions are fragments of their own
 --       behind the kernels. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a
---       peek that counts denials, a confirm counts units that were reserved and stay. A state says
+--       peek that counts denials, a confirm counts refundable units that stay. A state says
 --       how much of a node runs. Charges, settlements, confirms and states are answered with
 --       zeros, but for the units settled as remaining, and the wait and what remains of a state.
 --       So are refunds, but for those that show the quota as it stands then.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining (what must stay for others included),
---       reset after, delay (times in microseconds), and for a reserve the two numbers of the
+--       reset after, delay (times in microseconds), and for a take with one the two numbers of the
 --       receipt. For a lease follow the units leased, for how many microseconds, and the two
 --       numbers of its receipt; remaining is what was left before it. A wait above 0 postpones a
 --       refund: this run has no room for the work, another one has. Where requests failed, an
@@ -37,14 +37,14 @@
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, RESERVE, REFUND, CHARGE = 1, 2, 3, 4, 5
+local TAKE, PEEK, REFUNDABLE, REFUND, CHARGE = 1, 2, 3, 4, 5
 local SETTLE, OFFEND, CONFIRM, STATE, LEASE = 6, 7, 8, 9, 11
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
 local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
-local shape_leaves   -- nil where no check leaves units to others
+local shape_reserves   -- the units that must stay for others; nil: none in this shape
 
 local policies, policy_count = {}
 policy_count, position = unpack_state('<d', message, position)
@@ -83,7 +83,7 @@ end
 -- The common case in a loop of its own: takes of one check whose weight may pass.
 local function takes_of_one()
   local policy, weight = shape_policies[1], shape_weights[1]
-  local leave = shape_leaves and shape_leaves[1] or 0
+  local reserve = shape_reserves and shape_reserves[1] or 0
   local decide, take, read_given = policy.kernel.decide, policy.kernel.take, policy.kernel.given
   while left > 0 do
     local key, given = KEYS[done + 1], nil
@@ -91,7 +91,7 @@ local function takes_of_one()
       given, position = read_given(message, position)
     end
     local wait, remaining, reset, delay, x, y, z, kept =
-      decide(policy, key, weight, leave, false, given)
+      decide(policy, key, weight, reserve, false, given)
     if wait == 0 then
       take(policy, key, reset, x, y, z, kept)
     end
@@ -125,7 +125,7 @@ local function make_others()
   -- Reads it before anything can fail.
   local function read_givens()
     givens = {}
-    if operation == TAKE or operation == RESERVE or operation == STATE then
+    if operation == TAKE or operation == REFUNDABLE or operation == STATE then
       for i = 1, checks do
         local read_given = shape_policies[i].kernel.given
         if read_given then
@@ -135,19 +135,19 @@ local function make_others()
     end
   end
 
-  -- The units that check i leaves to others.
-  local function leave_of(i)
-    return shape_leaves and shape_leaves[i] or 0
+  -- The units that must stay for others when check i passes.
+  local function reserve_of(i)
+    return shape_reserves and shape_reserves[i] or 0
   end
 
   -- Decides check i of the current request: wait, remaining, reset, delay and its next state.
   local function decide(i)
-    local policy, weight, leave = shape_policies[i], shape_weights[i], leave_of(i)
-    if weight > 0 and weight + leave > policy.capacity then
-      local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, leave)
+    local policy, weight, reserve = shape_policies[i], shape_weights[i], reserve_of(i)
+    if weight > 0 and weight + reserve > policy.capacity then
+      local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, reserve)
       return -1, remaining, reset, 0
     end
-    return policy.kernel.decide(policy, KEYS[done + i], weight, leave, operation == RESERVE,
+    return policy.kernel.decide(policy, KEYS[done + i], weight, reserve, operation == REFUNDABLE,
       givens[i])
   end
 
@@ -159,7 +159,7 @@ local function make_others()
       wait, remaining, reset, delay =
         bans.show(i, shape_weights[i], wait, remaining, reset, delay)
     end
-    if operation == RESERVE then
+    if operation == REFUNDABLE then
       answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
     else
       answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
@@ -175,7 +175,7 @@ local function make_others()
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
     else
-      local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0, leave_of(i))
+      local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0, reserve_of(i))
       answer(i, wait, rest, ends, operation == PEEK and delay or 0)
     end
   end
@@ -189,7 +189,7 @@ local function make_others()
       passes, counts = passes and wait == 0, counts and wait >= -1   -- below, it is sent again
     end
     if bans then
-      passes = bans.judge(counts, shape_policies, shape_weights, shape_leaves, decided,
+      passes = bans.judge(counts, shape_policies, shape_weights, shape_reserves, decided,
         passes, done)
     end
     for i = 1, checks do
@@ -267,7 +267,7 @@ local function make_others()
     local numbers = read_numbers(6)
     for i = 1, checks do
       local policy, key = shape_policies[i], KEYS[done + i]
-      local weight, leave = shape_weights[i], leave_of(i)
+      local weight, reserve = shape_weights[i], reserve_of(i)
       local want, lasts, rest, _, first, second = unpack(numbers, 6 * i - 5, 6 * i)
       local longest = min(floor(policy.window / 100), floor(1000000 / policy.tick))
       if rest > 0 then
@@ -275,12 +275,12 @@ local function make_others()
       end
       lasts = min(lasts, longest)
       local wait, remaining, reset, units
-      if weight > 0 and weight + leave > policy.capacity then
-        _, remaining, reset = policy.kernel.decide(policy, key, 0, leave)
+      if weight > 0 and weight + reserve > policy.capacity then
+        _, remaining, reset = policy.kernel.decide(policy, key, 0, reserve)
         wait, units = -1, 0
       else
         wait, remaining, reset, units, lasts, first, second =
-          policy.kernel.lease(policy, key, weight, leave, lasts > 0 and want or 0, lasts)
+          policy.kernel.lease(policy, key, weight, reserve, lasts > 0 and want or 0, lasts)
       end
       if units == 0 then
         lasts, first, second = 0, 0, 0
@@ -321,7 +321,7 @@ local function fail(problem)
   failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
   for i = 1, checks do
     answers[done + i] = pack('<dddd', -2, 0, 0, 0)
-    if operation == RESERVE then
+    if operation == REFUNDABLE then
       answers[done + i] = pack('<dddddd', -2, 0, 0, 0, 0, 0)
     elseif operation == LEASE then
       answers[done + i] = pack('<dddddddd', -2, 0, 0, 0, 0, 0, 0, 0)
@@ -333,13 +333,13 @@ end
 local others
 while position <= #message do
   operation, left, checks, position = unpack_state('<ddd', message, position)
-  shape_policies, shape_weights, shape_leaves = {}, {}, nil
+  shape_policies, shape_weights, shape_reserves = {}, {}, nil
   for i = 1, checks do
     local number
     number, shape_weights[i], position = unpack_state('<dd', message, position)
     if number < 0 then
-      number, shape_leaves = -number, shape_leaves or {}
-      shape_leaves[i], position = unpack_state('<d', message, position)
+      number, shape_reserves = -number, shape_reserves or {}
+      shape_reserves[i], position = unpack_state('<d', message, position)
     end
     shape_policies[i] = policies[number]
   end
@@ -347,7 +347,8 @@ while position <= #message do
   if operation == STATE and checks == 1 then
     run = states_of_one
   elseif operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
-    or shape_weights[1] + (shape_leaves and shape_leaves[1] or 0) > shape_policies[1].capacity then
+    or shape_weights[1] + (shape_reserves and shape_reserves[1] or 0)
+      > shape_policies[1].capacity then
     others = others or make_others()
     run = others
   end

@@ -2,17 +2,17 @@
 -- `limit` units per window and may rise to the capacity; the three names describe this one rule.
 -- Go twin: limiter/bucket.go
 -- KEYS: one state, a string of two doubles: debt d in 1/window units, tick t it was stored at. The
--- first reserve adds a third: the serial, units ever taken or charged. It begins at now in
--- microseconds and counts modulo SERIALS. Such a state lives at least as long as a full bucket
+-- first take with a receipt adds a third: the serial, units ever taken or charged. It begins at now
+-- in microseconds and counts modulo SERIALS. Such a state lives at least as long as a full bucket
 -- drains, so that a receipt never meets a serial that has begun anew. Refunds append the holes of
 -- the serial, up to HOLES pairs of doubles, newest first: the serial of a hole's last unit, its
 -- units. A hole is the refunded units of takes that follow one another. Where there are too many,
 -- two become a sum of both, which is marked by SERIALS added to its serial, that of the older one.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue), the
--- weight, the units that must stay for others, and whether the operation reserves. decide returns
+-- weight, the units that must stay for others, and whether it has a receipt. decide returns
 -- wait, remaining, reset (ticks), delay, and the state of a take. Where the debt and the units for
 -- others drain later than a queue holds, remaining is that number negated, less one: requests that
--- leave so much find nothing.
+-- reserve so much find nothing.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 local SERIALS, HOLES = 2 ^ 52, 16
 
@@ -60,17 +60,17 @@ local function drain_time(d, limit)
   return floor((d - 1) / limit) + 1
 end
 
-local function decide(policy, key, weight, leave, reserves)
+local function decide(policy, key, weight, reserve, refundable)
   local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
   local d, te, serial, holes = drained_bucket(policy, key)
   local skew = te - policy.now
   local queued = max_delay >= 0
   local delay = queued and ceil_div(d, limit) or 0
   local lead = delay   -- until also the units for others have drained
-  if queued and leave > 0 then
-    lead = drain_time(d + leave * window, limit)
+  if queued and reserve > 0 then
+    lead = drain_time(d + reserve * window, limit)
   end
-  local over = d + (weight + leave) * window - policy.volume
+  local over = d + (weight + reserve) * window - policy.volume
   local wait = 0
   if weight == 0 or (over <= 0 and (not queued or lead <= max_delay)) then
     d = d + weight * window
@@ -88,10 +88,10 @@ local function decide(policy, key, weight, leave, reserves)
   if queued and drains > max_delay then
     remaining = 0
   end
-  if queued and leave > 0 and drain_time(d + leave * window, limit) > max_delay then
+  if queued and reserve > 0 and drain_time(d + reserve * window, limit) > max_delay then
     remaining = -1 - remaining
   end
-  if serial or reserves then
+  if serial or refundable then
     serial = ((serial or policy.now * policy.tick) + weight) % SERIALS
   end
   local reset = d > 0 and skew + drains or 0

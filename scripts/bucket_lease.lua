@@ -8,15 +8,15 @@
 -- two numbers of the receipt.
 -- Example: 100 per second, capacity 100, no debt: 50 wanted for 10 ms -> 0, 100, 250 ms, 24 units
 -- for 10 ms; the debt is 1 + 24 units.
-kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
+kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)
   local limit, window = policy.limit, policy.window
   local wait, remaining, reset, _, d, te, serial, holes =
-    policy.kernel.decide(policy, key, weight, leave)
+    policy.kernel.decide(policy, key, weight, reserve)
   if wait ~= 0 or policy.max_delay >= 0 then
     return wait, remaining, reset, 0
   end
   local raised = max(d, lasts * limit)
-  local units = leasable(floor((policy.volume - raised) / window) - leave, want)
+  local units = leasable(floor((policy.volume - raised) / window) - reserve, want)
   if units > 0 then
     d = raised + units * window
     serial = ((serial or (policy.now * policy.tick + weight) % SERIALS) + units) % SERIALS

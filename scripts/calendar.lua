@@ -63,10 +63,10 @@ kernels[#kernels + 1] = {
     rolled_period(policy, key)
   end,
 
-  decide = function(policy, key, weight, leave)
+  decide = function(policy, key, weight, reserve)
     local s, c, found, ends = rolled_period(policy, key)
     local wait = 0
-    if weight == 0 or c + weight + leave <= policy.limit then
+    if weight == 0 or c + weight + reserve <= policy.limit then
       c = c + weight
     else
       wait = ends

@@ -4,7 +4,7 @@
 --       of nodes, a lower bound of when the count of one expires, the last such instant, and until
 --       when the key lives. A field per node, named by its ID, is a string of three: epoch, units,
 --       when they expire. Instants are microseconds since the Unix epoch.
--- ARGV: per policy: the ID of this node. Per request and check of a take, a reserve and a state:
+-- ARGV: per policy: the ID of this node. Per request and check of a take and a state:
 --       the epoch that the node sends it in, and its base: the units that Redis begins with where
 --       it does not know the epoch; -1: none, because an answer has shown that it does; -2: none,
 --       and the node's entry goes where no unit is left. The weight of a state is the units that
@@ -148,7 +148,7 @@ kernels[#kernels + 1] = {
     return {epoch = epoch, base = base}, position
   end,
 
-  decide = function(policy, key, weight, leave, _, given)
+  decide = function(policy, key, weight, reserve, _, given)
     local s = standing(policy, key)
     local count = s.count
     if given and weight > 0 then
@@ -159,7 +159,7 @@ kernels[#kernels + 1] = {
       end
     end
     local total = s.total - s.count + count
-    if weight > 0 and total + weight + leave > policy.limit then
+    if weight > 0 and total + weight + reserve > policy.limit then
       return HINT, max(0, policy.limit - total), reset_of(total), 0
     end
     s.given, s.next, total = given, count + weight, total + weight

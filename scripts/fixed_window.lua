@@ -19,11 +19,11 @@ local function rolled_window(policy, key)
   return w, c, found
 end
 
-local function decide(policy, key, weight, leave)
+local function decide(policy, key, weight, reserve)
   local limit = policy.limit
   local w, c, found = rolled_window(policy, key)
   local wait, ends = 0, (w + 1) * policy.window - policy.now
-  if weight == 0 or c + weight + leave <= limit then
+  if weight == 0 or c + weight + reserve <= limit then
     c = c + weight
   else
     wait = ends

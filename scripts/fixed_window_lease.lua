@@ -7,8 +7,8 @@
 -- two numbers of the receipt.
 -- Example: limit 100, window 10 s, a state with c = 19 at 9.95 s: weight 1, 50 wanted for 100 ms
 -- -> 0, 80, 50 ms, 20 units for 50 ms.
-kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
-  local wait, remaining, reset, _, w, c, found = policy.kernel.decide(policy, key, weight, leave)
+kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)
+  local wait, remaining, reset, _, w, c, found = policy.kernel.decide(policy, key, weight, reserve)
   if wait ~= 0 then
     return wait, remaining, reset, 0
   end
@@ -16,7 +16,7 @@ kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
   if lasts > ends then
     want, lasts = floor(want * ends / lasts), ends
   end
-  local units = leasable(remaining - leave, want)
+  local units = leasable(remaining - reserve, want)
   c = c + units
   if weight + units > 0 then
     reset = ends

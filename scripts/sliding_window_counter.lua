@@ -23,14 +23,14 @@ local function rolled_counter(policy, key)
   return w, c, p, found
 end
 
-local function decide(policy, key, weight, leave)
+local function decide(policy, key, weight, reserve)
   local limit, window, now = policy.limit, policy.window, policy.now
   local w, c, p = rolled_counter(policy, key)
   local counted, begins = c > 0, w * window
   local skew = begins > now and begins - now or 0
   local left = window - (now + skew - begins)
   local overlap = p > 0 and floor(p * left / window) or 0
-  local wait, needed = 0, weight + leave
+  local wait, needed = 0, weight + reserve
   if weight == 0 or c + overlap + needed <= limit then
     c = c + weight
   elseif c + needed <= limit then

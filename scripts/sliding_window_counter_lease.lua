@@ -8,10 +8,10 @@
 -- two numbers of the receipt.
 -- Example: limit 100, window 10 s, p = 40, c = 9, 5 s into the window: weight 1, 50 wanted for 100
 -- ms -> 0, 70, 15 s, 17 units for 100 ms.
-kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
+kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)
   local window = policy.window
   local wait, remaining, reset, _, w, c, p, counted =
-    policy.kernel.decide(policy, key, weight, leave)
+    policy.kernel.decide(policy, key, weight, reserve)
   if wait ~= 0 then
     return wait, remaining, reset, 0
   end
@@ -19,7 +19,7 @@ kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
   if lasts > ends then
     want, lasts = floor(want * ends / lasts), ends
   end
-  local units = leasable(remaining - leave, want)
+  local units = leasable(remaining - reserve, want)
   c = c + units
   if weight + units > 0 then
     reset = ends + window

@@ -112,7 +112,7 @@ local function log_used(policy, key)
   return te, used, base, keep_from, newest, dead
 end
 
-local function decide(policy, key, weight, leave)
+local function decide(policy, key, weight, reserve)
   local limit, window, now = policy.limit, policy.window, policy.now
   local te, used, base, keep_from, newest, dead = log_used(policy, key)
   local wait, tick, total, lead = 0, te, weight, 0
@@ -120,7 +120,7 @@ local function decide(policy, key, weight, leave)
   if not newest then
     used = weight
     reset = weight > 0 and window or 0
-  elseif weight == 0 or used + weight + leave <= limit then
+  elseif weight == 0 or used + weight + reserve <= limit then
     if weight > 0 then
       newest = max(te, newest)
     end
@@ -128,7 +128,7 @@ local function decide(policy, key, weight, leave)
     used = used + weight
     reset = used > 0 and newest + window - now or 0
   else
-    wait = log_blocker(now, key, dead, base + used, limit - weight - leave)
+    wait = log_blocker(now, key, dead, base + used, limit - weight - reserve)
     wait = wait + window - now
     if wait <= 0 or wait > 3 * window then
       foreign()   -- the entry is not live

@@ -8,14 +8,14 @@
 -- two numbers of the receipt.
 -- Example: 100 per 60 s, 19 units at 0 s: weight 1 at 20 s, 50 wanted for 100 ms -> 0, 80, 60.1 s,
 -- 20 units for 100 ms, in one entry of 21 units at 20.1 s with a lead of 100 ms.
-kernels[#kernels].lease = function(policy, key, weight, leave, want, lasts)
+kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)
   local window, now = policy.window, policy.now
   local wait, remaining, reset, _, tick, total, keep_from, lead =
-    policy.kernel.decide(policy, key, weight, leave)
+    policy.kernel.decide(policy, key, weight, reserve)
   if wait ~= 0 then
     return wait, remaining, reset, 0
   end
-  local units = leasable(remaining - leave, want)
+  local units = leasable(remaining - reserve, want)
   if units > 0 then
     local te, _, _, _, newest = log_used(policy, key)
     tick = max(te + lasts, newest or 0)

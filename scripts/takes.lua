@@ -18,12 +18,12 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   local message, last = ARGV[1], 0
   local position = 9 + 56 * unpack_state('<d', message)
   while position <= #message do
-    local _, count, _, number, weight, leave
+    local _, count, _, number, weight, reserve
     _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
-    leave = 0
+    reserve = 0
     if number < 0 then
       number = -number
-      leave, position = unpack_state('<d', message, position)
+      reserve, position = unpack_state('<d', message, position)
     end
     last = last + count
     local policy_limit, policy_window, policy_capacity, policy_max_delay, policy_max_debt,
@@ -34,7 +34,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
     local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
     for i = #answers, last do
       local key = KEYS[i]
-      local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, leave)
+      local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve)
       if wait == 0 then
         take(policy, key, reset, x, y, z, kept)
       end

@@ -29,7 +29,7 @@ func recipeShed(t *testing.T, e recipeEnv) {
 	for _, class := range []struct {
 		path, reason string
 		atLeast      int
-	}{{"/export/1", "leave", 25}, {"/", "leave", 14}, {"/checkout/1", "limit", 9}} {
+	}{{"/export/1", "reserve", 25}, {"/", "reserve", 14}, {"/checkout/1", "limit", 9}} {
 		passed := 0
 		a := e.Get(t, class.path)
 		for ; a.Status == http.StatusOK && passed < 5000; a = e.Get(t, class.path) {
@@ -42,7 +42,7 @@ func recipeShed(t *testing.T, e recipeEnv) {
 		if reason := a.Header.Get("X-Shed"); reason != class.reason {
 			t.Errorf("%s: the reason is %q, want %q", class.path, reason, class.reason)
 		}
-		if class.reason != "leave" {
+		if class.reason != "reserve" {
 			continue
 		}
 		left, err := strconv.Atoi(e.Get(t, "/checkout/1").Header.Get("X-Ratelimit-Remaining"))

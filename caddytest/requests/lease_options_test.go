@@ -21,7 +21,7 @@ var optionsSite = func() (site string) {
 	for _, directive := range []struct{ path, name, option string }{
 		{"tried", "tried", "dry_run"},
 		{"rolled", "rolled", "enforce 50%"},
-		{"kept", "shared", "leave 25%"},
+		{"kept", "shared", "reserve 25%"},
 		{"rest", "shared", ""},
 	} {
 		site += fmt.Sprintf("\tredis_ratelimit /%s {\n\t\tname %s\n\t\tkey {query.k}\n\t\tlimit %d\n\t\twindow 400d\n\t\talgorithm fixed_window\n\t\tweight 20\n\t\tlease\n\t\t%s\n\t}\n",

@@ -22,7 +22,7 @@ func runningSite(upstream *caddytest.Holder) string {
 	} {
 		site += "@" + form + " header X-Form " + form + "\nredis_ratelimit @" + form + " {\npolicy places {\n" + placesPolicy + "}\n" + options + "\n}\n"
 	}
-	for form, options := range map[string]string{"dry": "dry_run", "later": "enforce 0%", "heavy": "weight 2", "minor": "leave 1"} {
+	for form, options := range map[string]string{"dry": "dry_run", "later": "enforce 0%", "heavy": "weight 2", "minor": "reserve 1"} {
 		site += "@" + form + " header X-Form " + form + "\nredis_ratelimit @" + form + " {\npolicy places {\n" + placesPolicy + options + "\n}\n}\n"
 	}
 	site += "@rest " + rest + "redis_ratelimit @rest {\npolicy places {\n" + placesPolicy + "}\nheaders x_ratelimit ietf\nexempt 127.0.0.9\nusage /usage\n}\n"
@@ -43,7 +43,7 @@ func TestRunning_answers(t *testing.T) {
 			t.Errorf("usage: got %v", a)
 		}
 		for form, want := range map[string]string{
-			"minor": "denied leave", "heavy": "denied concurrency", "dry": "allowed  ", "later": "allowed  ",
+			"minor": "denied reserve", "heavy": "denied concurrency", "dry": "allowed  ", "later": "allowed  ",
 		} {
 			if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != want {
 				t.Errorf("%s: got %v, want %q", form, a, want)

@@ -269,10 +269,10 @@ type ExplainedPolicy struct {
 	// leased. Remaining does not count these.
 	Lease float64 `json:"lease,omitempty"`
 
-	// Leave is what the request leaves to others, which Remaining does not count. Reason is why the policy
-	// denies it: limit, ban, block, leave or concurrency.
-	Leave  int64  `json:"leave,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	// Reserve is what must stay for others, which Remaining does not count. Reason is why the policy
+	// denies it: limit, ban, block, reserve or concurrency.
+	Reserve int64  `json:"reserve,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 	QuotaReport
 	Source   string         `json:"source,omitempty"`
 	Override *OverrideEntry `json:"override,omitempty"`

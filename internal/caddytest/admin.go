@@ -48,7 +48,7 @@ type ExplainedPolicy struct {
 	Policy, Decision, Source string
 	DryRun                   bool `json:"dry_run"`
 	Limit, Remaining         int64
-	Weight, Leave            int64
+	Weight, Reserve          int64
 	Reason                   string
 	RetryAfter               float64 `json:"retry_after"`
 }

@@ -98,12 +98,12 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
 
 // denials are the decisions of denials by their reason, where that is not the limit.
-var denials = map[string]string{"ban": "banned", "block": "blocked", "leave": "denied by leave", "concurrency": "too many running"}
+var denials = map[string]string{"ban": "banned", "block": "blocked", "reserve": "denied by reserve", "concurrency": "too many running"}
 
 func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
-		{Title: "LEAVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
+		{Title: "RESERVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
 	}}
 	for _, p := range policies {
 		decision := cmp.Or(denials[p.Reason], decisionText(p.Decision))
@@ -114,11 +114,11 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", explainedOverride(p.Override))
 			continue
 		}
-		leave := ""
-		if p.Leave > 0 {
-			leave = strconv.FormatInt(p.Leave, 10)
+		reserve := ""
+		if p.Reserve > 0 {
+			reserve = strconv.FormatInt(p.Reserve, 10)
 		}
-		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10), leave,
+		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10), reserve,
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
 			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, explainedOverride(p.Override))
 	}

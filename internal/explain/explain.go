@@ -141,7 +141,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 		if p.dryRun != v.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
 			continue
 		}
-		explained.Decision, explained.Weight, explained.Leave = string(p.decision()), p.check.Weight, p.check.Leave
+		explained.Decision, explained.Weight, explained.Reserve = string(p.decision()), p.check.Weight, p.check.Reserve
 		explained.Charge, explained.Settle = v.Rule.Texts.Charge, v.Rule.Texts.Settle
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())

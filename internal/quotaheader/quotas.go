@@ -197,7 +197,7 @@ func (s *status) resetAt() int64 { return CeilSeconds(s.decided + s.Result.Reset
 // refund adds units back: nothing is used any more, or, of a bucket, so much less has to be earned. The
 // end of a window that other units began stays.
 func (s *status) refund(units int64) {
-	most, result := s.Policy.Capacity()-s.Leave, &s.Result
+	most, result := s.Policy.Capacity()-s.Reserve, &s.Result
 	result.Remaining = min(most, result.Remaining+units)
 	switch {
 	case result.Remaining == most:

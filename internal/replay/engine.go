@@ -38,7 +38,7 @@ type Decision struct {
 	Policy   int // index
 	Key      string
 	Weight   int64
-	Leave    int64 // units that stay for others
+	Reserve  int64 // units that stay for others
 	Denied   bool  // also in a dry run
 	DryRun   bool  // the decision has no effect
 	Returned bool  // the response refunds its units, also in a dry run

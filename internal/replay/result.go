@@ -97,9 +97,9 @@ type PolicyResult struct {
 	Charge   string        `json:"charge,omitempty"`
 	Settle   string        `json:"settle,omitempty"`
 
-	// Leave is what requests of a handler leave to others: units, or percent of the capacity; several are
+	// Reserve is what must stay for others than the requests of a handler: units, or percent of the capacity; several are
 	// joined by commas.
-	Leave string `json:"leave,omitempty"`
+	Reserve string `json:"reserve,omitempty"`
 
 	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
 	// if it were no dry run.

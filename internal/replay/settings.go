@@ -68,8 +68,8 @@ func (r *PolicyResult) Options() []string {
 	if r.Enforce != nil {
 		options = append(options, "enforce "+strconv.FormatFloat(*r.Enforce, 'f', -1, 64)+"%")
 	}
-	if r.Leave != "" {
-		options = append(options, "leave "+r.Leave)
+	if r.Reserve != "" {
+		options = append(options, "reserve "+r.Reserve)
 	}
 	if r.DryRun {
 		options = append(options, "dry run")

@@ -73,7 +73,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	keys := map[string]bool{}
 	for _, a := range traffic {
 		now = a.micros
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Reserve: a.returned}}
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned}}
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if p.Enforce != nil {
 		sentences = append(sentences, "each limit is tried for all keys; the policy is enforced for only a part of them")
 	}
-	if p.Leave != "" {
-		sentences = append(sentences, fmt.Sprintf("what requests leave to others (%s) is left out: with it, more of them are denied", p.Leave))
+	if p.Reserve != "" {
+		sentences = append(sentences, fmt.Sprintf("reserve %s is left out: with it, more requests are denied", p.Reserve))
 	}
 	var own []string
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {

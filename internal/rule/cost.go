@@ -201,5 +201,5 @@ func (r *Rule) ReadsResponseHeader() bool {
 	return charge || settle
 }
 
-// Reserves reports whether what the rule takes may be refunded after the response.
-func (r *Rule) Reserves() bool { return r.CountIf != nil || r.Settle.From != "" }
+// Refunds reports whether what the rule takes may be refunded after the response.
+func (r *Rule) Refunds() bool { return r.CountIf != nil || r.Settle.From != "" }

@@ -32,10 +32,10 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonLimit Reason = "limit" // the client's quota does not suffice
-	ReasonBan   Reason = "ban"   // the client is banned
-	ReasonBlock Reason = "block" // an override refuses the client
-	ReasonLeave Reason = "leave" // what is left must stay for others
+	ReasonLimit   Reason = "limit"   // the client's quota does not suffice
+	ReasonBan     Reason = "ban"     // the client is banned
+	ReasonBlock   Reason = "block"   // an override refuses the client
+	ReasonReserve Reason = "reserve" // what is left must stay for others
 
 	ReasonConcurrency Reason = "concurrency" // too many requests of the client are running
 )
@@ -54,7 +54,7 @@ func reasonOf(c *limiter.Check) Reason {
 	case c.Result.Banned:
 		return ReasonBan
 	case c.Result.ForOthers:
-		return ReasonLeave
+		return ReasonReserve
 	case c.Policy.CountsRunning():
 		return ReasonConcurrency
 	}

@@ -54,8 +54,8 @@ type Rule struct {
 	// estimate.
 	Settle Cost
 
-	// Leave is what a request leaves to others.
-	Leave Leave
+	// Reserve is what must stay for others.
+	Reserve Reserve
 
 	// Texts are the rule's options as they are configured.
 	Texts Texts
@@ -160,7 +160,7 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
 		*c = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
 	case status == Counts:
-		c.Policy, c.Key, c.Weight, c.Leave, c.Reserve = policy, key, s.weightOf(rule, r, repl), rule.Leave.Of(policy), rule.Reserves()
+		c.Policy, c.Key, c.Weight, c.Reserve, c.Refundable = policy, key, s.weightOf(rule, r, repl), rule.Reserve.Of(policy), rule.Refunds()
 	}
 	return status
 }

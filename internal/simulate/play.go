@@ -121,14 +121,14 @@ func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (pa
 		r := v.limiter.Rules.RuleOf(c)
 		header := s.responseHeader(r)
 		d := replay.Decision{
-			Key: c.Key.String(), Weight: c.Weight, Leave: c.Leave, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
+			Key: c.Key.String(), Weight: c.Weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
 			Returned: s.refunds(r, c, header), Taken: passes,
 		}
 		if r.Key.Contains(v.request, v.repl, redactedText) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if passes && (r.Reserves() || r.Charge.From != "") {
+		if passes && (r.Refunds() || r.Charge.From != "") {
 			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, header: header, refunded: d.Returned, decision: len(s.verdict.Decisions)})
 		}
 		s.note(c.Policy, d)

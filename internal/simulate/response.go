@@ -26,7 +26,7 @@ func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
 // count.
 func (s *Simulation) refunds(r *rule.Rule, c *limiter.Check, header http.Header) bool {
 	status := s.entry.Status
-	return r.CountIf != nil && c.Reserve && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
+	return r.CountIf != nil && c.Refundable && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
 		!r.CountIf.Match(status, header)
 }
 
@@ -55,7 +55,7 @@ func (s *Simulation) settle() {
 			s.store.Refund([]limiter.Check{t.check}, limiter.SourceMemory)
 		case s.refused == 0 && t.rule.Settle.From != "":
 			s.settleCost(t)
-		case t.check.Reserve:
+		case t.check.Refundable:
 			s.store.Confirm([]limiter.Check{t.check}, limiter.SourceMemory)
 		}
 		if s.refused == 0 && t.rule.Charge.From != "" {

@@ -156,7 +156,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
 	settings := r.Policy.Settings()
 	if index, known := s.indices[settings.Name]; known {
-		s.policies[index].Leave = joined(s.policies[index].Leave, r.Leave.String())
+		s.policies[index].Reserve = joined(s.policies[index].Reserve, r.Reserve.String())
 		return
 	}
 	s.indices[settings.Name] = len(s.policies)
@@ -164,7 +164,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	result := replay.PolicyResult{
 		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
 		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
-		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Settle: r.Texts.Settle, Leave: r.Leave.String(), Unlimited: r.Numbers.Unlimited,
+		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Settle: r.Texts.Settle, Reserve: r.Reserve.String(), Unlimited: r.Numbers.Unlimited,
 	}
 	if result.Unlimited {
 		result.Limit = 0

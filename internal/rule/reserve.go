@@ -1,0 +1,87 @@
+package rule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Reserve is what of a policy must stay for others: units, or percent of the capacity. The zero value
+// is nothing.
+type Reserve struct{ Units, Percent int64 }
+
+// maxReservePercent is the most percent: with all of the capacity only requests would pass that are without the
+// option.
+const maxReservePercent = 99
+
+// ParseReserve reads the option reserve: a number of units, or percent; empty is nothing.
+func ParseReserve(text string) (Reserve, error) {
+	if text == "" {
+		return Reserve{}, nil
+	}
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	switch {
+	case err != nil:
+		return Reserve{}, fmt.Errorf("reserve %s: use a whole number of units such as 20, or of percent of the capacity such as 20%%", text)
+	case percent && n > maxReservePercent:
+		return Reserve{}, fmt.Errorf("reserve %s: no request could ever pass; use at most %d%%", text, maxReservePercent)
+	case percent:
+		return Reserve{Percent: int64(n)}, nil
+	}
+	return Reserve{Units: int64(n)}, nil
+}
+
+// Of returns the units that stay for others of a policy: at most what lets a request of one unit pass,
+// because requests and overrides may bring small limits along.
+func (r Reserve) Of(p *limiter.Policy) int64 {
+	if r == (Reserve{}) {
+		return 0
+	}
+	return min(r.wanted(p), p.MostReserve())
+}
+
+// wanted returns the units before they are cut. Percent are rounded up, and spare a unit to take.
+func (r Reserve) wanted(p *limiter.Policy) int64 {
+	if r.Percent == 0 {
+		return r.Units
+	}
+	capacity := p.Capacity()
+	return min((r.Percent*capacity+99)/100, capacity-1)
+}
+
+// Check refuses a reserve with which no request of a weight could pass the policy. Where requests bring
+// limits along, theirs may be larger: what is too much is cut then.
+func (r Reserve) Check(p *limiter.Policy, weight int64, dynamic bool) error {
+	wanted := r.wanted(p)
+	if dynamic {
+		wanted = r.Of(p)
+	}
+	capacity, most := p.Capacity(), p.MostReserve()
+	switch {
+	case r == (Reserve{}):
+		return nil
+	case most == 0:
+		return fmt.Errorf("reserve %s: nothing of this policy can be reserved; leave it out", r)
+	case wanted > most && most < capacity-1:
+		return fmt.Errorf("reserve %s: takes the queue longer to drain than its max_delay, so that no request could ever pass; use at most %d, or a longer max_delay", r, most)
+	case wanted > capacity-weight && weight < capacity:
+		return fmt.Errorf("reserve %s: %d of %d units stay for others, so that no request of weight %d could ever pass; use at most %d", r, wanted, capacity, weight, capacity-weight)
+	case wanted > capacity-weight:
+		return fmt.Errorf("reserve %s: a request takes all of the capacity of %d; leave it out, or use a smaller weight", r, capacity)
+	}
+	return nil
+}
+
+// String returns it as it is configured; empty for nothing.
+func (r Reserve) String() string {
+	switch {
+	case r.Percent > 0:
+		return strconv.FormatInt(r.Percent, 10) + "%"
+	case r.Units > 0:
+		return strconv.FormatInt(r.Units, 10)
+	}
+	return ""
+}
