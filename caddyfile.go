@@ -26,7 +26,6 @@ func init() {
 //		key       <text with placeholders>
 //		limit     <n> | <placeholder> <n>
 //		window    <duration> | day|week|month|year [<time zone>]
-//		time_zone <name>
 //		algorithm <name>
 //		burst     <n> | <placeholder> <n>
 //		max_delay <duration>
@@ -101,7 +100,7 @@ func (p *handlerParser) parse() error {
 	default:
 		hint := ""
 		if len(args) == 4 && isCalendar(args[2]) {
-			hint = "; the time zone stands in the block: time_zone " + args[3]
+			hint = "; a time zone stands in the block, with the window: window " + args[2] + " " + args[3]
 		}
 		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments%s", appName, len(args), hint)
 	}
@@ -158,7 +157,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 // policyOptions are the words of a policy.
 var policyOptions = []string{
 	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
-	"reserve", "enforce", "notify", "time_zone",
+	"reserve", "enforce", "notify",
 }
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.

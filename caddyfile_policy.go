@@ -86,8 +86,6 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.Key = value
 	case "algorithm":
 		policy.Algorithm = value
-	case "time_zone":
-		err = p.setTimeZone(policy, value)
 	case "node_timeout":
 		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
 	case "enforce":

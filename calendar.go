@@ -25,7 +25,7 @@ func (p *Policy) location() (*time.Location, error) {
 	}
 	location, err := time.LoadLocation(p.TimeZone)
 	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time_zone %s: no name of a time zone; use one such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
 	}
 	return location, nil
 }
@@ -44,7 +44,7 @@ func (p *Policy) checkWindow() error {
 	case p.Window != 0 && p.Calendar != "":
 		return errors.New("window, calendar: a policy has one of them; leave one out")
 	case p.TimeZone != "" && p.Calendar == "":
-		return fmt.Errorf("time_zone %s: only calendar periods have one; write one as the window, such as window day, or leave it out", humanize.Shown(p.TimeZone))
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", humanize.Shown(p.TimeZone))
 	}
 	_, err := p.location()
 	return err
@@ -59,8 +59,14 @@ func (p *handlerParser) parseWindow(policy *Policy) error {
 	if err := p.setWindow(policy, args[0]); err != nil {
 		return err
 	}
-	if len(args) == 2 {
-		return p.setTimeZone(policy, args[1])
+	if len(args) == 1 {
+		return nil
+	}
+	if policy.TimeZone = args[1]; policy.TimeZone == "" {
+		return p.Err("window: the time zone is empty; use a name such as Europe/Berlin, or leave it out for UTC")
+	}
+	if _, err := policy.location(); err != nil {
+		return p.WrapErr(err)
 	}
 	return nil
 }
@@ -73,19 +79,4 @@ func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 	}
 	policy.Window, err = caddyfileopt.Duration(p.Dispenser, "window", value, 1, windowBounds)
 	return err
-}
-
-// setTimeZone sets the time zone of calendar periods, from the window's line or a line of its own.
-func (p *handlerParser) setTimeZone(policy *Policy, value string) error {
-	if policy.TimeZone != "" {
-		return p.Err("time_zone: stands here and behind the window; leave one out")
-	}
-	policy.TimeZone = value
-	if err := caddyfileopt.NotEmpty(p.Dispenser, "time_zone", value); err != nil {
-		return err
-	}
-	if _, err := (&Policy{Calendar: limiter.Calendars()[0], TimeZone: value}).location(); err != nil {
-		return p.WrapErr(err)
-	}
-	return nil
 }

@@ -20,6 +20,7 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"policies":[{"limit":5,"window":"24h","match":[{"path":null}]}]}`:              "match: ",
 		`{"policies":[{"limit":5,"window":"24h","count_if":{}}]}`:                        "count_if: empty",
 		`{"policies":[{"limit":5,"window":"24h","reserve":5}]}`:                          "reserve 5: 5 of 5 units stay for others",
+		`{"policies":[{"limit":5,"window":"24h","time_zone":"UTC"}]}`:                    "time_zone UTC: only a calendar has one",
 		`{"policies":[{"limit":5,"window":"24h","reserve":1.5}]}`:                        "reserve 1.5: use a whole number",
 		`{"policies":[{"window":"24h","unlimited":true}]}`:                               "unlimited: needs a placeholder",
 		`{"policies":[{"limit":5,"limit_from":"{q}","window":"24h","unlimited":true}]}`:  "limit 5: requests without a limit are unlimited",

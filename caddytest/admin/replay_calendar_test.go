@@ -12,7 +12,7 @@ import (
 // first hour begins at one o'clock.
 func TestReplay_calendar(t *testing.T) {
 	t.Parallel()
-	const caddyfile = ":80 {\n\tredis_ratelimit {client_ip} 1 day {\n\t\ttime_zone America/Santiago\n\t}\n\treverse_proxy 127.0.0.1:1\n}\n"
+	const caddyfile = ":80 {\n\tredis_ratelimit {\n\t\tlimit 1\n\t\twindow day America/Santiago\n\t}\n\treverse_proxy 127.0.0.1:1\n}\n"
 	var log bytes.Buffer
 	for _, at := range []string{"2026-09-06T03:59:57Z", "2026-09-06T03:59:59Z", "2026-09-06T04:00:00Z", "2026-09-07T02:59:59Z", "2026-09-07T03:00:00Z"} {
 		instant, err := time.Parse(time.RFC3339, at)
