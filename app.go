@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -51,8 +52,8 @@ type App struct {
 	// Bounds what this process keeps of clients. Default: 1,000,000 keys.
 	Memory *Memory `json:"memory,omitempty"`
 
-	// This node's part of each limit, above 0 and up to 1, while `fail_mode` `local` is active: 0.25
-	// for each of four nodes keeps the limit as a whole through an outage. Default: 1.
+	// The percentage of each limit that this node enforces while `fail_mode` `local` is active, above 0, up to
+	// 100, with at most four decimals: 25 on each of four nodes keeps the limit as a whole. Default: 100.
 	LocalShare *float64 `json:"local_share,omitempty"`
 
 	// Whether requests that nodes admitted under `fail_mode` `local` while Redis did not decide are
@@ -92,7 +93,7 @@ const (
 const (
 	timeoutBounds    = "a duration from 100us to 24h, such as 100ms"
 	denyCacheBounds  = "off, or a duration of at most 1s"
-	localShareBounds = "a number above 0 and up to 1, such as 0.5 on each of two nodes; to admit nothing in an outage use fail_mode closed"
+	localShareBounds = "a percentage above 0%, up to 100%, with at most four decimals, such as 50% on each of two nodes; to admit nothing in an outage use fail_mode closed"
 )
 
 var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]*$`)
@@ -146,13 +147,14 @@ func (a *App) setDefaults() {
 	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultTimeout))
 	a.FailMode = cmp.Or(a.FailMode, limiter.FailLocal)
 	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
-	a.LocalShare = cmp.Or(a.LocalShare, new(1.0))
+	a.LocalShare = cmp.Or(a.LocalShare, new(100.0))
 	a.SettleOutage = cmp.Or(a.SettleOutage, new(true))
 	a.DenyCache = cmp.Or(a.DenyCache, new(caddy.Duration(limiter.MaxDenyAge)))
 }
 
 // Validate refuses values that no configuration can work with. Defaults must be set.
 func (a *App) Validate() error {
+	share, err := rule.ParseFraction(*a.LocalShare)
 	switch {
 	case time.Duration(a.Timeout) < minTimeout || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
@@ -160,8 +162,8 @@ func (a *App) Validate() error {
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
-	case !(*a.LocalShare > 0 && *a.LocalShare <= 1):
-		return fmt.Errorf("local_share %v: use %s", *a.LocalShare, localShareBounds)
+	case err != nil || share == 0:
+		return fmt.Errorf("local_share %v%%: use %s", *a.LocalShare, localShareBounds)
 	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
 		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):

@@ -3,8 +3,6 @@ package redisratelimit
 import (
 	"errors"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -52,7 +50,7 @@ func init() {
 //		memory {
 //			max_keys <n>
 //		}
-//		local_share <part>
+//		local_share <percentage>
 //		settle_outage on|off
 //	}
 //
@@ -110,10 +108,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		app.HashKeys = value
 	case "local_share":
 		app.LocalShare = new(float64)
-		*app.LocalShare, err = strconv.ParseFloat(value, 64)
-		if err != nil || strings.Trim(value, "0123456789.") != "" {
-			err = d.Errf("local_share %s: use %s", humanize.Shown(value), localShareBounds)
-		}
+		*app.LocalShare, err = caddyfileopt.Percent(d, option, value)
 	case "settle_outage":
 		app.SettleOutage = new(value == "on")
 		if value != "on" && value != "off" {

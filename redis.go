@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"regexp"
 	"strings"
@@ -82,7 +83,7 @@ func (a *App) resolve() (redisOptions, error) {
 	options := redisOptions{
 		Client:  client,
 		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
-		DenyAge: time.Duration(*a.DenyCache), LocalShare: *a.LocalShare, ForgiveOutages: !*a.SettleOutage,
+		DenyAge: time.Duration(*a.DenyCache), LocalShare: math.Round(*a.LocalShare*1e4) / 1e6, ForgiveOutages: !*a.SettleOutage,
 	}
 	if a.Redis.TLS != nil {
 		files, err := a.Redis.TLS.resolve()

@@ -68,7 +68,7 @@ func TestMemory_full(t *testing.T) {
 // TestLocalShare has no Redis from the beginning.
 func TestLocalShare(t *testing.T) {
 	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 0.25\n}", "redis_ratelimit {query.k} 8 24h"+caddytest.ShowDecision))
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 25%\n}", "redis_ratelimit {query.k} 8 24h"+caddytest.ShowDecision))
 	for range 2 {
 		caddytest.CheckAdmitted(t, n.Get(t, "/?k=x"), "fallback")
 	}

@@ -233,7 +233,7 @@ func TestNotify_override(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	const policy = "key {query.k}\nlimit {query.limit} 10\nwindow 24h\nalgorithm fixed_window\nnotify 50%\n"
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nlocal_share 0.5\n}",
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nlocal_share 50%\n}",
 		"redis_ratelimit {\nname watched\n"+policy+"log_keys\n}"+caddytest.ShowDecision))
 	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`); a.Status != http.StatusOK {
 		t.Fatal(a)

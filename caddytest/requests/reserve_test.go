@@ -277,7 +277,7 @@ func TestReserve_refunded(t *testing.T) {
 func TestReserve_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nlocal_share 0.5\n}", `redis_ratelimit {
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nlocal_share 50%\n}", `redis_ratelimit {
 		key {query.k}
 		limit 20
 		window 24h
