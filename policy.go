@@ -76,8 +76,8 @@ type Policy struct {
 	Weight int64 `json:"weight,omitempty"`
 
 	// How long a request may be held until it is its turn, instead of being refused, so that
-	// requests leave evenly at the limit's rate on all nodes together. Only with `leaky_bucket`;
-	// 0 spaces them strictly. Default: none is held.
+	// requests leave evenly at the limit's rate on all nodes together. Only with
+	// `token_bucket`, `leaky_bucket` and `gcra`; 0 spaces them strictly. Default: none is held.
 	MaxDelay *caddy.Duration `json:"max_delay,omitempty"`
 
 	// Refuses a client for a while that is denied too often. Default: none is banned.

@@ -8,8 +8,7 @@ type algorithm struct {
 	script string // the fragment, which is the kernel's name in Lua too
 	kernel kernel
 	logs   bool // keeps a log instead of numbers
-	bursts bool // has a burst
-	queues bool // has a max_delay
+	bursts bool // has a burst, and may be a queue
 
 	// running reports that the requests that run are counted, and nothing in a window.
 	running bool
@@ -21,13 +20,13 @@ type algorithm struct {
 
 // registry holds the algorithms, the default first. The three buckets are one rule in three
 // vocabularies: token_bucket holds the capacity minus the debt, gcra's theoretical arrival time is
-// now + debt/limit, leaky_bucket's level is the debt. Only leaky_bucket also has a queue.
+// now + debt/limit, leaky_bucket's level is the debt.
 var registry = []algorithm{
 	{name: SlidingWindowCounter, code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
 	{name: SlidingWindowLog, code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
 	{name: FixedWindow, code: "f", script: "fixed_window", kernel: fixedWindow{}},
 	{name: TokenBucket, code: "t", script: "bucket", kernel: bucket{}, bursts: true},
-	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true, queues: true},
+	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: GCRA, code: "g", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: Concurrency, code: "n", script: "concurrency", kernel: concurrency{}, running: true, maxLimit: maxRunning},
 }
@@ -38,7 +37,7 @@ const (
 	SlidingWindowLog     = "sliding_window_log"     // exact; keeps an entry per request
 	FixedWindow          = "fixed_window"           // aligned windows; up to twice the limit around a boundary
 	TokenBucket          = "token_bucket"           // refills steadily up to the burst
-	LeakyBucket          = "leaky_bucket"           // as TokenBucket; with a MaxDelay it is a queue
+	LeakyBucket          = "leaky_bucket"           // as TokenBucket, by the level of what was taken
 	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
 	Concurrency          = "concurrency"            // requests that run at once; has no window
 )

@@ -276,7 +276,7 @@ func TestCalendar_settings(t *testing.T) {
 		`Location Europe/Berlin: only calendar periods have a time zone; set Calendar too, or leave it out`: {Location: berlin, Window: time.Hour},
 		`Limit 4503599627370497: use a number up to 2^52`:                                                   {Calendar: "day", Limit: MaxCharge + 1},
 		`Burst: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                         {Calendar: "day", Burst: 5},
-		`MaxDelay: fixed_window has none; only leaky_bucket holds requests`:                                 {Calendar: "day", MaxDelay: new(time.Duration)},
+		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
 	} {
 		s.Name, s.Limit = "p", max(1, s.Limit)
 		if _, err := NewPolicy(s); err == nil || err.Error() != want {

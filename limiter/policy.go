@@ -42,8 +42,8 @@ type Settings struct {
 	// algorithms have none.
 	Burst int64
 
-	// MaxDelay makes a leaky bucket a queue: a request that has to wait this long or less passes
-	// with a Delay. Whole microseconds; 0 is strict spacing, nil the plain bucket.
+	// MaxDelay makes a bucket a queue: a request that has to wait this long or less passes with a Delay.
+	// Whole microseconds; 0 is strict spacing, nil the plain bucket.
 	MaxDelay *time.Duration
 
 	// Ban refuses a client whose requests are denied BanAfter times within a window, whatever its
@@ -116,6 +116,8 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	return p, nil
 }
 
+const onlyBuckets = " has none; only token_bucket, leaky_bucket and gcra do"
+
 // check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
 func (s *Settings) check(a *algorithm) error {
 	switch {
@@ -134,9 +136,9 @@ func (s *Settings) check(a *algorithm) error {
 	case s.Burst < 0:
 		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
 	case s.Burst > 0 && !a.bursts:
-		return &FieldError{"Burst", "", a.name + " has none; only token_bucket, leaky_bucket and gcra do"}
-	case s.MaxDelay != nil && !a.queues:
-		return &FieldError{"MaxDelay", "", a.name + " has none; only leaky_bucket holds requests"}
+		return &FieldError{"Burst", "", a.name + onlyBuckets}
+	case s.MaxDelay != nil && !a.bursts:
+		return &FieldError{"MaxDelay", "", a.name + onlyBuckets}
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
 	}

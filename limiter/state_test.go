@@ -17,10 +17,7 @@ func TestState_Take_like_Memory(t *testing.T) {
 			{Limit: 100_000, Window: 24 * time.Hour}, // counts in milliseconds
 		}
 		if algorithmNamed(algorithm).bursts {
-			settings = append(settings, Settings{Limit: 5, Window: time.Second, Burst: 12})
-		}
-		if algorithmNamed(algorithm).queues {
-			settings = append(settings, Settings{Limit: 5, Window: time.Second, MaxDelay: &delay})
+			settings = append(settings, Settings{Limit: 5, Window: time.Second, Burst: 12}, Settings{Limit: 5, Window: time.Second, MaxDelay: &delay})
 		}
 		for _, s := range settings {
 			s.Algorithm = algorithm

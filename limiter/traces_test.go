@@ -31,8 +31,10 @@ func tracePolicies(t *testing.T) []*Policy {
 			add(Settings{Algorithm: algorithm, Limit: 2, Window: time.Minute, Burst: 9})
 		}
 	}
-	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, MaxDelay: &strict})
-	add(Settings{Algorithm: LeakyBucket, Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
+	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
+		add(Settings{Algorithm: algorithm, Limit: 5, Window: time.Second, MaxDelay: &strict})
+		add(Settings{Algorithm: algorithm, Limit: 5, Window: time.Second, Burst: 8, MaxDelay: &patient})
+	}
 	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
 		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second, Ban: []time.Duration{time.Second}})
 		add(Settings{Algorithm: algorithm, Limit: 2, Window: 10 * time.Second, Ban: []time.Duration{3 * time.Second, 20 * time.Second, 30 * time.Second}, BanAfter: 3})

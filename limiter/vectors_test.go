@@ -122,3 +122,30 @@ func playVector(t *testing.T, s *testStore, p *Policy, key string, steps []vecto
 		}
 	}
 }
+
+// TestStores_queue has each name of the bucket hold requests, as nginx does without nodelay: ten a second, a queue
+// of twenty behind the first.
+func TestStores_queue(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			settings := Settings{Name: "queue", Algorithm: algorithm, Limit: 10, Window: time.Second, Burst: 21, MaxDelay: new(2 * time.Second)}
+			take := func(p *Policy) Result { return decide(t, s, Check{Policy: p, Key: EncodeKey(algorithm)})[0].Result }
+			s.set(epoch)
+			for i := range int64(21) {
+				if got, want := take(mustPolicy(t, settings)), (Result{Remaining: 20 - i, Delay: duration(i * sec / 10), ResetAfter: duration((i + 1) * sec / 10)}); got != want {
+					t.Errorf("%s, %s, request %d: got %+v, want %+v", algorithm, s.name, i, got, want)
+				}
+			}
+			if got := take(mustPolicy(t, settings)); got.RetryAfter != time.Second/10 || got.Delay != 0 {
+				t.Errorf("%s, %s: a full queue says %+v", algorithm, s.name, got)
+			}
+			settings.Name, settings.MaxDelay = "strict", new(time.Duration(0))
+			strict := mustPolicy(t, settings)
+			if first, second := take(strict), take(strict); !first.Passes() || second.RetryAfter != time.Second/10 {
+				t.Errorf("%s, %s: strict spacing says %+v and %+v", algorithm, s.name, first, second)
+			}
+		}
+	}
+}
