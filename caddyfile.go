@@ -37,7 +37,7 @@ func init() {
 //		ban       <duration>... [after <n>]
 //		enforce   <percentage>
 //		notify    <percentage>...
-//		match     @<name>
+//		match     <matcher> | @<name>
 //		match {
 //			<matchers>
 //		}

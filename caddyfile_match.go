@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// parseMatch reads match with the name of a matcher of the site, or with a block of matchers.
+// parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
 func (p *handlerParser) parseMatch(policy *Policy) error {
 	set, err := p.matcherSet()
 	if err != nil {
@@ -24,22 +24,23 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 	segment := p.NextSegment()
 	d := caddyfile.NewDispenser(segment)
 	d.Next()
-	args := d.RemainingArgs()
+	name := ""
+	if len(segment) > 1 {
+		name = segment[1].Text
+	}
 	switch {
-	case len(args) == 0 && len(segment) > 1:
-		d.Reset()
-		d.Next()
-		return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
-	case len(args) != 1 || len(segment) > 2 || !strings.HasPrefix(args[0], "@"):
-		return nil, d.Err("match takes a named matcher such as @api, or a block of matchers such as { path /api/* }")
+	case strings.HasPrefix(name, "@") && len(segment) == 2:
+		set, _, err := p.helper.WithDispenser(d).MatcherToken()
+		if err != nil {
+			return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", name, err)
+		}
+		return set, nil
+	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "*"):
+		return nil, d.Errf("match %s: a matcher has its name in front, such as match path %[1]s", name)
+	case name == "", name[0] == '@', name == "{" && len(segment) == 3:
+		return nil, d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
 	}
-	d.Reset()
-	d.Next()
-	set, _, err := p.helper.WithDispenser(d).MatcherToken()
-	if err != nil {
-		return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", args[0], err)
-	}
-	return set, nil
+	return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
 }
 
 // parseCountIf reads a response matcher, in a line or in a block.
