@@ -28,10 +28,10 @@ func init() {
 //			master            <name>
 //			username          <name>
 //			password          <secret>
-//			password_file     <path>
+//			credentials       file <path>
 //			sentinel_username <name>
 //			sentinel_password <secret>
-//			sentinel_password_file <path>
+//			sentinel_credentials file <path>
 //			db                <n>
 //			pool_size         <n>
 //			tls
@@ -79,7 +79,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 // The words of the blocks.
 var (
 	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share", "settle_outage"}
-	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "password_file", "sentinel_username", "sentinel_password", "sentinel_password_file", "db", "tls", "pool_size"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username", "sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
 	memoryOptions     = []string{"max_keys"}
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
 )
@@ -183,6 +183,10 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 		return nil
 	case "tls":
 		return parseTLS(d, r)
+	case "credentials":
+		return parseCredentials(d, &r.Credentials)
+	case "sentinel_credentials":
+		return parseCredentials(d, &r.SentinelCredentials)
 	}
 	value, err := caddyfileopt.Value(d)
 	if err != nil {
@@ -197,20 +201,25 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 		r.Username = value
 	case "password":
 		r.Password = value
-	case "password_file":
-		r.PasswordFile = value
 	case "sentinel_username":
 		r.SentinelUsername = value
 	case "sentinel_password":
 		r.SentinelPassword = value
-	case "sentinel_password_file":
-		r.SentinelPasswordFile = value
 	case "db":
 		r.DB, err = caddyfileopt.Number(d, option, value, 0, math.MaxInt32)
 	case "pool_size":
 		r.PoolSize, err = caddyfileopt.Number(d, option, value, 1, limiter.MaxPoolSize)
 	}
 	return err
+}
+
+// parseCredentials reads a source of passwords. Its error quotes no value: a password may stand in place of a path.
+func parseCredentials(d *caddyfile.Dispenser, c *Credentials) error {
+	option := d.Val()
+	if !d.Args(&c.Source, &c.Path) || c.Source != sourceFile || c.Path == "" || d.NextArg() || d.NextBlock(d.Nesting()) {
+		return d.Errf("%s takes the word file and the path of a file with the password, such as %[1]s file /run/secrets/redis", option)
+	}
+	return nil
 }
 
 func parseTLS(d *caddyfile.Dispenser, r *Redis) error {

@@ -41,10 +41,8 @@ type Redis struct {
 	// The user's password. Default: none.
 	Password string `json:"password,omitempty"`
 
-	// The path of a file with the user's password, instead of `password`. It is read at every new
-	// connection, so that a rotated password needs no reload. One line break at its end is left out.
-	// Default: none.
-	PasswordFile string `json:"password_file,omitempty"`
+	// Where the user's password comes from, instead of `password`. Default: none.
+	Credentials Credentials `json:"credentials,omitzero"`
 
 	// The user at the sentinels. Default: their default user.
 	SentinelUsername string `json:"sentinel_username,omitempty"`
@@ -52,9 +50,8 @@ type Redis struct {
 	// The password at the sentinels. Default: none.
 	SentinelPassword string `json:"sentinel_password,omitempty"`
 
-	// The path of a file with the password at the sentinels, instead of `sentinel_password`. It is
-	// read as `password_file` is. Default: none.
-	SentinelPasswordFile string `json:"sentinel_password_file,omitempty"`
+	// Where the password at the sentinels comes from, instead of `sentinel_password`. Default: none.
+	SentinelCredentials Credentials `json:"sentinel_credentials,omitzero"`
 
 	// The database's number. Default: 0, which is the only one of a cluster.
 	DB int `json:"db,omitempty"`
@@ -64,6 +61,26 @@ type Redis struct {
 
 	// The most connections per node, up to 65,535. Default: 10 for each CPU, at least 50.
 	PoolSize int `json:"pool_size,omitempty"`
+}
+
+// Credentials say where a password comes from.
+type Credentials struct {
+	// The kind of source: `file`. Required.
+	Source string `json:"source,omitempty"`
+
+	// The path of a file with the password. It is read at every new connection, so that a rotated password
+	// needs no reload. One line break at its end is left out. Required.
+	Path string `json:"path,omitempty"`
+}
+
+const sourceFile = "file"
+
+// resolve returns the path of the file, with placeholders replaced; empty where there are no credentials.
+func (c Credentials) resolve(option string) (string, error) {
+	if c != (Credentials{}) && (c.Source != sourceFile || c.Path == "") {
+		return "", fmt.Errorf(`%s: use the source "file" and a path`, option)
+	}
+	return resolveText(option, c.Path)
 }
 
 // resolve makes the final options of what is configured: placeholders replaced, files read.
@@ -104,8 +121,8 @@ func (a *App) resolve() (redisOptions, error) {
 func (r *Redis) check() error {
 	o := limiter.ClientOptions{
 		Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize, Timeout: defaultTimeout,
-		Username: r.Username, Password: r.Password, PasswordFile: r.PasswordFile,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelPasswordFile,
+		Username: r.Username, Password: r.Password, PasswordFile: r.Credentials.Path,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelCredentials.Path,
 	}
 	for _, address := range r.Addresses {
 		if strings.Contains(address, "{") {
@@ -135,8 +152,8 @@ func (r *Redis) check() error {
 
 func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 	if r.URL != "" {
-		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.PasswordFile != "" ||
-			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelPasswordFile != "" || r.DB != 0 {
+		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.Credentials != (Credentials{}) ||
+			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentials != (Credentials{}) || r.DB != 0 {
 			return limiter.ClientOptions{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
 		}
 		text, err := resolveURL(r.URL)
@@ -161,8 +178,6 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 		{"password", r.Password, &o.Password},
 		{"sentinel_username", r.SentinelUsername, &o.SentinelUsername},
 		{"sentinel_password", r.SentinelPassword, &o.SentinelPassword},
-		{"password_file", r.PasswordFile, &o.PasswordFile},
-		{"sentinel_password_file", r.SentinelPasswordFile, &o.SentinelPasswordFile},
 	}
 	for _, f := range fields {
 		value, err := resolveText(f.name, f.from)
@@ -178,7 +193,11 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 		}
 		o.Addresses = append(o.Addresses, value)
 	}
-	return o, nil
+	var err error
+	if o.PasswordFile, err = r.Credentials.resolve("credentials"); err == nil {
+		o.SentinelPasswordFile, err = r.SentinelCredentials.resolve("sentinel_credentials")
+	}
+	return o, err
 }
 
 // resolveText replaces placeholders. An unknown or empty one is an error, which names it but no

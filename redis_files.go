@@ -43,7 +43,7 @@ func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
 // the option, and the path as [limiter.ReadPassword] does.
 func checkPasswordFiles(o limiter.ClientOptions) error {
 	for _, f := range []struct{ option, path string }{
-		{"password_file", o.PasswordFile}, {"sentinel_password_file", o.SentinelPasswordFile},
+		{"credentials", o.PasswordFile}, {"sentinel_credentials", o.SentinelPasswordFile},
 	} {
 		if f.path == "" {
 			continue

@@ -117,7 +117,7 @@ func startApp(t *testing.T, server *redistest.Server, file string) (*caddytest.N
 	t.Helper()
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(10 * time.Millisecond)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\npassword_file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\ncredentials file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
 		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "CREDENTIALS_DIRECTORY="+filepath.Dir(file))
 	caddytest.WaitForRedis(t, n, "/")
 	return n, proxy
@@ -253,7 +253,7 @@ func TestCredentials_sentinel(t *testing.T) {
 	t.Cleanup(func() { _ = guard.Close() })
 	skipBefore(t, guard.Do(ctx, "acl", "setuser", "default", "resetpass", ">"+firstPassword).Err(), "6.2")
 	passwords, guards := mountFirst(t), mountFirst(t)
-	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\npassword_file " + passwords.path + "\nsentinel_password_file " + guards.path + "\n}"
+	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\ncredentials file " + passwords.path + "\nsentinel_credentials file " + guards.path + "\n}"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/")
 	must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
@@ -330,7 +330,7 @@ func TestCredentials_reload(t *testing.T) {
 	server := redistest.Start(t)
 	user, file := newAppUser(t, server), mountFirst(t)
 	text := func(limit string) string {
-		return caddytest.Config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\npassword_file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
+		return caddytest.Config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\nusername app\ncredentials file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
 	}
 	n := caddytest.Start(t, text("1000"))
 	caddytest.WaitForRedis(t, n, "/")
@@ -357,27 +357,27 @@ func TestCredentials_refusedFiles(t *testing.T) {
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	long := write("long", string(bytes.Repeat([]byte(firstPassword), 5000)))
 	for name, c := range map[string]struct{ option, want string }{
-		"missing":            {"password_file " + dir + "/none", "password_file: reading " + dir + "/none: no such file"},
-		"a folder":           {"password_file " + dir, "password_file: reading " + dir + ": is a directory"},
-		"empty":              {"password_file " + write("empty", "\n"), "password_file: " + dir + "/empty is empty; write the password into it"},
-		"another file":       {"password_file " + long, "password_file: " + long + " is longer than 65536 bytes"},
-		"of the sentinels":   {"mode sentinel\nmaster m\nsentinel_password_file " + dir + "/none", "sentinel_password_file: reading " + dir + "/none: no such file"},
-		"a placeholder":      {"password_file {env.NO_SUCH_PATH}", "password_file: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
-		"a secret":           {"password_file " + firstPassword, "password_file: reading the file: no such file or directory; name an existing file by an absolute path"},
-		"a secret in base64": {"mode sentinel\nmaster m\nsentinel_password_file /c2Vj/" + firstPassword, "sentinel_password_file: reading the file: no such file or directory"},
-		"a pipe":             {"password_file " + pipe, "password_file: reading " + pipe + ": it is no regular file"},
-		"a URL":              {"password_file redis://:" + firstPassword + "@127.0.0.1", "password_file: use the path of a file"},
+		"missing":            {"credentials file " + dir + "/none", "credentials: reading " + dir + "/none: no such file"},
+		"a folder":           {"credentials file " + dir, "credentials: reading " + dir + ": is a directory"},
+		"empty":              {"credentials file " + write("empty", "\n"), "credentials: " + dir + "/empty is empty; write the password into it"},
+		"another file":       {"credentials file " + long, "credentials: " + long + " is longer than 65536 bytes"},
+		"of the sentinels":   {"mode sentinel\nmaster m\nsentinel_credentials file " + dir + "/none", "sentinel_credentials: reading " + dir + "/none: no such file"},
+		"a placeholder":      {"credentials file {env.NO_SUCH_PATH}", "credentials: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
+		"a secret":           {"credentials file " + firstPassword, "credentials: reading the file: no such file or directory; name an existing file by an absolute path"},
+		"a secret in base64": {"mode sentinel\nmaster m\nsentinel_credentials file /c2Vj/" + firstPassword, "sentinel_credentials: reading the file: no such file or directory"},
+		"a pipe":             {"credentials file " + pipe, "credentials: reading " + pipe + ": it is no regular file"},
+		"a URL":              {"credentials file redis://:" + firstPassword + "@127.0.0.1", "credentials: use the path of a file"},
 	} {
 		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
 		if a := n.Load(t, text); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword) {
 			t.Errorf("%s: got %v; want status 400 and %q", name, a, c.want)
 		}
 	}
-	findings, code := check(t, "redis {\naddress 127.0.0.1:1\npassword_file "+dir+"/none\n}", caddytest.LimitedSite)
-	if wantFinding(t, findings, "configuration", "failed", "password_file: reading "+dir+"/none"); code != 2 {
+	findings, code := check(t, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite)
+	if wantFinding(t, findings, "configuration", "failed", "credentials: reading "+dir+"/none"); code != 2 {
 		t.Errorf("check: got exit code %d", code)
 	}
-	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "password_file": "/x"}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
+	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "credentials": {"source": "file", "path": "/x"}}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
 	if a := n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json"); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "url: has address, user, password") {
 		t.Errorf("a URL and a file: got %v", a)
 	}
