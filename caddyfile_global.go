@@ -193,22 +193,15 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 		return err
 	}
 	switch option {
-	case "mode":
-		r.Mode = limiter.Mode(value)
-	case "master":
-		r.Master = value
-	case "username":
-		r.Username = value
-	case "password":
-		r.Password = value
-	case "sentinel_username":
-		r.SentinelUsername = value
-	case "sentinel_password":
-		r.SentinelPassword = value
 	case "db":
 		r.DB, err = caddyfileopt.Number(d, option, value, 0, math.MaxInt32)
 	case "pool_size":
 		r.PoolSize, err = caddyfileopt.Number(d, option, value, 1, limiter.MaxPoolSize)
+	default:
+		*map[string]*string{
+			"mode": (*string)(&r.Mode), "master": &r.Master, "username": &r.Username, "password": &r.Password,
+			"sentinel_username": &r.SentinelUsername, "sentinel_password": &r.SentinelPassword,
+		}[option] = value
 	}
 	return err
 }
@@ -227,22 +220,10 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 		return d.Err("tls takes no values, only a block")
 	}
 	r.TLS = new(RedisTLS)
-	at, err := caddyfileopt.Each(d, tlsOptions, func(option string) error {
-		value, err := caddyfileopt.Value(d)
-		if err != nil {
-			return err
-		}
-		switch option {
-		case "ca":
-			r.TLS.CA = value
-		case "cert":
-			r.TLS.Cert = value
-		case "key":
-			r.TLS.Key = value
-		case "server_name":
-			r.TLS.ServerName = value
-		}
-		return nil
+	fields := map[string]*string{"ca": &r.TLS.CA, "cert": &r.TLS.Cert, "key": &r.TLS.Key, "server_name": &r.TLS.ServerName}
+	at, err := caddyfileopt.Each(d, tlsOptions, func(option string) (err error) {
+		*fields[option], err = caddyfileopt.Value(d)
+		return err
 	})
 	if err == nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
 		err = at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,26 +64,6 @@ type Redis struct {
 	PoolSize int `json:"pool_size,omitempty"`
 }
 
-// Credentials say where a password comes from.
-type Credentials struct {
-	// The kind of source: `file`. Required.
-	Source string `json:"source,omitempty"`
-
-	// The path of a file with the password. It is read at every new connection, so that a rotated password
-	// needs no reload. One line break at its end is left out. Required.
-	Path string `json:"path,omitempty"`
-}
-
-const sourceFile = "file"
-
-// resolve returns the path of the file, with placeholders replaced; empty where there are no credentials.
-func (c Credentials) resolve(option string) (string, error) {
-	if c != (Credentials{}) && (c.Source != sourceFile || c.Path == "") {
-		return "", fmt.Errorf(`%s: use the source "file" and a path`, option)
-	}
-	return resolveText(option, c.Path)
-}
-
 // resolve makes the final options of what is configured: placeholders replaced, files read.
 func (a *App) resolve() (redisOptions, error) {
 	client, err := a.Redis.clientOptions()
@@ -90,9 +71,6 @@ func (a *App) resolve() (redisOptions, error) {
 		return redisOptions{}, err
 	}
 	client.Timeout = time.Duration(a.Timeout)
-	if err := checkPasswordFiles(client); err != nil {
-		return redisOptions{}, err
-	}
 	secret, err := resolveText("hash_keys", a.HashKeys)
 	if err != nil {
 		return redisOptions{}, err
@@ -119,16 +97,12 @@ func (a *App) resolve() (redisOptions, error) {
 
 // check refuses what cannot work whatever the placeholders hold.
 func (r *Redis) check() error {
-	o := limiter.ClientOptions{
-		Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize, Timeout: defaultTimeout,
-		Username: r.Username, Password: r.Password, PasswordFile: r.Credentials.Path,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelCredentials.Path,
-	}
-	for _, address := range r.Addresses {
+	o := r.written()
+	o.Timeout = defaultTimeout
+	for i, address := range o.Addresses {
 		if strings.Contains(address, "{") {
-			address = "placeholder:1"
+			o.Addresses[i] = "placeholder:1"
 		}
-		o.Addresses = append(o.Addresses, address)
 	}
 	if r.URL != "" {
 		if strings.Contains(r.URL, "{") {
@@ -167,37 +141,47 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 		o.PoolSize = r.PoolSize
 		return o, nil
 	}
-	o := limiter.ClientOptions{Mode: r.Mode, DB: r.DB, PoolSize: r.PoolSize}
-	fields := []struct {
-		name string
-		from string
-		to   *string
-	}{
-		{"master", r.Master, &o.Master},
-		{"username", r.Username, &o.Username},
-		{"password", r.Password, &o.Password},
-		{"sentinel_username", r.SentinelUsername, &o.SentinelUsername},
-		{"sentinel_password", r.SentinelPassword, &o.SentinelPassword},
+	o := r.written()
+	texts := []optionText{
+		{"master", &o.Master}, {"username", &o.Username}, {"password", &o.Password},
+		{"sentinel_username", &o.SentinelUsername}, {"sentinel_password", &o.SentinelPassword},
 	}
-	for _, f := range fields {
-		value, err := resolveText(f.name, f.from)
-		if err != nil {
-			return o, err
-		}
-		*f.to = value
+	for i := range o.Addresses {
+		texts = append(texts, optionText{"address", &o.Addresses[i]})
 	}
-	for _, address := range r.Addresses {
-		value, err := resolveText("address", address)
-		if err != nil {
-			return o, err
-		}
-		o.Addresses = append(o.Addresses, value)
+	err := resolveTexts(texts)
+	if err == nil {
+		o.PasswordFile, err = r.Credentials.resolve("credentials")
 	}
-	var err error
-	if o.PasswordFile, err = r.Credentials.resolve("credentials"); err == nil {
+	if err == nil {
 		o.SentinelPasswordFile, err = r.SentinelCredentials.resolve("sentinel_credentials")
 	}
 	return o, err
+}
+
+// written returns the options as they are written, with placeholders.
+func (r *Redis) written() limiter.ClientOptions {
+	return limiter.ClientOptions{
+		Addresses: slices.Clone(r.Addresses), Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize,
+		Username: r.Username, Password: r.Password, PasswordFile: r.Credentials.Path,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelCredentials.Path,
+	}
+}
+
+// optionText is the text of an option.
+type optionText struct {
+	option string
+	text   *string
+}
+
+// resolveTexts replaces placeholders, as resolveText does.
+func resolveTexts(texts []optionText) (err error) {
+	for _, t := range texts {
+		if *t.text, err = resolveText(t.option, *t.text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resolveText replaces placeholders. An unknown or empty one is an error, which names it but no

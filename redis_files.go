@@ -1,13 +1,44 @@
 package redisratelimit
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
+
+// Credentials say where a password comes from.
+type Credentials struct {
+	// The kind of source: `file`. Required.
+	Source string `json:"source,omitempty"`
+
+	// The path of a file with the password. It is read at every new connection, so that a rotated password
+	// needs no reload. One line break at its end is left out. Required.
+	Path string `json:"path,omitempty"`
+}
+
+const sourceFile = "file"
+
+// resolve replaces placeholders of the path, and refuses a file that holds no password. Without credentials the path
+// is empty. Errors name the path as [limiter.ReadPassword] does.
+func (c Credentials) resolve(option string) (string, error) {
+	switch {
+	case c == Credentials{}:
+		return "", nil
+	case c.Source != sourceFile || c.Path == "":
+		return "", fmt.Errorf(`%s: use the source "file" and a path`, option)
+	}
+	path, err := resolveText(option, c.Path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := limiter.ReadPassword(path); err != nil {
+		return "", fmt.Errorf("%s: %s", option, strings.ReplaceAll(err.Error(), path, humanize.Shown(path)))
+	}
+	return path, nil
+}
 
 // RedisTLS says how to trust Redis and how to be trusted by it.
 type RedisTLS struct {
@@ -26,31 +57,7 @@ type RedisTLS struct {
 
 // resolve replaces placeholders.
 func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
-	var files tlsfiles.Files
-	for _, f := range []struct {
-		option, from string
-		to           *string
-	}{{"ca", t.CA, &files.CA}, {"cert", t.Cert, &files.Cert}, {"key", t.Key, &files.Key}, {"server_name", t.ServerName, &files.ServerName}} {
-		var err error
-		if *f.to, err = resolveText(f.option, f.from); err != nil {
-			return files, err
-		}
-	}
-	return files, nil
-}
-
-// checkPasswordFiles refuses files that hold no password when the configuration is loaded. Its errors name
-// the option, and the path as [limiter.ReadPassword] does.
-func checkPasswordFiles(o limiter.ClientOptions) error {
-	for _, f := range []struct{ option, path string }{
-		{"credentials", o.PasswordFile}, {"sentinel_credentials", o.SentinelPasswordFile},
-	} {
-		if f.path == "" {
-			continue
-		}
-		if _, err := limiter.ReadPassword(f.path); err != nil {
-			return errors.New(f.option + ": " + strings.ReplaceAll(err.Error(), f.path, humanize.Shown(f.path)))
-		}
-	}
-	return nil
+	files := tlsfiles.Files(*t)
+	err := resolveTexts([]optionText{{"ca", &files.CA}, {"cert", &files.Cert}, {"key", &files.Key}, {"server_name", &files.ServerName}})
+	return files, err
 }
