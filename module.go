@@ -157,7 +157,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 	var err error
 	h.rules = rule.NewSet(rules)
 	h.rules.Overrides = h.app.overrides
-	h.rules.Warn, h.rules.OnMissingAddress = h.warnInvalid, h.warnMissingAddress
+	h.rules.Warn, h.rules.OnNeverSet, h.rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
 	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
 	return err
 }
@@ -210,6 +210,12 @@ func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
+}
+
+// warnNeverSet logs that an option goes by a placeholder which no request has set so far.
+func (h *Handler) warnNeverSet(r *rule.Rule, option, placeholder string) {
+	h.logger.Warn("a placeholder was empty in each of the first 100 requests: check its name, and that what sets it runs before this handler",
+		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.String("placeholder", "{"+placeholder+"}"))
 }
 
 // warnMissingAddress logs, once in a configuration, that a rule's key cannot tell clients apart.

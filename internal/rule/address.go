@@ -28,7 +28,7 @@ func isEarly(r *http.Request) bool { return r.TLS != nil && !r.TLS.HandshakeComp
 // needsAddress reports whether the address or the port that a connection comes from is a part of the key.
 func (t *KeyTemplate) needsAddress() bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool {
-		return p.placeholder == clientIPName || strings.HasPrefix(p.placeholder, "http.request.remote")
+		return p.Name == clientIPName || strings.HasPrefix(p.Name, "http.request.remote")
 	})
 }
 
@@ -55,7 +55,7 @@ func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool)
 
 // has reports whether a placeholder stands in the key.
 func (t *KeyTemplate) has(placeholder string) bool {
-	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.placeholder == placeholder })
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name == placeholder })
 }
 
 // Prefixes are the leading bits of addresses that tell clients apart: 0 to 32 and 0 to 128.

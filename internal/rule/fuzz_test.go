@@ -26,9 +26,9 @@ func FuzzParseKey(f *testing.F) {
 			if part.address || part.field.kind == headerField {
 				return // whose values come from elsewhere
 			}
-			if part.placeholder != "" {
+			if part.Name != "" {
 				placeholders++
-				values[0][part.placeholder], values[1][part.placeholder] = first, second
+				values[0][part.Name], values[1][part.Name] = first, second
 			}
 		}
 		var keys [2]string

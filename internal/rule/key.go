@@ -27,10 +27,9 @@ type KeyTemplate struct {
 
 // keyPart is a literal, already encoded, or a placeholder.
 type keyPart struct {
-	literal     string
-	placeholder string // without braces; empty for a literal
-	address     bool   // the placeholder is a client's address
-	field       field
+	literal string
+	Placeholder
+	address bool // the placeholder is a client's address
 }
 
 const (
@@ -66,14 +65,9 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 				return t, fmt.Errorf("key %q: a brace is not closed; write \\{ for a brace that is no placeholder", text)
 			}
 			flush()
-			if last := len(t.parts) - 1; last >= 0 && t.parts[last].placeholder != "" {
-				t.parts = append(t.parts, keyPart{literal: borderMark})
+			if err := t.addPlaceholder(text[i+1 : i+end]); err != nil {
+				return t, err
 			}
-			name := text[i+1 : i+end]
-			if err := checkPlaceholder(name); err != nil {
-				return t, fmt.Errorf("key: %w", err)
-			}
-			t.parts = append(t.parts, newPlaceholder(name))
 			i += end
 		default:
 			t.addLiteral(&literal, text[i])
@@ -86,8 +80,25 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 	return t, nil
 }
 
-func newPlaceholder(name string) keyPart {
-	return keyPart{placeholder: name, address: name == clientIPName || name == remoteHostName, field: fieldOf(name)}
+// addPlaceholder adds a placeholder, behind a border to one before it. Requests without an address have a
+// warning of their own.
+func (t *KeyTemplate) addPlaceholder(name string) error {
+	p, err := newPlaceholder("key", name)
+	switch {
+	case err != nil:
+		return err
+	case name == "" || strings.Contains(name, "{"):
+		return fmt.Errorf("key: {%s} is no placeholder; write \\{ for a brace that begins none", name)
+	}
+	address := name == clientIPName || name == remoteHostName
+	if address {
+		p.empties = nil
+	}
+	if last := len(t.parts) - 1; last >= 0 && t.parts[last].Name != "" {
+		t.parts = append(t.parts, keyPart{literal: borderMark})
+	}
+	t.parts = append(t.parts, keyPart{Placeholder: p, address: address})
+	return nil
 }
 
 // addLiteral writes a literal byte the way that no value does, and reserves it in values.
@@ -105,43 +116,12 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
-// shorthands are the names of the Caddyfile that Caddy writes out when it adapts one. They are always empty in JSON.
-var shorthands = map[string]string{
-	"header": "http.request.header", "cookie": "http.request.cookie", "labels": "http.request.host.labels",
-	"path": "http.request.uri.path", "query": "http.request.uri.query", "re": "http.regexp", "vars": "http.vars",
-	"rp": "http.reverse_proxy", "resp": "http.intercept", "err": "http.error",
-}
-
-// checkPlaceholder refuses names that Caddy does not know: after adapting, all that it knows have
-// a dot.
-func checkPlaceholder(name string) error {
-	if strings.Contains(name, ".") {
-		return checkShorthand(name)
-	}
-	hint := "use a full name such as {http.request.header.X-Api-Key}; one of map or vars needs a dot in its name here"
-	if name == "client_ip" {
-		return errors.New("{client_ip} is of the Caddyfile; in JSON write {http.vars.client_ip}")
-	}
-	if letters := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)); letters == "clientip" || letters == "ip" {
-		hint = "did you mean {client_ip}? In JSON it is {http.vars.client_ip}"
-	}
-	return fmt.Errorf("Caddy has no placeholder {%s}; %s", name, hint) //nolint:staticcheck // a name
-}
-
-// checkShorthand refuses a name of the Caddyfile in JSON.
-func checkShorthand(name string) error {
-	short, rest, _ := strings.Cut(name, ".")
-	if full := shorthands[short]; full != "" && rest != "" {
-		return fmt.Errorf("{%s} is of the Caddyfile; in JSON write {%s.%s}", name, full, rest)
-	}
-	return nil
-}
-
 // Key makes the key of a request. It is that of the empty text where one of the placeholders is empty.
 func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.EncodedKey {
-	if len(t.parts) == 1 && t.parts[0].placeholder != "" {
+	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
 		value := t.value(part, r, repl)
+		part.saw(value)
 		if !t.needsEncoding(value) {
 			if part.address || part.field.kind == headerField {
 				return limiter.AsEncoded(value)
@@ -153,12 +133,12 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 	key := space[:0]
 	for i := range t.parts {
 		part := &t.parts[i]
-		if part.placeholder == "" {
+		if part.Name == "" {
 			key = append(key, part.literal...)
 			continue
 		}
 		value := t.value(part, r, repl)
-		if value == "" {
+		if part.saw(value); value == "" {
 			return limiter.EncodedKey{}
 		}
 		key = t.appendEncoded(key, value)
@@ -182,7 +162,7 @@ func (t *KeyTemplate) repeats(r *http.Request) bool {
 // placeholders itself.
 func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
 	switch { // the usual keys, at a fraction of the replacer's cost
-	case part.placeholder == clientIPName:
+	case part.Name == clientIPName:
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return t.prefixes.Shorten(ip)
 	case part.field.kind == headerField:
@@ -193,7 +173,7 @@ func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer
 	case part.field.repeated(r):
 		return ""
 	}
-	value, _ := repl.GetString(part.placeholder)
+	value, _ := repl.GetString(part.Name)
 	if part.address {
 		return t.prefixes.Shorten(value)
 	}
@@ -237,7 +217,7 @@ func (t *KeyTemplate) Headers() (names []string) {
 		switch part := &t.parts[i]; {
 		case part.field.kind == headerField:
 			names = append(names, part.field.name)
-		case strings.HasPrefix(part.placeholder, userPrefix):
+		case strings.HasPrefix(part.Name, userPrefix):
 			names = append(names, "user_id")
 		}
 	}
@@ -263,7 +243,7 @@ func (r *Rule) RequestHeaders() (names []string) {
 func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text string) bool {
 	for i := range t.parts {
 		part := &t.parts[i]
-		if part.placeholder == "" || part.address || strings.HasPrefix(part.placeholder, "http.request.") || strings.HasPrefix(part.placeholder, userPrefix) {
+		if part.Name == "" || part.address || strings.HasPrefix(part.Name, "http.request.") || strings.HasPrefix(part.Name, userPrefix) {
 			continue
 		}
 		if strings.Contains(t.value(part, r, repl), text) {

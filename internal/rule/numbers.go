@@ -183,7 +183,11 @@ func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Requ
 		return ""
 	}
 	text, _ := repl.GetString(from.Name)
-	return strings.TrimSpace(text)
+	text = strings.TrimSpace(text)
+	if from.saw(text); text == "" {
+		s.suspect(rule, option, from)
+	}
+	return text
 }
 
 // parse reads a number from the value of a placeholder. It is false where the value is empty or no whole
@@ -204,28 +208,4 @@ func (s *Set) warn(rule *Rule, option string, err error) {
 	if s.Warn != nil {
 		s.Warn(rule, option, err)
 	}
-}
-
-// Placeholder is where a number comes from. [ParsePlaceholder] makes one; the zero value has no number.
-type Placeholder struct {
-	// Name is without braces.
-	Name string
-
-	field field
-}
-
-// ParsePlaceholder reads the placeholder that an option's number comes from. Names without a dot are those that Caddy's map directive makes.
-func ParsePlaceholder(option, text string) (Placeholder, error) {
-	if text == "" {
-		return Placeholder{}, nil
-	}
-	name, opened := strings.CutPrefix(text, "{")
-	name, closed := strings.CutSuffix(name, "}")
-	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
-		return Placeholder{}, fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
-	}
-	if err := checkShorthand(name); err != nil {
-		return Placeholder{}, fmt.Errorf("%s: %w", option, err)
-	}
-	return Placeholder{name, fieldOf(name)}, nil
 }

@@ -186,6 +186,9 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 	if key != (limiter.EncodedKey{}) {
 		return key, Counts, nil
 	}
+	for i := range rule.Key.parts {
+		s.suspect(rule, "key", &rule.Key.parts[i].Placeholder)
+	}
 	reason, repeated := ErrEmptyKey, rule.Key.repeats(r)
 	if repeated {
 		reason = errRepeatedKey

@@ -21,6 +21,10 @@ type Set struct {
 	// the fallback or, for a key, the rule's OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
 	Warn func(r *Rule, option string, err error)
 
+	// OnNeverSet is called once for a placeholder, by its name without braces, that was empty in each of the first
+	// 100 requests that it was looked up for. Nil: these pass unnoticed.
+	OnNeverSet func(r *Rule, option, placeholder string)
+
 	// OnMissingAddress is called for every request that came over a unix socket without the client's
 	// address that a rule's key needs. Nil: such requests pass unnoticed.
 	OnMissingAddress func(r *Rule, remedy string)

@@ -1,0 +1,174 @@
+package rule
+
+import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func TestParseKey_says_what_is_wrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "empty",
+		"{":                   "not closed",
+		"a{p.0":               "not closed",
+		"{}":                  "no placeholder",
+		"{{p.0}}":             "no placeholder",
+		"{client_ip}":         "in JSON write {http.vars.client_ip}",
+		"{header.X-Api-Key}":  "in JSON write {http.request.header.X-Api-Key}",
+		"{cookie.sid}-{p.0}":  "in JSON write {http.request.cookie.sid}",
+		"{p.0}{query.a.b}":    "in JSON write {http.request.uri.query.a.b}",
+		"{p.0}-{clientip}":    "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
+		"{p.0}-{remote_ip}-x": "write {client_ip}, or {remote_host}",
+	} {
+		if _, err := ParseKey(text, exact); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want one about %q", text, err, want)
+		}
+	}
+}
+
+// TestPlaceholders reads names as a key and as a number alike.
+func TestPlaceholders(t *testing.T) {
+	for name, want := range map[string]string{
+		"clientip":               "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
+		"Client-IP":              "did you mean {client_ip}",
+		"tls_clientSubject":      "did you mean {tls_client_subject}",
+		"Host":                   "did you mean {host}? In JSON it is {http.request.host}",
+		"Header.X-Api-Key":       "did you mean {header.X-Api-Key}? In JSON it is {http.request.header.X-Api-Key}",
+		"file-match.type":        "did you mean {file_match.type}",
+		"host":                   "in JSON write {http.request.host}",
+		"%path":                  "in JSON write {http.request.uri.path_escaped}",
+		"vars.plan.limit":        "in JSON write {http.vars.plan.limit}",
+		"remote_ip":              "write {client_ip}, or {remote_host} for the address of the connection",
+		"RemoteIP":               "write {client_ip}",
+		"http.request.remote_ip": "In JSON they are {http.vars.client_ip} and {http.request.remote.host}",
+
+		"plan": "", "plan_limit": "", "tenant.id": "", "ip": "", "client": "", "jwt.sub": "", "http.vars.plan": "",
+		"file./run/secrets/plan": "", "http.request.remote.host": "", "http.auth.user.id": "", "api key": "",
+	} {
+		_, asKey := ParseKey("{"+name+"}", exact)
+		_, asNumber := ParsePlaceholder("limit", "{"+name+"}")
+		for option, err := range map[string]error{"key": asKey, "limit": asNumber} {
+			if (want == "") != (err == nil) {
+				t.Errorf("%s {%s}: got error %v, want one about %q", option, name, err, want)
+			} else if err != nil && (!strings.HasPrefix(err.Error(), option+": ") || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s {%s}: got error %v, want one about %q", option, name, err, want)
+			}
+		}
+	}
+}
+
+// TestShorthands_are_those_of_Caddy reads the names from Caddy's own replacer.
+func TestShorthands_are_those_of_Caddy(t *testing.T) {
+	replacer := reflect.ValueOf(httpcaddyfile.NewShorthandReplacer())
+	var names, dotted []string
+	pairs := replacer.FieldByName("simple").Elem().FieldByName("oldnew")
+	for i := 0; i < pairs.Len(); i += 2 {
+		names = append(names, strings.Trim(pairs.Index(i).String(), "{}"))
+	}
+	patterns := replacer.FieldByName("complex")
+	prefix := regexp.MustCompile(`^\{(\w+)\\\.`)
+	for i := range patterns.Len() {
+		text := patterns.Index(i).FieldByName("search").Elem().FieldByName("expr").String()
+		if match := prefix.FindStringSubmatch(text); match != nil && match[1] != "file" { // {file.<path>} also reads files
+			dotted = append(dotted, match[1])
+		}
+	}
+	for known, want := range map[*[]string][]string{&shorthands: names, &dottedShorthands: dotted} {
+		if got := slices.Sorted(slices.Values(*known)); !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0 {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// neverSet makes a set of a rule with a key and a limit from placeholders. Its warnings are counted by option.
+func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
+	t.Helper()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}}
+	if r.Key, err = ParseKey(key, exact); err != nil {
+		t.Fatal(err)
+	}
+	if r.Numbers.LimitFrom, err = ParsePlaceholder("limit", "{p.limit}"); err != nil {
+		t.Fatal(err)
+	}
+	set, warnings = NewSet([]Rule{r}), map[string]int{}
+	set.OnEmptyKey = EmptyKeyClientIP
+	set.OnNeverSet = func(_ *Rule, option, placeholder string) { warnings[option+" "+placeholder]++ }
+	return set, warnings
+}
+
+func TestOnNeverSet(t *testing.T) {
+	full := map[string]string{"p.0": "x", "p.limit": "9"}
+	for name, test := range map[string]struct {
+		key      string
+		requests func(i int) map[string]string
+		want     map[string]int
+	}{
+		"all empty":            {"{p.0}", func(int) map[string]string { return nil }, map[string]int{"key p.0": 1, "limit p.limit": 1}},
+		"one of two":           {"{p.1}-{p.0}", func(int) map[string]string { return map[string]string{"p.1": "x"} }, map[string]int{"key p.0": 1, "limit p.limit": 1}},
+		"behind an empty one":  {"{p.9}-{p.0}", func(int) map[string]string { return full }, map[string]int{"key p.9": 1}},
+		"none empty":           {"{p.0}", func(int) map[string]string { return full }, map[string]int{}},
+		"the first alone set":  {"{p.0}", func(i int) map[string]string { return map[bool]map[string]string{true: full}[i == 0] }, map[string]int{}},
+		"the 100th alone set":  {"{p.0}", func(i int) map[string]string { return map[bool]map[string]string{true: full}[i == 99] }, map[string]int{}},
+		"the 101st alone set":  {"{p.0}", func(i int) map[string]string { return map[bool]map[string]string{true: full}[i == 100] }, map[string]int{"key p.0": 1, "limit p.limit": 1}},
+		"values with braces":   {"{p.0}", func(int) map[string]string { return map[string]string{"p.0": "{}", "p.limit": "{p.0}"} }, map[string]int{}},
+		"addresses":            {"{http.vars.client_ip}", func(int) map[string]string { return full }, map[string]int{}},
+		"99 requests, no more": {"{p.0}", nil, map[string]int{}},
+	} {
+		set, warnings := neverSet(t, test.key)
+		requests := 300
+		if test.requests == nil {
+			requests, test.requests = 99, func(int) map[string]string { return nil }
+		}
+		for i := range requests {
+			r, repl := keyRequest("", test.requests(i))
+			if err := set.Evaluate(r, repl, new(Evaluation)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !maps.Equal(warnings, test.want) {
+			t.Errorf("%s: got %v, want %v", name, warnings, test.want)
+		}
+	}
+}
+
+func TestOnNeverSet_allocates_nothing(t *testing.T) {
+	for _, values := range []map[string]string{nil, {"p.0": "x"}} {
+		p, err := ParsePlaceholder("limit", "{p.0}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := 0
+		if n := testing.AllocsPerRun(300, func() {
+			if p.saw(values["p.0"]); p.isSuspect() {
+				warned++
+			}
+		}); n != 0 || (warned == 1) != (values == nil) {
+			t.Errorf("%v: %v allocations and %d warnings", values, n, warned)
+		}
+	}
+}
+
+// BenchmarkSaw is what a placeholder costs a request once it is decided.
+func BenchmarkSaw(b *testing.B) {
+	p, err := ParsePlaceholder("limit", "{p.0}")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			p.saw("x")
+		}
+	})
+}
