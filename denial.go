@@ -19,7 +19,7 @@ var errDenied = errors.New("rate limit exceeded")
 // deny answers a denied call of gRPC in gRPC's form, and any other denied request by Caddy's error routes,
 // or, where there are none, with what Caddy would answer without them. For a returned error Caddy first describes the whole request for its error log,
 // even if that is off: a quarter of a flood's throughput.
-func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limiter.Check) error {
+func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limiter.Check, decided time.Time) error {
 	denier := &checks[limiter.Binding(checks)]
 	if c := h.logger.Check(zap.DebugLevel, "request denied"); c != nil {
 		c.Write(h.describe(denier)...)
@@ -27,6 +27,7 @@ func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limite
 	h.events.denied(denier, p.decision.source, h.LogKeys)
 	wait := quotaheader.SetRefusal(w.Header(), denier.Result.RetryAfter, time.Duration(h.RetryJitter))
 	p.settle(h.Status, w.Header())
+	p.decision.quotas.Deny(decided, wait)
 	p.decision.quotas.SetHeaders(w.Header())
 	if contentType := h.grpcType(p.request); contentType != "" {
 		refuseCall(w, p.request, h.Status, contentType, p.decision.deniedCall(denier, wait))

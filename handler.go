@@ -61,7 +61,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	h.countBans(checks, source, false)
 	d.log(r)
 	if d.outcome == rule.Denied {
-		return h.deny(w, p, checks)
+		return h.deny(w, p, checks, decided)
 	}
 	h.follow(p, checks, source, false)
 	if err := h.hold(r.Context(), checks); err != nil {

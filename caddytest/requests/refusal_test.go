@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -74,6 +75,63 @@ func TestHeaders_off(t *testing.T) {
 	if caddytest.HasQuota(a) || a.Header.Get("RateLimit") != "" {
 		t.Errorf("got %v", a)
 	}
+}
+
+// TestReset_ofDenials compares the time with that of Retry-After. The whole quotas come back after days.
+func TestReset_ofDenials(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", `route {
+	redis_ratelimit same 24 24h {
+		name outer
+		algorithm token_bucket
+		burst 48
+	}
+	redis_ratelimit /jitter jitter 1 24h {
+		name jitter
+		retry_jitter 24h
+	}
+	redis_ratelimit /hidden hidden 1 24h {
+		name hidden
+		headers off
+	}
+	redis_ratelimit /inner inner 1 24h {
+		name inner
+	}
+	redis_ratelimit /zero {
+		name zero
+		limit {query.limit} 1
+		window 24h
+	}
+	respond ok
+}
+handle_errors {
+	respond sorry
+}`))
+	for _, path := range []string{"/jitter", "/hidden", "/inner"} {
+		passed := n.Get(t, path)
+		if passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "" {
+			t.Errorf("%s: got %v", path, passed)
+		}
+		denied := n.Get(t, path)
+		caddytest.CheckRefusal(t, denied, http.StatusTooManyRequests)
+		wait, _ := strconv.ParseFloat(denied.Header.Get("Retry-After"), 64)
+		if left := resetOf(t, denied); left > wait+1 || left < wait-3 {
+			t.Errorf("%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
+		}
+	}
+	if a := n.Get(t, "/zero?limit=0"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After")+a.Header.Get("X-Ratelimit-Reset") != "" {
+		t.Errorf("got %v; want neither time for what never passes", a)
+	}
+}
+
+// resetOf returns the seconds until X-RateLimit-Reset.
+func resetOf(t *testing.T, a caddytest.Response) float64 {
+	t.Helper()
+	reset, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
+	if err != nil {
+		t.Errorf("X-RateLimit-Reset is %q", a.Header.Values("X-Ratelimit-Reset"))
+	}
+	return time.Until(time.Unix(reset, 0)).Seconds()
 }
 
 func TestHeaders_exposed(t *testing.T) {

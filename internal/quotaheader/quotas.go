@@ -18,12 +18,13 @@ type Formats struct{ XRateLimit, IETF bool }
 // Quotas collects what the handlers of one request decided, and shows it. The zero value is empty.
 // It must not be copied once it holds anything.
 type Quotas struct {
-	statuses []status  // in the order that the policies were met in
-	binding  *status   // the one that binds; nil: none was decided
-	shown    *status   // the one that binds of those that X-RateLimit headers show
-	stale    bool      // which of them bind is to be found out anew
-	values   [3]string // of these headers
-	space    [1]status // backs statuses of a request that meets one policy
+	statuses []status      // in the order that the policies were met in
+	binding  *status       // the one that binds; nil: none was decided
+	shown    *status       // the one that binds of those that X-RateLimit headers show
+	stale    bool          // which of them bind is to be found out anew
+	values   [3]string     // of these headers
+	passes   time.Duration // when the denied request would pass, since the Unix epoch; 0: none is denied, limiter.Never: never
+	space    [1]status     // backs statuses of a request that meets one policy
 
 	places map[quotaName]int // of statuses beyond the first few
 }
@@ -134,10 +135,11 @@ func (q *Quotas) SetHeaders(header http.Header) {
 	q.bind()
 	if q.shown != nil {
 		q.values[0] = textsOf(q.shown.Policy).capacity
-		q.values[1], q.values[2] = decimals(q.shown.Result.Remaining, q.shown.resetAt())
+		reset := q.reset()
+		q.values[1], q.values[2] = decimals(q.shown.Result.Remaining, CeilSeconds(reset))
 		header[Limit] = q.values[0:1:1]
 		header[Remaining] = q.values[1:2:2]
-		if q.shown.Result.ResetAfter == limiter.Never {
+		if reset == limiter.Never {
 			delete(header, Reset)
 		} else {
 			header[Reset] = q.values[2:3:3]
@@ -191,8 +193,26 @@ func (q *Quotas) items() (items []*status) {
 // hasPolicyOf reports whether two statuses are of one policy.
 func (s *status) hasPolicyOf(other *status) bool { return s.Policy.Name() == other.Policy.Name() }
 
-// resetAt is when the quota is as good as new: Unix seconds by this node's clock, rounded up.
-func (s *status) resetAt() int64 { return CeilSeconds(s.decided + s.Result.ResetAfter) }
+// Deny has the headers say when the denied request would pass: so long after an instant of this node's clock, or
+// [limiter.Never].
+func (q *Quotas) Deny(now time.Time, wait time.Duration) {
+	q.passes = wait
+	if wait != limiter.Never {
+		q.passes += time.Duration(now.UnixNano())
+	}
+}
+
+// reset is when a denied request would pass, or when the shown quota is as good as new: since the Unix epoch by
+// this node's clock, or [limiter.Never].
+func (q *Quotas) reset() time.Duration {
+	switch {
+	case q.passes != 0:
+		return q.passes
+	case q.shown.Result.ResetAfter == limiter.Never:
+		return limiter.Never
+	}
+	return q.shown.decided + q.shown.Result.ResetAfter
+}
 
 // refund adds units back: nothing is used any more, or, of a bucket, so much less has to be earned. The
 // end of a window that other units began stays.

@@ -62,17 +62,21 @@ func FuzzHeaders(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
+		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)/2), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
 		var q Quotas
-		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, Formats{XRateLimit: true, IETF: true}, time.Now())
+		now := time.Now()
+		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, Formats{XRateLimit: true, IETF: true}, now)
 		header := http.Header{}
+		wait := SetRefusal(header, result.RetryAfter, 0)
+		if result.RetryAfter != 0 { // denied
+			q.Deny(now, wait)
+		}
 		q.SetHeaders(header)
-		SetRefusal(header, result.RetryAfter, 0)
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: time.Now().Unix(), "Retry-After": 1} {
 			value := header.Get(name)
-			if name == "Retry-After" && result.RetryAfter == limiter.Never {
+			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
 				if value != "" {
-					t.Errorf("Retry-After %q of what can never pass", value)
+					t.Errorf("%s %q of what can never pass", name, value)
 				}
 				continue
 			}
