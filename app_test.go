@@ -175,7 +175,7 @@ func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing
 		`{"policies":[{"name":"a","limit":-5,"window":"24h"}]}`:                                  "limit -5",
 		`{"policies":[{"name":"a","limit":5}]}`:                                                  "window: missing",
 		`{"policies":[{"name":"a","limit":5,"window":"24h","weight":-1}]}`:                       "weight",
-		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{x}"}]}`:                       "placeholder",
+		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{remote_ip}"}]}`:               "remote_ip",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"status":200}`:                      "status",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv4_prefix":33}`:                  "ipv4_prefix",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv6_prefix":-1}`:                  "ipv6_prefix",

@@ -95,7 +95,7 @@ func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}}
+	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
 	if r.Key, err = ParseKey(key, exact); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,6 @@ func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 		t.Fatal(err)
 	}
 	set, warnings = NewSet([]Rule{r}), map[string]int{}
-	set.OnEmptyKey = EmptyKeyClientIP
 	set.OnNeverSet = func(_ *Rule, option, placeholder string) { warnings[option+" "+placeholder]++ }
 	return set, warnings
 }
