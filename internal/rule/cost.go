@@ -149,7 +149,7 @@ func (s *Set) bodyCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *R
 		return 0, false
 	}
 	n, err := response.Body.Sum(cost.number, func(i int) (usagebody.Factor, error) {
-		return cost.prices[i].factor(response.Request, repl)
+		return s.factorOf(rule, cost, &cost.prices[i], repl, response.Request)
 	})
 	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
 	if err != nil && (response.Complete || !missing) {
@@ -158,15 +158,14 @@ func (s *Set) bodyCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *R
 	return n, err == nil
 }
 
-// factor returns the factor of a sum that the placeholder has.
-func (p *Placeholder) factor(r *http.Request, repl *caddy.Replacer) (usagebody.Factor, error) {
-	if p.field.repeated(r) {
+// factorOf returns the factor of a cost's sum that a placeholder has.
+func (s *Set) factorOf(rule *Rule, cost *Cost, from *Placeholder, repl *caddy.Replacer, r *http.Request) (usagebody.Factor, error) {
+	if from.field.repeated(r) {
 		return 0, errRepeated
 	}
-	text, _ := repl.GetString(p.Name)
-	factor, ok := usagebody.ParseFactor(strings.TrimSpace(text))
+	factor, ok := usagebody.ParseFactor(s.valueOf(rule, cost.option, from, r, repl))
 	if !ok {
-		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", p.Name)
+		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", from.Name)
 	}
 	return factor, nil
 }
