@@ -116,12 +116,12 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	for _, registered := range a.registered {
 		s, id := registered.policy.Settings(), registered.identity
 		p := adminapi.PolicyReport{
-			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom,
+			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom, MaxConcurrent: s.MaxConcurrent,
 			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
 			Unlimited: id.unlimited, Ban: banReport(s), Lease: a.leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if id.unlimited {
-			p.Limit = 0
+			p.Limit, p.MaxConcurrent = 0, 0
 		}
 		if s.Calendar == "" {
 			p.Window = explain.Seconds(s.Window)
@@ -129,6 +129,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		all, clients := a.overrides.OfPolicy(s.Name)
 		p.Override, p.ClientOverrides = explain.Override(all), clients
 		if registered.policy.CountsRunning() {
+			p.LimitFrom, p.MaxConcurrentFrom = "", id.limitFrom
 			p.NodeTimeout, p.Running = explain.Seconds(s.NodeTimeout), new(stores.Running(s.Name))
 		}
 		if s.MaxDelay != nil {

@@ -24,11 +24,12 @@ func init() {
 //	redis_ratelimit [<matcher>] [<key> <limit> <window>] {
 //		name      <policy>
 //		key       <text with placeholders>
-//		limit     <n> | <placeholder> <n>
+//		limit     <n> | <placeholder> <n>|unlimited
 //		window    <duration> | day|week|month|year [<time zone>]
 //		algorithm <name>
 //		burst     <n> | <placeholder> <n>
 //		max_delay <duration>
+//		max_concurrent <n> | <placeholder> <n>|unlimited
 //		node_timeout <duration>
 //		weight    <n> | <placeholder> <n>
 //		count_if  <response matcher>
@@ -89,14 +90,15 @@ type handlerParser struct {
 
 // parse reads the directive's arguments and its block.
 func (p *handlerParser) parse() error {
-	switch args := p.RemainingArgs(); len(args) {
+	args := p.RemainingArgs()
+	switch len(args) {
 	case 0:
 	case 3:
 		if err := p.parseShort(args); err != nil {
 			return err
 		}
 	case 2:
-		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got 2 arguments. A key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
+		return p.Errf("%s: the short form has three values, <key> <limit> <window>; got 2. With max_concurrent, the key stands in the block. A key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
 	default:
 		hint := ""
 		if len(args) == 4 && isCalendar(args[2]) {
@@ -108,6 +110,9 @@ func (p *handlerParser) parse() error {
 		if err := p.parseOption(); err != nil {
 			return err
 		}
+	}
+	if at, found := p.places["max_concurrent"]; found && len(args) > 0 {
+		return at.Errf("max_concurrent: stands instead of a limit and a window, and the short form has both; write the key into the block instead, behind the word key")
 	}
 	if len(p.handler.Policies) > 0 && p.single != nil {
 		outside := p.ownPolicyOptions()
@@ -156,7 +161,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 
 // policyOptions are the words of a policy.
 var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
 	"reserve", "enforce", "notify",
 }
 

@@ -72,7 +72,7 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseNotify(policy)
 	case "window":
 		return p.parseWindow(policy)
-	case "limit", "burst", "weight":
+	case "limit", "max_concurrent", "burst", "weight":
 		return p.parseNumber(policy, option)
 	}
 	value, err := caddyfileopt.Value(p.Dispenser)
@@ -124,8 +124,8 @@ func (p *handlerParser) parseCommon(option string, c *Common) error {
 
 // parseNumber reads a number, or a placeholder and the number that counts where it has none.
 func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
-	numbers := map[string]*int64{"limit": &policy.Limit, "burst": &policy.Burst, "weight": &policy.Weight}
-	sources := map[string]*string{"limit": &policy.LimitFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
+	numbers := map[string]*int64{"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight}
+	sources := map[string]*string{"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
 	args := p.RemainingArgs()
 	switch {
 	case p.NextBlock(p.Nesting()):
@@ -140,16 +140,19 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 		return p.WrapErr(err)
 	}
 	*sources[option] = args[0]
-	if option == "limit" && args[1] == rule.WordUnlimited {
+	if mayBeUnlimited(option) && args[1] == rule.WordUnlimited {
 		policy.Unlimited = true
 		return nil
 	}
 	*numbers[option], err = p.wholeNumber(option, args[1])
-	if err != nil && option == "limit" {
-		return p.Errf("limit %s %s: behind the placeholder, use a whole number from 1, or %s", args[0], args[1], rule.WordUnlimited)
+	if err != nil && mayBeUnlimited(option) {
+		return p.Errf("%s %s %s: behind the placeholder, use a whole number from 1, or %s", option, args[0], args[1], rule.WordUnlimited)
 	}
 	return err
 }
+
+// mayBeUnlimited reports whether the fallback of an option may be the word unlimited.
+func mayBeUnlimited(option string) bool { return option == "limit" || option == "max_concurrent" }
 
 // parseCost reads what a request costs by its response: the length of it, or the number at paths of it or of
 // a placeholder, and the number that counts where it has none.
@@ -245,8 +248,8 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 	if err == nil && n >= 1 {
 		return int64(n), nil
 	}
-	if option == "limit" && value == rule.WordUnlimited {
-		return 0, p.Errf("limit %s: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} %[1]s", value)
+	if mayBeUnlimited(option) && value == rule.WordUnlimited {
+		return 0, p.Errf("%s %s: needs a placeholder for the requests that are limited, such as %[1]s {http.vars.plan_limit} %[2]s", option, value)
 	}
 	if strings.HasPrefix(value, "{") {
 		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)

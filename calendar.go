@@ -39,7 +39,7 @@ func (p *Policy) hasAlgorithm() bool {
 // checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
 func (p *Policy) checkWindow() error {
 	switch {
-	case p.Window == 0 && p.Calendar == "" && p.Algorithm != limiter.Concurrency:
+	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():
 		return errors.New("window: missing or zero; use a duration from 1ms such as 1m, or a calendar period such as month")
 	case p.Window != 0 && p.Calendar != "":
 		return errors.New("window, calendar: a policy has one of them; leave one out")

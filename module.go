@@ -168,9 +168,10 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if err != nil {
 		return r, nil, err
 	}
+	_, limitFrom, _ := p.limit()
 	r = rule.Rule{
 		Policy: registered.policy, OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf,
-		Texts: rule.Texts{Key: p.Key, LimitFrom: p.LimitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom, Settle: p.SettleFrom},
+		Texts: rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom, Settle: p.SettleFrom},
 	}
 	if r.Match, err = p.loadMatchers(ctx); err != nil {
 		return r, nil, err

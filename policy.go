@@ -26,12 +26,12 @@ type Policy struct {
 	// Whose quota a request takes from: text with placeholders. Default: `{http.vars.client_ip}`.
 	Key string `json:"key,omitempty"`
 
-	// How many units a client may use per window, from 1; with `concurrency` how many may run at once, up to
-	// 1,000,000,000. Required, unless `unlimited` is true.
+	// How many units a client may use per window, from 1. Required, unless `unlimited` is true or there is
+	// `max_concurrent`.
 	Limit int64 `json:"limit,omitempty"`
 
-	// The length of the window, from 1ms, in whole microseconds. Required, unless there is a calendar, and
-	// except with `concurrency`, which has none.
+	// The length of the window, from 1ms, in whole microseconds. Required, unless there is a calendar or
+	// `max_concurrent`.
 	Window caddy.Duration `json:"window,omitempty"`
 
 	// Makes the windows periods of the calendar instead of ones of one length: `day`, `week` (which begins on
@@ -43,12 +43,20 @@ type Policy struct {
 	TimeZone string `json:"time_zone,omitempty"`
 
 	// How units are counted: `sliding_window_counter`, `sliding_window_log`, `fixed_window`,
-	// `token_bucket`, `leaky_bucket` or `gcra`; or `concurrency`, which counts the requests that are running
-	// at once on all nodes. Default: `sliding_window_counter`, of calendar periods `fixed_window`.
+	// `token_bucket`, `leaky_bucket` or `gcra`. Default: `sliding_window_counter`, of calendar periods
+	// `fixed_window`.
 	Algorithm string `json:"algorithm,omitempty"`
 
+	// How many units a client may have running at once on all nodes, up to 1,000,000,000: a request counts from
+	// its start to its end. Instead of `limit`, `window` and all that counts in windows or by responses.
+	// Default: none.
+	MaxConcurrent int64 `json:"max_concurrent,omitempty"`
+
+	// A placeholder that `max_concurrent` comes from, as `limit_from`. Default: none.
+	MaxConcurrentFrom string `json:"max_concurrent_from,omitempty"`
+
 	// How long the running requests of a node count that Redis has lost contact with, from 5s to 10m. Only
-	// with `concurrency`. Default: 15s.
+	// with `max_concurrent`. Default: 15s.
 	NodeTimeout caddy.Duration `json:"node_timeout,omitempty"`
 
 	// The capacity of a bucket, from 1: how many units may come at once. Only with `token_bucket`,
@@ -60,8 +68,8 @@ type Policy struct {
 	// empty, something else, or no possible limit, `limit` counts. Default: none.
 	LimitFrom string `json:"limit_from,omitempty"`
 
-	// Whether the policy is left out for requests without a limit in `limit_from`, instead of `limit`,
-	// which is then left out too. Default: false.
+	// Whether the policy is left out for requests without a number in `limit_from` or `max_concurrent_from`,
+	// instead of `limit` or `max_concurrent`, which is then left out too. Default: false.
 	Unlimited bool `json:"unlimited,omitempty"`
 
 	// A placeholder that the burst comes from; `burst` is what counts otherwise. Default: none.
@@ -223,7 +231,7 @@ const (
 func (p *Policy) setDefaults(common *Common) {
 	p.fill(common)
 	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
-	if p.Algorithm == "" {
+	if p.Algorithm == "" && !p.countsRunning() {
 		p.Algorithm = limiter.DefaultAlgorithm
 		if p.Calendar != "" {
 			p.Algorithm = limiter.FixedWindow
@@ -231,17 +239,34 @@ func (p *Policy) setDefaults(common *Common) {
 	}
 }
 
+// countsRunning reports whether the policy has max_concurrent, and so no limit and no window.
+func (p *Policy) countsRunning() bool { return p.MaxConcurrent != 0 || p.MaxConcurrentFrom != "" }
+
+// limit returns the option that says how much the policy allows, its placeholder and its number.
+func (p *Policy) limit() (option, from string, n int64) {
+	if p.countsRunning() {
+		return "max_concurrent", p.MaxConcurrentFrom, p.MaxConcurrent
+	}
+	return "limit", p.LimitFrom, p.Limit
+}
+
+// isDynamic reports whether requests bring a limit or a burst along.
+func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
+
 func (p *Policy) settings() limiter.Settings {
 	s := limiter.Settings{
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Calendar: p.Calendar, Burst: p.Burst,
-		MaxDelay: (*time.Duration)(p.MaxDelay), NodeTimeout: time.Duration(p.NodeTimeout),
+		MaxDelay: (*time.Duration)(p.MaxDelay), MaxConcurrent: p.MaxConcurrent, NodeTimeout: time.Duration(p.NodeTimeout),
 		Lease:   time.Duration(p.Lease),
-		Dynamic: p.LimitFrom != "" || p.BurstFrom != "",
+		Dynamic: p.isDynamic(),
 	}
 	s.Location, _ = p.location() // checked before
-	if p.Unlimited {
-		s.Limit = 1 // applies to no request
+	if p.Limit == 0 && p.LimitFrom != "" {
+		s.Limit = 1 // unlimited: it applies to no request
+	}
+	if p.MaxConcurrent == 0 && p.MaxConcurrentFrom != "" {
+		s.MaxConcurrent = 1
 	}
 	if p.Ban != nil {
 		s.BanAfter = p.Ban.After
@@ -255,10 +280,11 @@ func (p *Policy) settings() limiter.Settings {
 // numbers reads the weight and the placeholders of a policy.
 func (p *Policy) numbers() (rule.Numbers, error) {
 	n := rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited}
+	option, limitFrom, _ := p.limit()
 	for _, source := range []struct {
 		option, text string
 		from         *rule.Placeholder
-	}{{"limit", p.LimitFrom, &n.LimitFrom}, {"burst", p.BurstFrom, &n.BurstFrom}, {"weight", p.WeightFrom, &n.WeightFrom}} {
+	}{{option, limitFrom, &n.LimitFrom}, {"burst", p.BurstFrom, &n.BurstFrom}, {"weight", p.WeightFrom, &n.WeightFrom}} {
 		var err error
 		if *source.from, err = rule.ParsePlaceholder(source.option, source.text); err != nil {
 			return n, err

@@ -15,13 +15,17 @@ import (
 // check refuses a policy that cannot work. Defaults must be set.
 func (p *Policy) check() error {
 	var err error
-	switch {
-	case p.Unlimited && p.LimitFrom == "":
+	switch option, from, n := p.limit(); {
+	case p.Algorithm == "concurrency": // as it was called
+		err = errors.New("algorithm concurrency: write max_concurrent <n> instead of limit and window")
+	case n == 0 && !p.Unlimited:
+		err = fmt.Errorf("%s: missing; say how many units, from 1", option)
+	case p.countsRunning() && (p.Limit != 0 || p.LimitFrom != ""): // the limiter says what is wrong
+		err = p.checkTogether()
+	case p.Unlimited && from == "":
 		err = errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
-	case p.Unlimited && p.Limit != 0:
-		err = fmt.Errorf("limit %d: requests without a limit are unlimited; leave out the number or unlimited", p.Limit)
-	case p.Limit == 0 && !p.Unlimited:
-		err = errors.New("limit: missing; say how many units per window, from 1")
+	case p.Unlimited && n != 0:
+		err = fmt.Errorf("%s %d: requests without a limit are unlimited; leave out the number or unlimited", option, n)
 	case p.hasAlgorithm() && p.checkWindow() != nil:
 		err = p.checkWindow()
 	case p.Weight < 0:
@@ -49,10 +53,8 @@ func (p *Policy) checkTogether() error {
 	if err != nil {
 		return optionError(err)
 	}
-	if policy.CountsRunning() {
-		if err := p.checkRunning(); err != nil {
-			return err
-		}
+	if err := p.checkRunning(policy); err != nil {
+		return err
 	}
 	if p.CountIf != nil {
 		if policy.AllowRefunds() != nil {
@@ -70,7 +72,7 @@ func (p *Policy) checkTogether() error {
 	}
 	reserve, err := rule.ParseReserve(string(p.Reserve))
 	if err == nil && !p.Unlimited {
-		err = reserve.Check(policy, p.Weight, p.LimitFrom != "" || p.BurstFrom != "")
+		err = reserve.Check(policy, p.Weight, p.isDynamic())
 	}
 	if err != nil {
 		return err
@@ -107,15 +109,19 @@ func (p *Policy) checkCosts() error {
 	return nil
 }
 
-// checkRunning refuses what cannot go together with a count of running requests, besides what the
-// limiter refuses.
-func (p *Policy) checkRunning() error {
+// checkRunning refuses what depends on responses beside max_concurrent, as the limiter refuses what depends on
+// windows.
+func (p *Policy) checkRunning(policy *limiter.Policy) error {
+	var beside *limiter.FieldError
+	if !policy.CountsRunning() || !errors.As(policy.AllowRefunds(), &beside) {
+		return nil
+	}
 	for _, other := range []struct {
 		option string
 		given  bool
 	}{{"count_if", p.CountIf != nil}, {"charge", p.ChargeFrom != ""}, {"settle", p.SettleFrom != ""}} {
 		if other.given {
-			return fmt.Errorf("%s: concurrency counts a request from its start to its end, whatever its response is; use %[1]s in a policy of another algorithm", other.option)
+			return errors.New(beside.Of(other.option + ", max_concurrent"))
 		}
 	}
 	return nil
@@ -134,7 +140,7 @@ func (p *Policy) checkLease() error {
 		return errors.New("lease, settle: units that a node has leased cannot be refunded to single requests; leave out lease, or give settle a policy of its own")
 	case p.Calendar != "":
 		return fmt.Errorf("lease, window %s: a node may know the end of a calendar period less exactly than a lease lasts; leave out lease, or use a window such as 720h", p.Calendar)
-	case (p.LimitFrom != "" || p.BurstFrom != "") && slices.Contains([]string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA}, p.Algorithm):
+	case p.isDynamic() && slices.Contains([]string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA}, p.Algorithm):
 		return fmt.Errorf("lease, algorithm %s: units that were leased under a low limit would drain too fast under a higher one of the same key; leave out lease or the placeholder, or use another algorithm", p.Algorithm)
 	case p.MaxDelay != nil:
 		return errors.New("lease, max_delay: how long a queue holds a request depends on all requests before it; leave one of them out")

@@ -52,7 +52,7 @@ func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotahe
 	switch d.reason() {
 	case rule.ReasonBan:
 		return quotaheader.BannedCall(denier, wait)
-	case rule.ReasonConcurrency:
+	case rule.ReasonMaxConcurrent:
 		return quotaheader.CrowdedCall(denier, wait)
 	}
 	return quotaheader.DeniedCall(denier, wait)

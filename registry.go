@@ -17,7 +17,8 @@ type identity struct {
 }
 
 func (p *Policy) identity() identity {
-	return identity{p.prefixes(), p.LimitFrom, p.BurstFrom, p.Unlimited}
+	_, limitFrom, _ := p.limit()
+	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited}
 }
 
 // registeredPolicies holds the policies of one configuration by name.
@@ -62,7 +63,7 @@ func (r registeredPolicies) counters() (used []*policystats.Policy) {
 func describe(s limiter.Settings, id identity) string {
 	settings := s.String()
 	if id.unlimited {
-		settings = strings.Replace(settings, "limit 1,", "limit "+rule.WordUnlimited+",", 1)
+		settings = strings.Replace(settings, " 1,", " "+rule.WordUnlimited+",", 1) // the first of the numbers
 	}
 	text := fmt.Sprintf("%s, ipv4_prefix %d, ipv6_prefix %d", settings, id.IPv4, id.IPv6)
 	if id.limitFrom != "" {

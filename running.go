@@ -69,7 +69,7 @@ func countRunning(checks []limiter.Check) bool {
 type runningUnits struct{}
 
 var runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
-	"Units of the requests that this node runs now, by policy of the algorithm concurrency.", []string{"policy"}, nil)
+	"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
 
 // Describe implements prometheus.Collector.
 func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDesc }

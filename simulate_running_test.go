@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -20,7 +21,7 @@ func runOf(client string, began, ended float64) *accesslog.Entry {
 
 // runningSite limits running requests, and those behind them by the lines within.
 func runningSite(limit, within string) string {
-	return fmt.Sprintf(":80 {\n\tredis_ratelimit {\n\t\tpolicy running {\n\t\t\tkey {client_ip}\n\t\t\talgorithm concurrency\n\t\t\tlimit %s\n\t\t}\n\t}\n\troute {\n\t\t%s\n\t\trespond ok\n\t}\n}\n", limit, within)
+	return fmt.Sprintf(":80 {\n\tredis_ratelimit {\n\t\tpolicy running {\n\t\t\tkey {client_ip}\n\t\t\tmax_concurrent %s\n\t\t}\n\t}\n\troute {\n\t\t%s\n\t\trespond ok\n\t}\n}\n", limit, within)
 }
 
 // outcomes plays requests of one client, given as pairs of seconds, and returns a letter for each.
@@ -71,6 +72,22 @@ func TestSimulation_running_behind_a_denial(t *testing.T) {
 		if got != want {
 			t.Errorf("request %d: %s, want %s", i, got, want)
 		}
+	}
+}
+
+// Requests bring their limits of running requests along.
+func TestSimulation_running_placeholder(t *testing.T) {
+	r := simulateCaddyfile(t, runningSite("{query.n} unlimited", ""))
+	for i, want := range []string{"n=1 allowed", "n=1 denied", "n=2 allowed", " unlimited", "n=unlimited unlimited", "n=0 denied"} {
+		query, outcome, _ := strings.Cut(want, " ")
+		e := runOf("192.0.2.1", float64(i), 100)
+		e.URI = "/?" + query
+		if v := r.Play(e); string(v.Outcome) != outcome {
+			t.Errorf("%q: %s, want %s", query, v.Outcome, outcome)
+		}
+	}
+	if p := r.Policies()[0]; !p.CountsRunning() || p.LimitText() != "max_concurrent {http.request.uri.query.n}, else unlimited" {
+		t.Errorf("%s", p.LimitText())
 	}
 }
 

@@ -28,8 +28,11 @@ var registry = []algorithm{
 	{name: TokenBucket, code: "t", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true},
 	{name: GCRA, code: "g", script: "bucket", kernel: bucket{}, bursts: true},
-	{name: Concurrency, code: "n", script: "concurrency", kernel: concurrency{}, running: true, maxLimit: maxRunning},
 }
+
+// runningAlgorithm counts the requests that run ([Settings].MaxConcurrent). It has no window, and is no
+// algorithm to users.
+var runningAlgorithm = algorithm{name: "concurrency", code: "n", script: "concurrency", kernel: concurrency{}, running: true}
 
 // The algorithms' names. See the README for how to choose, and the file of each for its formulas.
 const (
@@ -39,7 +42,6 @@ const (
 	TokenBucket          = "token_bucket"           // refills steadily up to the burst
 	LeakyBucket          = "leaky_bucket"           // as TokenBucket, by the level of what was taken
 	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
-	Concurrency          = "concurrency"            // requests that run at once; has no window
 )
 
 // DefaultAlgorithm is the algorithm of a policy without one.

@@ -16,7 +16,7 @@ import (
 
 func TestMemory_Decide_allocations(t *testing.T) {
 	m := NewMemory()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
 		checks := []Check{{Policy: p, Key: EncodeKey("203.0.113.9"), Weight: 1}}
 		allocs := testing.AllocsPerRun(5_000, func() {
@@ -31,7 +31,7 @@ func TestMemory_Decide_allocations(t *testing.T) {
 func TestRedis_Decide_allocations(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32
 		keys := make([]string, batch)

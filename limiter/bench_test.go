@@ -107,13 +107,13 @@ func BenchmarkTake(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
 	client, store := server.Client(b), benchRedis(b, server)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
 			measureTakes(b, NewMemory(), benchPolicy(b, algorithm), keys, 1)
 		})
 	}
 	for _, callers := range []int{1, 64} {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			p := benchPolicy(b, algorithm)
 			b.Run(fmt.Sprintf("store=redis/algorithm=%s/callers=%d", algorithm, callers), func(b *testing.B) {
 				report := reportCalls(b, client)
@@ -217,7 +217,7 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.KeepAlive(keys)
 		return each
 	}
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		for _, states := range []int{100_000, 130_000} { // maps grow by steps
 			b.Run(fmt.Sprintf("algorithm=%s/keys=%d", algorithm, states), func(b *testing.B) {
 				for b.Loop() {
@@ -263,7 +263,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 		}
 		return float64(client.MemoryUsage(ctx, names[0], 0).Val())
 	}
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		b.Run("algorithm="+algorithm, func(b *testing.B) {
 			for b.Loop() {
 				b.ReportMetric(usage(b, algorithm, 1), "B/key")

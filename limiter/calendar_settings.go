@@ -22,7 +22,10 @@ var calendarAlgorithm = algorithm{name: FixedWindow, code: "p", script: "calenda
 
 // algorithm returns the algorithm of the settings, nil for an unknown one.
 func (s *Settings) algorithm() *algorithm {
-	if s.Calendar != "" && s.Algorithm == FixedWindow {
+	switch {
+	case s.MaxConcurrent != 0:
+		return &runningAlgorithm
+	case s.Calendar != "" && s.Algorithm == FixedWindow:
 		return &calendarAlgorithm
 	}
 	return algorithmNamed(s.Algorithm)
@@ -30,6 +33,9 @@ func (s *Settings) algorithm() *algorithm {
 
 // setDefaults fills in what the settings leave out.
 func (s *Settings) setDefaults() {
+	if s.MaxConcurrent != 0 {
+		return
+	}
 	if s.Calendar != "" {
 		if s.Algorithm == "" {
 			s.Algorithm = FixedWindow

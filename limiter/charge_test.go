@@ -16,7 +16,7 @@ import (
 func TestFailover_Charge(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				checks := []Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: EncodeKey("k"), Weight: 1}}
 				source, err := f.Decide(context.Background(), checks)
@@ -79,7 +79,7 @@ func TestBucket_debt(t *testing.T) {
 func TestMemory_Charge_debt(t *testing.T) {
 	t.Parallel()
 	const window = 4 * time.Second
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
 			m := NewMemoryOnClock(func() int64 { return now })
@@ -108,7 +108,7 @@ func TestRedis_Charge_debt(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}}, SourceRedis)
@@ -175,7 +175,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 // TestMemory_Charge_bounds charges what is no charge, and more than there can be.
 func TestMemory_Charge_bounds(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		m, p := NewMemory(), dayPolicy(t, "p", algorithm, 10)
 		check := Check{Policy: p, Key: EncodeKey("k"), Weight: 3}
 		decide(t, m, check)

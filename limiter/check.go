@@ -7,9 +7,9 @@ import (
 )
 
 // Allow decides a request that takes one unit of one policy. The key names the client's quota; any
-// bytes. The request may pass if the result does. For an error see [Store]. A policy of the algorithm
-// concurrency is one, which wraps [ErrInvalidCheck]: its requests are ended by [Failover.EndRunning],
-// which needs the checks of [Store.Decide].
+// bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
+// is one, which wraps [ErrInvalidCheck]: its requests are ended by [Failover.EndRunning], which needs the
+// checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
 	if err := validate(checks[:]); err != nil {

@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { raceAcrossSlots(t, r, algorithm) })
 	}
 

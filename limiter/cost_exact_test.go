@@ -72,7 +72,7 @@ func TestFailover_SettleCost_concurrent(t *testing.T) {
 	const limit, requests, senders = 20_000, 1000, 100
 	stores := failovers(t)
 	for _, name := range []string{"redis", "memory"} {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				f := stores[name]
 				p := mustPolicy(t, Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour})

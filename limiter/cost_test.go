@@ -38,7 +38,7 @@ func TestFailover_SettleCost(t *testing.T) {
 		{1, 1, 0, 0},       // denied
 	}
 	for name, f := range failovers(t) {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := dayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
 				if err := p.AllowRefunds(); err != nil {
@@ -108,7 +108,7 @@ func TestFailover_SettleCost_others(t *testing.T) {
 func TestFailover_SettleCost_debt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		n := newOutageNode(t, server, server.Addr)
 		p := mustPolicy(t, Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
 		n.set(epoch)

@@ -12,7 +12,7 @@ import (
 func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, EncodeKey("k")); err != nil || len(stored) != 0 {
 			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)

@@ -15,7 +15,7 @@ func TestLastSeen_charge(t *testing.T) {
 	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
 	window := windowOfBothClocks(0)
 	policies := []*Policy{mustPolicy(t, Settings{Name: "calendar", Algorithm: FixedWindow, Limit: 100, Calendar: "year", Location: time.UTC})}
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		policies = append(policies, mustPolicy(t, Settings{Name: algorithm, Algorithm: algorithm, Limit: 100, Window: window}))
 	}
 	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {

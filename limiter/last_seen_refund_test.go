@@ -15,7 +15,7 @@ func refundingPolicies(t *testing.T, limit int64) []*Policy {
 	t.Helper()
 	window := windowOfBothClocks(0)
 	policies := []*Policy{mustPolicy(t, Settings{Name: "calendar", Algorithm: FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC})}
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		policies = append(policies, mustPolicy(t, Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window}))
 	}
 	for _, p := range policies {

@@ -13,7 +13,7 @@ import (
 func TestLastSeen_denials(t *testing.T) {
 	t.Parallel()
 	const window = 15 * time.Minute
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
 			now := epoch + into.Microseconds()
 			remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
@@ -35,7 +35,7 @@ func TestLastSeen_denials(t *testing.T) {
 // TestLastSeen_out_of_order has the answer to a request arrive after the answers to later ones.
 func TestLastSeen_out_of_order(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		now := epoch
 		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
@@ -59,7 +59,7 @@ func TestLastSeen_out_of_order(t *testing.T) {
 // tenths of the higher one were used. That many are still known to be used.
 func TestLastSeen_lower_limit(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		now := epoch
 		remote, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
@@ -100,7 +100,7 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 // last answers about them, to takes and to refunds of all or some of their units.
 func TestKernel_restoreState(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			for round := range 300 {

@@ -90,7 +90,7 @@ func TestStores_lease_agree(t *testing.T) {
 			}
 		})
 	}
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		if granted[algorithm] < 50 {
 			t.Errorf("%s: %d leases; the traces show nothing", algorithm, granted[algorithm])
 		}
@@ -107,7 +107,7 @@ type heldLease struct {
 func newLeaseTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
 	tr := &trace{random: rand.New(rand.NewPCG(seed, 7)), now: epoch}
-	algorithm := rateAlgorithms()[seed%uint64(len(rateAlgorithms()))]
+	algorithm := Algorithms()[seed%uint64(len(Algorithms()))]
 	for i, s := range []Settings{
 		{Limit: 40, Window: 10 * time.Second}, {Limit: 1000, Window: time.Second}, {Limit: 200, Window: 3 * time.Millisecond},
 		{Limit: 4_000_000, Window: 24 * time.Hour}, {Limit: 25, Window: time.Minute, Burst: 70},

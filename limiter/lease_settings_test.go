@@ -24,12 +24,11 @@ func TestNewPolicy_lease(t *testing.T) {
 		{"a bucket with limits of requests", Settings{Lease: MaxLease, Algorithm: GCRA, Dynamic: true}, "use Lease or Dynamic"},
 		{"a window with limits of requests", Settings{Lease: MaxLease, Dynamic: true}, ""},
 		{"bans", Settings{Lease: MaxLease, Ban: []time.Duration{time.Minute}}, "use Lease or Ban"},
-		{"running requests", Settings{Lease: MaxLease, Algorithm: Concurrency, NodeTimeout: 10 * time.Second}, "leave it out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.settings
 			s.Name, s.Limit = "p", 1000
-			if s.Calendar == "" && s.Algorithm != Concurrency {
+			if s.Calendar == "" {
 				s.Window = time.Minute
 			}
 			p, err := NewPolicy(s)

@@ -20,7 +20,7 @@ func newLeasingFailover(t testing.TB, server *redistest.Server) *Failover {
 func TestFailover_lease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			f := newLeasingFailover(t, server)
 			var spent, lapsed atomic.Int64

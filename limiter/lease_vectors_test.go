@@ -145,7 +145,7 @@ func TestStores_lease_reserve(t *testing.T) {
 	remote := redisStore(t, redistest.Start(t))
 	remote.set(now)
 	for name, leases := range map[string]leaseStore{"memory": leaseInMemory(memoryStore(), &now), "redis": leaseOnRedis(remote)} {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			p := mustPolicy(t, Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
 			check := Check{Policy: p, Key: EncodeKey(algorithm), Peek: true, Reserve: 40}
 			want := int64(15)

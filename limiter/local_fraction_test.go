@@ -7,7 +7,7 @@ import (
 // TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
 func TestFailover_scaleDown(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
 			f := NewFailover(new(Redis), NewMemory(), FailoverOptions{LocalFraction: 0.25, ForgiveOutages: true})
@@ -25,7 +25,7 @@ func TestFailover_scaleDown(t *testing.T) {
 
 func TestPolicy_scaled(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "whole", algorithm, 10)
 		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
 			m := NewMemory()

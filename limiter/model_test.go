@@ -85,7 +85,7 @@ func FuzzTraffic(f *testing.F) {
 	f.Add(uint8(5), uint16(7), uint16(3), uint8(1), []byte("\xff\xff\x01\x00\x01\x01\x00\x01\x01"))
 	f.Add(uint8(2), uint16(4), uint16(5), uint8(2), []byte("\x00\x00\x41\x00\x01\x01\x7f\xff\x01\x7f\xff\x01"))
 	f.Fuzz(func(t *testing.T, algorithm uint8, limit, window uint16, burst uint8, steps []byte) {
-		s := Settings{Name: "p", Algorithm: rateAlgorithms()[int(algorithm)%len(rateAlgorithms())], Limit: int64(limit), Window: time.Duration(window) * time.Millisecond}
+		s := Settings{Name: "p", Algorithm: Algorithms()[int(algorithm)%len(Algorithms())], Limit: int64(limit), Window: time.Duration(window) * time.Millisecond}
 		if algorithmNamed(s.Algorithm).bursts {
 			s.Burst = int64(burst)
 		}

@@ -14,7 +14,7 @@ import (
 // quotas.
 func TestMemory_full_quota(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
 			m := NewMemory()

@@ -28,8 +28,12 @@ const precision = 1 << 53
 // milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
 // intermediate value is a whole number that a double holds. The tick is at least leastTick.
 func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
-	if s.Calendar != "" {
+	switch {
+	case s.Calendar != "":
 		return newCalendarParams(s), nil
+	case a.running:
+		timeout := s.nodeTimeout().Microseconds()
+		return params{limit: s.MaxConcurrent, capacity: s.MaxConcurrent, maxDelay: -1, tick: leastTick, window: timeout, full: timeout}, nil
 	}
 	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
 	if s.Burst > 0 {
@@ -41,11 +45,6 @@ func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
 	}
 	if a.maxLimit > 0 && most > a.maxLimit {
 		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
-	}
-	if a.running {
-		t.window = s.nodeTimeout().Microseconds()
-		t.full = t.window
-		return t, nil
 	}
 	micros := s.Window.Microseconds()
 	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {

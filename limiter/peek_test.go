@@ -17,7 +17,7 @@ func TestFailover_Peek(t *testing.T) {
 		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
 		"memory": NewFailover(nil, NewMemory(), FailoverOptions{}),
 	} {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := dayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
 				peek := func(weight int64) Result {

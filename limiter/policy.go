@@ -17,11 +17,10 @@ type Settings struct {
 	// Algorithm is one of [Algorithms]; empty: [DefaultAlgorithm].
 	Algorithm string
 
-	// Limit is the units allowed per window, from 1; of [Concurrency] the units of the requests that may
-	// run at once, up to 1,000,000,000.
+	// Limit is the units allowed per window, from 1.
 	Limit int64
 
-	// Window is the window's length, whole microseconds, from 1ms. [Concurrency] has none: 0.
+	// Window is the window's length, whole microseconds, from 1ms.
 	Window time.Duration
 
 	// Calendar makes the windows periods of the calendar: one of [Calendars]. Weeks begin on Monday. There
@@ -33,8 +32,13 @@ type Settings struct {
 	// from node to node. The counts of a policy go on where it changes.
 	Location *time.Location
 
+	// MaxConcurrent is the units of the requests that may run at once, up to 1,000,000,000. It counts them
+	// from their start to their end, and so excludes all fields about windows and what happens in them:
+	// Algorithm, Limit, Window, Calendar, Location, Burst, MaxDelay, Ban and Lease. 0: windows count.
+	MaxConcurrent int64
+
 	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
-	// with, from [MinNodeTimeout] to [MaxNodeTimeout], in whole microseconds. Only with [Concurrency]; 0
+	// with, from [MinNodeTimeout] to [MaxNodeTimeout], in whole microseconds. Only with MaxConcurrent; 0
 	// is [DefaultNodeTimeout].
 	NodeTimeout time.Duration
 
@@ -123,14 +127,14 @@ func (s *Settings) check(a *algorithm) error {
 	switch {
 	case !validName(s.Name):
 		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
+	case s.MaxConcurrent != 0 || s.NodeTimeout != 0:
+		return s.checkRunning()
 	case a == nil:
 		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
 	case s.Limit < 1:
 		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
 	case s.checkCalendar() != nil:
 		return s.checkCalendar()
-	case a.running || s.NodeTimeout != 0:
-		return s.checkRunning(a)
 	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
 		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
 	case s.Burst < 0:
@@ -150,7 +154,7 @@ func (s *Settings) check(a *algorithm) error {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// WithLimit returns the policy with another limit and burst (0: the limit), which counts in the same
+// WithLimit returns the policy with another [Policy.Limit] and burst (0: the limit), which counts in the same
 // states. The error is a [*FieldError] that says what is wrong with them.
 func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	other, err := p.withLimit(limit, burst)
@@ -158,7 +162,7 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 		return nil, err
 	}
 	if other.id != p.id {
-		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.settings.Limit)}
+		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
 	}
 	other.refunds.Store(p.refunds.Load())
 	return other, nil
@@ -168,7 +172,11 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 // large for the policy's unit of time.
 func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	s := p.settings
-	s.Limit, s.Burst = limit, burst
+	if s.Burst = burst; p.CountsRunning() {
+		s.MaxConcurrent = limit
+	} else {
+		s.Limit = limit
+	}
 	return newPolicy(s, p.params.tick)
 }
 
@@ -182,7 +190,7 @@ func (p *Policy) None() *Policy {
 
 // LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
 func (p *Policy) LargestLimit() int64 {
-	least, above := p.settings.Limit, int64(precision)
+	least, above := p.Limit(), int64(precision)
 	for least+1 < above {
 		middle := least + (above-least)/2
 		if other, err := p.withLimit(middle, 0); err == nil && other.id == p.id {
@@ -203,6 +211,9 @@ func (p *Policy) Name() string { return p.settings.Name }
 // Bans reports whether the policy bans clients.
 func (p *Policy) Bans() bool { return p.ban != nil }
 
+// Limit returns the units that the policy allows per window, or of requests that run at once.
+func (p *Policy) Limit() int64 { return p.params.limit }
+
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
 func (p *Policy) Capacity() int64 { return p.params.capacity }
 
@@ -210,11 +221,11 @@ func (p *Policy) Capacity() int64 { return p.params.capacity }
 func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Refundable). A denial may then end
-// early, so the deny cache leaves the policy out, except for bans. A queue and a policy of [Concurrency]
+// early, so the deny cache leaves the policy out, except for bans. A queue and a policy of MaxConcurrent
 // cannot refund: the error is a [*FieldError].
 func (p *Policy) AllowRefunds() error {
 	if p.CountsRunning() {
-		return &FieldError{"Algorithm", p.algorithm.name, "units of running requests return when these end, and cannot be refunded; use another algorithm"}
+		return besideRunning("AllowRefunds")
 	}
 	if p.params.maxDelay >= 0 {
 		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
@@ -248,19 +259,19 @@ func (s Settings) Equal(other Settings) bool {
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
 	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic
+		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic
 }
 
 // String returns the settings as text, for messages.
 func (s Settings) String() string {
+	if s.MaxConcurrent != 0 {
+		return fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.nodeTimeout())
+	}
 	window := s.Window.String()
 	if s.Calendar != "" {
 		window = s.Calendar + " " + s.Zone()
 	}
 	text := fmt.Sprintf("limit %d, window %s, algorithm %s", s.Limit, window, s.Algorithm)
-	if s.nodeTimeout() > 0 {
-		text = fmt.Sprintf("limit %d, algorithm %s, node_timeout %v", s.Limit, s.Algorithm, s.nodeTimeout())
-	}
 	if s.Burst > 0 {
 		text += fmt.Sprintf(", burst %d", s.Burst)
 	}

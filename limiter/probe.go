@@ -131,7 +131,7 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 func (p *Policy) forProbes() *Policy {
 	s := Settings{Name: p.Name(), Algorithm: p.algorithm.name, Limit: 1000, Window: time.Second}
 	if p.CountsRunning() {
-		s.Limit, s.Window, s.NodeTimeout = maxRunning, 0, MinNodeTimeout
+		s = Settings{Name: p.Name(), MaxConcurrent: maxRunning, NodeTimeout: MinNodeTimeout}
 	}
 	if p.ban != nil {
 		s.Ban, s.BanAfter = []time.Duration{MinBan}, MaxBanAfter // writes, and hardly ever bans

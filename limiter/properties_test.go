@@ -152,7 +152,7 @@ func TestClock_runs_backwards(t *testing.T) {
 func TestPolicy_changed_settings(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(algorithm+"/"+s.name, func(t *testing.T) {
 				settings := Settings{Name: "live-" + algorithm, Algorithm: algorithm, Limit: 5, Window: time.Minute}
@@ -204,7 +204,7 @@ func TestStates_apart(t *testing.T) {
 func TestDenied_charges_nothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			s.set(epoch)
 			small := mustPolicy(t, Settings{Name: "small-" + algorithm, Algorithm: algorithm, Limit: 1, Window: time.Hour})

@@ -38,7 +38,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	const goroutines, each, limit, weight = 64, 20, 101, 3
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		stores := map[string][]Store{
 			"memory": {NewMemory()},
 			"redis":  {openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second)},
@@ -85,7 +85,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, size := range []int{1, 2, 128} {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
 			limit := int64(size/2 + 1)
 			p := dayPolicy(t, name, algorithm, limit)
@@ -109,7 +109,7 @@ func TestBatch_shapes(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	var requests [][]Check
 	for i := range 128 {
-		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), rateAlgorithms()[i%6], int64(100+i%7))
+		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), Algorithms()[i%6], int64(100+i%7))
 		checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint("client-", i)), Weight: int64(1 + i%3)}}
 		if i%4 == 0 {
 			checks = append(checks, Check{Policy: dayPolicy(t, "second", GCRA, 50), Key: EncodeKey(fmt.Sprint("client-", i)), Weight: 2})
@@ -134,7 +134,7 @@ func TestBatch_wrong_type(t *testing.T) {
 	client := server.Client(t)
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "typed-"+algorithm, algorithm, 10)
 		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
 		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
@@ -161,7 +161,7 @@ func TestRedis_key_TTL(t *testing.T) {
 	client := server.Client(t)
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()

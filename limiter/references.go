@@ -37,8 +37,8 @@ func (r *references) release() {
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
-// refunds and charges, requests of [Failover.Retain], and requests of [Concurrency] until their
-// [Failover.EndRunning]. Close waits for that, but not longer than the timeout; the store decides until then.
+// refunds and charges, requests of [Failover.Retain], and running requests until their [Failover.EndRunning].
+// Close waits for that, but not longer than the timeout; the store decides until then.
 func (r *Redis) Close() error {
 	if r.closing.Swap(true) {
 		return nil

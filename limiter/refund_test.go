@@ -35,7 +35,7 @@ func keepOpen(r *Redis) {
 func TestFailover_Refund(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		for _, algorithm := range rateAlgorithms() {
+		for _, algorithm := range Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				capacity := int64(4)
 				if name == "part" {

@@ -40,7 +40,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.scripts.clock = verbatimFragment + clock
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		policy := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: time.Hour})
 		got := ""
 		for range 3 {

@@ -62,7 +62,7 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 		"it reserves more than can be ": {nil, 1, 10, false},
 	} {
 		for _, s := range awaitingStores(t) {
-			for _, algorithm := range rateAlgorithms() {
+			for _, algorithm := range Algorithms() {
 				p := refundingDay(t, "awaits", algorithm, 10)
 				key := EncodeKey(name + algorithm)
 				var reserved [][]Check

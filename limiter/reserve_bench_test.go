@@ -16,7 +16,7 @@ func BenchmarkTakeReserve(b *testing.B) {
 	server := redistest.Start(b)
 	store := benchRedis(b, server)
 	client, ctx := server.Client(b), context.Background()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := benchPolicy(b, algorithm)
 		for _, reserve := range []int64{0, p.Capacity() / 5} {
 			b.Run(fmt.Sprintf("store=redis/algorithm=%s/reserve=%d", algorithm, reserve), func(b *testing.B) {

@@ -20,7 +20,7 @@ func leaving(p *Policy, weight, reserve int64) Check {
 func TestFailover_reserve_deny_cache(t *testing.T) {
 	t.Parallel()
 	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
 		decide(t, f, leaving(p, 3, 2))
 		for i, want := range []Source{SourceRedis, SourceDenyCache, SourceDenyCache} {
@@ -46,7 +46,7 @@ func TestFailover_reserve_deny_cache(t *testing.T) {
 // on from what was used, without what was left to others.
 func TestFailover_reserve_outage(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		for _, fraction := range []float64{1, 0.5} {
 			r := openRedis(t, redistest.Start(t), 10*time.Second)
 			f := NewFailover(r, NewMemory(), FailoverOptions{LocalFraction: fraction, ForgiveOutages: true})
@@ -169,7 +169,7 @@ func TestStores_reserve_with_others(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cluster, _ := openCluster(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
 		stores := map[string]Store{"memory": NewMemory(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
 		for name, s := range stores {
@@ -232,7 +232,7 @@ func TestCheck_Reserve_negative(t *testing.T) {
 func TestStores_reserve_enormous(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Start(t), 10*time.Second)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
 		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
 			for name, s := range map[string]Store{"redis": r, "memory": NewMemory()} {

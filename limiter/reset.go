@@ -58,7 +58,7 @@ func (f *Failover) ResetAll(ctx context.Context, policy string) (found ResetCoun
 }
 
 // Reset drops the state of a key in a policy and returns how many there were. Requests that run still
-// do: of [Concurrency] it drops nothing.
+// do: nothing of them is dropped.
 func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 	if p.CountsRunning() {
 		return 0
@@ -71,8 +71,8 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 	return 0
 }
 
-// ResetAll drops all states of the policy of that name and returns how many there were, but for those of
-// [Concurrency].
+// ResetAll drops all states of the policy of that name and returns how many there were, but for running
+// requests.
 func (m *Memory) ResetAll(policy string) (found int64) {
 	m.eachShardOf(policy, func(s *shard) {
 		if !s.countsRunning() {

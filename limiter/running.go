@@ -16,47 +16,53 @@ const (
 	// DefaultNodeTimeout is what a NodeTimeout of 0 means.
 	DefaultNodeTimeout = 15 * time.Second
 
-	// maxRunning is the largest limit of running requests.
+	// maxRunning is the largest [Settings].MaxConcurrent.
 	maxRunning = 1_000_000_000
 )
 
-// CountsRunning reports whether the policy counts the requests that run ([Concurrency]). A caller
-// that lets a request through has to call [Failover.EndRunning] when it ends.
+// CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
+// caller that lets a request through has to call [Failover.EndRunning] when it ends.
 func (p *Policy) CountsRunning() bool { return p.algorithm.running }
 
 // endsEarly reports whether a denial may end before its RetryAfter.
 func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning() }
 
-// nodeTimeout returns the node timeout that applies; 0 for algorithms without one.
+// nodeTimeout returns the node timeout that applies; 0 without MaxConcurrent.
 func (s *Settings) nodeTimeout() time.Duration {
-	if s.NodeTimeout == 0 && s.Algorithm == Concurrency {
+	if s.NodeTimeout == 0 && s.MaxConcurrent != 0 {
 		return DefaultNodeTimeout
 	}
 	return s.NodeTimeout
 }
 
-// checkRunning reports what is wrong with the settings of a policy that counts running requests, or
-// with one of another algorithm that has a node timeout.
-func (s *Settings) checkRunning(a *algorithm) error {
-	const leaveOut = "; leave it out"
-	none := a.name + " has none"
+// checkRunning reports what is wrong with the settings of a policy that counts running requests, or with one
+// that has a node timeout without it.
+func (s *Settings) checkRunning() error {
 	switch {
-	case !a.running:
-		return &FieldError{"NodeTimeout", "", a.name + " has none; only " + Concurrency + " does"}
-	case s.Window != 0:
-		return &FieldError{"Window", "", none + ": it counts requests for as long as they run" + leaveOut}
-	case s.Burst != 0:
-		return &FieldError{"Burst", "", none + leaveOut}
-	case s.MaxDelay != nil:
-		return &FieldError{"MaxDelay", "", none + ": nothing says when a request ends that others could wait for" + leaveOut}
-	case len(s.Ban) > 0 || s.BanAfter != 0:
-		return &FieldError{"Ban", "", none + ": bans count denials within a window" + leaveOut}
-	case s.Lease != 0:
-		return &FieldError{"Lease", "", none + ": a place is taken while its request runs" + leaveOut}
+	case s.MaxConcurrent == 0:
+		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
+	case s.MaxConcurrent < 0 || s.MaxConcurrent > maxRunning:
+		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(maxRunning)}
 	case s.nodeTimeout() < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
 		return &FieldError{"NodeTimeout", s.NodeTimeout.String(), "use a duration from 5s to 10m, in whole microseconds"}
 	}
+	for _, other := range []struct {
+		field string
+		given bool
+	}{
+		{"Limit", s.Limit != 0}, {"Window", s.Window != 0 || s.Calendar != ""}, {"Location", s.Location != nil}, {"Algorithm", s.Algorithm != ""},
+		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0},
+	} {
+		if other.given {
+			return besideRunning(other.field)
+		}
+	}
 	return nil
+}
+
+// besideRunning returns the error of what has no meaning beside MaxConcurrent.
+func besideRunning(field string) error {
+	return &FieldError{field + ", MaxConcurrent", "", "a request counts from its start to its end, whatever came before it and whatever its response is; leave out one of them, or give each a policy of its own"}
 }
 
 // EndRunning ends a request that was let through, once it does not run any more: its checks return the

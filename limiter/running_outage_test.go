@@ -239,7 +239,7 @@ func TestRedis_concurrency_refused(t *testing.T) {
 		sent.Add(1)
 		send(s)
 	}
-	p := mustPolicy(t, Settings{Name: "running", Algorithm: Concurrency, Limit: 6, NodeTimeout: MinNodeTimeout})
+	p := mustPolicy(t, Settings{Name: "running", MaxConcurrent: 6, NodeTimeout: MinNodeTimeout})
 	for key := range 5 {
 		checks := decide(t, r, Check{Policy: p, Key: EncodeKey(strconv.Itoa(key))})
 		t.Cleanup(func() { r.EndRunning(checks) })

@@ -76,7 +76,7 @@ type scheduledMessage struct {
 func newSchedule(t testing.TB, seed uint64, raw []*rawNode) *schedule {
 	s := &schedule{t: t, random: rand.New(rand.NewPCG(seed, 3)), raw: raw, key: fmt.Sprint("k", seed), set: -1 << 40}
 	limit := 1 + int64(seed%4)
-	s.policy = mustPolicy(t, Settings{Name: "running", Algorithm: Concurrency, Limit: limit, NodeTimeout: scheduleTimeout * time.Second})
+	s.policy = mustPolicy(t, Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: scheduleTimeout * time.Second})
 	for i := range 2 + int(seed/4%2) {
 		s.nodes = append(s.nodes, s.newNode(raw[i]))
 	}

@@ -1,23 +1,18 @@
 package limiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// rateAlgorithms lists the algorithms that count units over time, the default first.
-func rateAlgorithms() []string {
-	return slices.DeleteFunc(Algorithms(), func(name string) bool { return algorithmNamed(name).running })
-}
-
 func concurrencyPolicy(t testing.TB, limit int64) *Policy {
 	t.Helper()
-	return mustPolicy(t, Settings{Name: "running", Algorithm: Concurrency, Limit: limit})
+	return mustPolicy(t, Settings{Name: "running", MaxConcurrent: limit})
 }
 
 // memoryFailover returns a failover without a shared store, and what it decides by.
@@ -161,47 +156,58 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 	}
 }
 
+// wantFieldError wants settings to be refused for a field.
+func wantFieldError(t *testing.T, s Settings, want string) {
+	t.Helper()
+	_, err := NewPolicy(s)
+	var field *FieldError
+	if !errors.As(err, &field) || field.Field != want {
+		t.Errorf("%+v: %v; want an error about %s", s, err, want)
+	}
+}
+
 func TestSettings_concurrency(t *testing.T) {
 	delay := time.Second
 	for _, c := range []struct {
 		field string
 		s     Settings
 	}{
-		{"Window", Settings{Window: time.Minute}},
-		{"Burst", Settings{Burst: 5}},
-		{"MaxDelay", Settings{MaxDelay: &delay}},
-		{"Ban", Settings{Ban: []time.Duration{time.Minute}}},
+		{"Limit, MaxConcurrent", Settings{Limit: 5}},
+		{"Window, MaxConcurrent", Settings{Window: time.Minute}},
+		{"Window, MaxConcurrent", Settings{Calendar: "month"}},
+		{"Location, MaxConcurrent", Settings{Location: time.UTC}},
+		{"Algorithm, MaxConcurrent", Settings{Algorithm: FixedWindow}},
+		{"Burst, MaxConcurrent", Settings{Burst: 5}},
+		{"MaxDelay, MaxConcurrent", Settings{MaxDelay: &delay}},
+		{"Ban, MaxConcurrent", Settings{Ban: []time.Duration{time.Minute}}},
+		{"Ban, MaxConcurrent", Settings{BanAfter: 3}},
+		{"Lease, MaxConcurrent", Settings{Lease: MaxLease}},
 		{"NodeTimeout", Settings{NodeTimeout: 4 * time.Second}},
 		{"NodeTimeout", Settings{NodeTimeout: 11 * time.Minute}},
 		{"NodeTimeout", Settings{NodeTimeout: 6*time.Second + 1}},
 		{"NodeTimeout", Settings{NodeTimeout: -time.Second}},
-		{"NodeTimeout", Settings{Algorithm: FixedWindow, Window: time.Minute, NodeTimeout: time.Minute}},
-		{"Limit", Settings{Limit: maxRunning + 1}},
+		{"MaxConcurrent", Settings{MaxConcurrent: maxRunning + 1}},
+		{"MaxConcurrent", Settings{MaxConcurrent: -1}},
 	} {
 		s := c.s
-		s.Name = "p"
-		if s.Algorithm == "" {
-			s.Algorithm = Concurrency
-		}
-		if s.Limit == 0 {
-			s.Limit = 10
-		}
-		_, err := NewPolicy(s)
-		var field *FieldError
-		if !errors.As(err, &field) || field.Field != c.field {
-			t.Errorf("%+v: %v", s, err)
-		}
+		s.Name, s.MaxConcurrent = "p", cmp.Or(s.MaxConcurrent, 10)
+		wantFieldError(t, s, c.field)
 	}
+	wantFieldError(t, Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
+	wantFieldError(t, Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
 	p := concurrencyPolicy(t, 5)
 	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.AllowRefunds() == nil || p.LargestLimit() != maxRunning {
 		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
 	}
-	same := Settings{Name: "running", Algorithm: Concurrency, Limit: 5}
+	same := Settings{Name: "running", MaxConcurrent: 5}
 	if !p.Settings().Equal(same) || !same.Equal(p.Settings()) {
 		t.Error("the default makes settings differ")
 	}
-	if text := same.String(); !strings.Contains(text, "node_timeout 15s") || strings.Contains(text, "window") {
+	if text := same.String(); text != "max_concurrent 5, node_timeout 15s" {
 		t.Error(text)
+	}
+	if s := p.Settings(); s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5 {
+		t.Errorf("%+v, limit %d", s, p.Limit())
 	}
 	if other, err := p.WithLimit(maxRunning, 0); err != nil || other.ID() != p.ID() {
 		t.Error(err)

@@ -17,7 +17,7 @@ type kernelSet uint
 // kernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
 // fragment of leases, those of taking the set that have a script of takes alone.
 var kernelNames, leasing, taking = func() (names []string, leasing, taking kernelSet) {
-	for _, a := range append(slices.Clone(registry), calendarAlgorithm) {
+	for _, a := range append(slices.Clone(registry), runningAlgorithm, calendarAlgorithm) {
 		if slices.Contains(names, a.script) {
 			continue
 		}

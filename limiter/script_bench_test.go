@@ -22,7 +22,7 @@ func BenchmarkScript(b *testing.B) {
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
 	stores := map[string]*Redis{"takes": benchRedis(b, server), "batch": benchRedis(b, server)}
 	stores["batch"].scripts.always = true
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := benchPolicy(b, algorithm)
 		takeMany(b, stores["takes"], p, keys, 64, len(keys))
 		for _, size := range []int{1, 10, 32} {

@@ -34,7 +34,7 @@ func TestSettlement_settings(t *testing.T) {
 			server := redistest.StartAt(t, s.ahead)
 			f := NewFailover(newTestRedis(t, server, 10*time.Second, s.format), NewMemory(), s.options)
 			f.shared.slotted.Store(s.slotted)
-			for _, algorithm := range rateAlgorithms()[:5] {
+			for _, algorithm := range Algorithms()[:5] {
 				p := mustPolicy(t, Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
 				for range 3 {
 					if result, err := Allow(t.Context(), f, p, "k"); err != nil || !result.Passes() {
@@ -81,7 +81,7 @@ func TestSettlement_limits(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		large := mustPolicy(t, Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
 		small, err := large.WithLimit(10, 0)
 		if err != nil {
@@ -131,7 +131,7 @@ func TestSettlement_foreign(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for i, algorithm := range rateAlgorithms() {
+	for i, algorithm := range Algorithms() {
 		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		n.away()
 		n.take(t, p, 2)
@@ -154,7 +154,7 @@ func TestSettlement_Reset(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "reset-"+algorithm, algorithm, 10)
 		reset := func() {
 			if _, err := n.Reset(t.Context(), p, EncodeKey("k")); err != nil {

@@ -143,7 +143,7 @@ func TestSettlement_nodes(t *testing.T) {
 func TestSettlement_capacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		for range 4 {
 			n := newOutageNode(t, server, server.Addr)
@@ -176,7 +176,7 @@ func TestSettlement_unknown(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
 		for _, outcome := range []struct {
 			reason error
@@ -252,7 +252,7 @@ func TestSettlement_decayed(t *testing.T) {
 	n.local.Limit(5, nil)
 	n.set(epoch)
 	n.away()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
 		n.take(t, p, 10)
 	}
@@ -314,7 +314,7 @@ func TestSettlement_refused(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "refused-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		n.settled.Store(0)
 		n.away()
@@ -356,7 +356,7 @@ func TestSettlement_Refund(t *testing.T) {
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		n.settled.Store(0)
 		n.away()

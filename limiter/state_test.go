@@ -10,7 +10,7 @@ import (
 func TestState_Take_like_Memory(t *testing.T) {
 	t.Parallel()
 	delay := 150 * time.Millisecond
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		settings := []Settings{
 			{Limit: 1, Window: time.Millisecond},
 			{Limit: 7, Window: time.Second},
@@ -55,7 +55,7 @@ func compareState(t *testing.T, s Settings) {
 }
 
 func TestState_Take_allocations(t *testing.T) {
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		if algorithmNamed(algorithm).logs {
 			continue
 		}

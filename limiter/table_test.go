@@ -12,7 +12,7 @@ import (
 // tables are kept as policies that still count, and those go on.
 func TestMemory_tableOf_prunes(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
 			m := NewMemoryOnClock(func() int64 { return now })
@@ -66,7 +66,7 @@ func TestMemory_Prune_full(t *testing.T) {
 // TestMemory_Prune_refunded has a table whose only unit was refunded.
 func TestMemory_Prune_refunded(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
 			m := NewMemoryOnClock(func() int64 { return now })

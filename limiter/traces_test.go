@@ -20,7 +20,7 @@ func tracePolicies(t *testing.T) []*Policy {
 		policies = append(policies, mustPolicy(t, s))
 	}
 	strict, patient := time.Duration(0), 700*time.Millisecond
-	for _, algorithm := range rateAlgorithms() {
+	for _, algorithm := range Algorithms() {
 		add(Settings{Algorithm: algorithm, Limit: 1, Window: 10 * time.Second})
 		add(Settings{Algorithm: algorithm, Limit: 3, Window: time.Second})
 		add(Settings{Algorithm: algorithm, Limit: 50, Window: time.Minute})
@@ -71,7 +71,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
 	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
 	all := tracePolicies(t)
-	if only := rateAlgorithms()[seed/2%uint64(len(rateAlgorithms()))]; seed%2 == 1 {
+	if only := Algorithms()[seed/2%uint64(len(Algorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
 	} else if seed%3 == 0 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.ban == nil })

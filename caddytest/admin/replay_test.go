@@ -277,11 +277,11 @@ func TestReplay_concurrency(t *testing.T) {
 		return fmt.Sprintf(`{"level":"info","ts":%.1f,"logger":"http.log.access","msg":"handled request","request":{"client_ip":"192.0.2.1","proto":"HTTP/1.1","method":"GET","host":"h","uri":"/"},"duration":%.1f,"size":3,"status":101,"resp_headers":{}}`+"\n", 1_790_000_000+ended, took)
 	}
 	log := []byte(line(1, 0.5) + line(2, 0.5) + line(3, 2.8) + line(9000, 8999.9) + line(9001, 8999))
-	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\talgorithm concurrency\n\t\tlimit 2\n\t}\n\trespond ok\n}\n"
+	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\tmax_concurrent 2\n\t}\n\trespond ok\n}\n"
 	output, complaints, code := replays(t, site, log, "--suggest", "--report", "report.html")
 	for _, want := range []string{
-		"5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: 2 at once, concurrency\n", "at most 3 of one key",
-		"     3       3    3  concurrency\n",
+		"5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key",
+		"     3       3    3  max_concurrent\n",
 	} {
 		if code != 0 || !strings.Contains(output, want) {
 			t.Errorf("exit code %d, no %q in:\n%s%s", code, want, output, complaints)

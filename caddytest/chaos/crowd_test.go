@@ -112,7 +112,7 @@ func (c *crowd) begin(t *testing.T, held ...int) {
 			redis = "redis redis://" + c.addresses[i]
 		}
 		global := "redis_ratelimit {\n" + redis + "\nfail_mode closed\ntimeout 1s\n}"
-		site := "redis_ratelimit {\npolicy crowd {\nkey everyone\nlimit " + strconv.Itoa(c.limit) + "\nalgorithm concurrency\nnode_timeout " + crowdTimeout.String() + "\n}\n}\nreverse_proxy " + c.backend
+		site := "redis_ratelimit {\npolicy crowd {\nkey everyone\nmax_concurrent " + strconv.Itoa(c.limit) + "\nnode_timeout " + crowdTimeout.String() + "\n}\n}\nreverse_proxy " + c.backend
 		c.nodes = append(c.nodes, caddytest.Start(t, caddytest.Quietly(caddytest.Config(global, site))))
 	}
 	for i, n := range c.nodes {

@@ -12,20 +12,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// everyAlgorithm is a site with a policy for each path: one for each algorithm, a log with a short
-// window and a full one.
+// everyAlgorithm is a site with a policy for each path: one for each algorithm, one of running requests, a log
+// with a short window and a full one.
 func everyAlgorithm() (site string, paths []string) {
 	for _, algorithm := range limiter.Algorithms() {
-		window := "window 24h\n"
-		if algorithm == limiter.Concurrency {
-			window = ""
-		}
-		site += "redis_ratelimit /" + algorithm + " {\nname " + algorithm + "\nkey same\nlimit 1000\n" + window + "algorithm " + algorithm + "\n}\n"
+		site += "redis_ratelimit /" + algorithm + " {\nname " + algorithm + "\nkey same\nlimit 1000\nwindow 24h\nalgorithm " + algorithm + "\n}\n"
 		paths = append(paths, "/"+algorithm)
 	}
-	site += "redis_ratelimit /short {\nname short\nkey same\nlimit 1000\nwindow 1ms\nalgorithm sliding_window_log\n}\n" +
+	site += "redis_ratelimit /running {\nname running\nkey same\nmax_concurrent 1000\n}\n" +
+		"redis_ratelimit /short {\nname short\nkey same\nlimit 1000\nwindow 1ms\nalgorithm sliding_window_log\n}\n" +
 		"redis_ratelimit /full {\nname full\nkey same\nlimit 1\nwindow 24h\nalgorithm sliding_window_log\n}\n"
-	return site + caddytest.ShowDecision, append(paths, "/short", "/short", "/short", "/full", "/full")
+	return site + caddytest.ShowDecision, append(paths, "/running", "/short", "/short", "/short", "/full", "/full")
 }
 
 // askAll requests the paths and returns an error for the first response without a decision by Redis.

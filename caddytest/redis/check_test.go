@@ -125,7 +125,7 @@ func TestCheck_missingCommands(t *testing.T) {
 	inLog := strings.Fields("llen lindex lrange lset ltrim rpush pexpire")
 	inRunning := strings.Fields("hdel hgetall hmget hset")
 	withLog := strings.Replace(caddytest.LimitedSite, "name api", "name api\nalgorithm sliding_window_log", 1) +
-		"\nredis_ratelimit {\nname running\nalgorithm concurrency\nlimit 5\n}"
+		"\nredis_ratelimit {\nname running\nmax_concurrent 5\n}"
 
 	caddytest.RestrictUser(t, servers, all)
 	findings, code := check(t, option, withLog)
@@ -149,7 +149,7 @@ func TestCheck_missingCommands(t *testing.T) {
 	caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return !slices.Contains(inLog, c) && !slices.Contains(inRunning, c) }))
 	findings, code = check(t, option, caddytest.LimitedSite)
 	wantFinding(t, findings, "permissions", "warning", "+"+strings.Join(slices.Concat(inLog, inRunning), " +"))
-	if wantFinding(t, findings, "script", "ok", "each algorithm but sliding_window_log and concurrency"); code != 0 {
+	if wantFinding(t, findings, "script", "ok", "each algorithm but sliding_window_log and max_concurrent"); code != 0 {
 		t.Errorf("got exit code %d; want 0, because no policy is one of sliding_window_log", code)
 	}
 	caddytest.RestrictUser(t, servers, all)

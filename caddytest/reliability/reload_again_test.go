@@ -85,7 +85,7 @@ func TestReload_betweenRunning(t *testing.T) {
 			t.Parallel()
 			server, gate, upstream := redistest.Start(t), caddytest.NewHolder(t), caddytest.NewHolder(t)
 			text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1),
-				gatedSite("limit 2\nalgorithm concurrency\nnode_timeout 10m", gate.Addr, "reverse_proxy "+upstream.Addr))
+				gatedSite("max_concurrent 2\nnode_timeout 10m", gate.Addr, "reverse_proxy "+upstream.Addr))
 			n := caddytest.Start(t, text)
 			statuses := startGated(t, n, gate, 5)
 			n.Reload(t, strings.Replace(text, "timeout 10s", "timeout 9s", 1))

@@ -16,7 +16,7 @@ import (
 // runningSite lets so many requests run. Nothing but their end frees their places within a test: the node
 // timeout is ten minutes.
 func runningSite(limit int, upstream string) string {
-	return "redis_ratelimit {\nname places\nkey same\nlimit " + strconv.Itoa(limit) + "\nalgorithm concurrency\nnode_timeout 10m\n}\n" +
+	return "redis_ratelimit {\nname places\nkey same\nmax_concurrent " + strconv.Itoa(limit) + "\nnode_timeout 10m\n}\n" +
 		"@now path /now\nrespond @now \"{http.redis_ratelimit.decision} {http.redis_ratelimit.source}\"\n" +
 		"reverse_proxy " + upstream + " {\nstream_close_delay 1h\ntransport http {\nkeepalive off\n}\n}\nhandle_errors {\nrespond \"{http.redis_ratelimit.decision} {http.redis_ratelimit.source}\"\n}"
 }

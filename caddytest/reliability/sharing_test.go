@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,9 +52,8 @@ func crowd(t *testing.T, path string, each int, nodes ...*caddytest.Node) int {
 func TestSharing_twoNodes(t *testing.T) {
 	t.Parallel()
 	site := ""
-	windowed := slices.DeleteFunc(limiter.Algorithms(), func(name string) bool { return name == limiter.Concurrency })
 	windows := map[string][]string{}
-	for _, algorithm := range windowed {
+	for _, algorithm := range limiter.Algorithms() {
 		windows[algorithm] = []string{"24h"}
 		switch algorithm {
 		case "sliding_window_counter", "sliding_window_log", "fixed_window":
@@ -68,7 +66,7 @@ func TestSharing_twoNodes(t *testing.T) {
 	}
 	global := caddytest.PatientRedis(redistest.Start(t))
 	first, second := caddytest.Start(t, caddytest.Config(global, site+caddytest.ShowDecision)), caddytest.Start(t, caddytest.Config(global, site+caddytest.ShowDecision))
-	for _, algorithm := range windowed {
+	for _, algorithm := range limiter.Algorithms() {
 		for _, window := range windows[algorithm] {
 			t.Run(algorithm+" "+window, func(t *testing.T) {
 				length, err := time.ParseDuration(window)

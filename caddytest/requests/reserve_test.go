@@ -180,7 +180,7 @@ func TestLimit_unlimited(t *testing.T) {
 			}
 		}
 		report := n.Ask(t, http.MethodGet, "policies", "")
-		if !strings.Contains(report.Body, `"limit":0,"limit_from":"{limit}","unlimited":true`) {
+		if !strings.Contains(report.Body, `"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true`) {
 			t.Errorf("policies: %s", report.Body)
 		}
 		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, "or unlimited") {

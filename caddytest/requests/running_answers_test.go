@@ -11,7 +11,7 @@ import (
 )
 
 // placesPolicy is the policy of two places for a key that all handlers of runningSite use.
-const placesPolicy = "key {query.k}\nlimit 2\nalgorithm concurrency\nnode_timeout 20s\n"
+const placesPolicy = "key {query.k}\nmax_concurrent 2\nnode_timeout 20s\n"
 
 // runningSite is a site with a handler for each form of a request, and an upstream behind it.
 func runningSite(upstream *caddytest.Holder) string {
@@ -43,7 +43,7 @@ func TestRunning_answers(t *testing.T) {
 			t.Errorf("usage: got %v", a)
 		}
 		for form, want := range map[string]string{
-			"minor": "denied reserve", "heavy": "denied concurrency", "dry": "allowed  ", "later": "allowed  ",
+			"minor": "denied reserve", "heavy": "denied max_concurrent", "dry": "allowed  ", "later": "allowed  ",
 		} {
 			if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != want {
 				t.Errorf("%s: got %v, want %q", form, a, want)
@@ -65,7 +65,7 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 	a := n.Get(t, "/quick?k=a")
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 	checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
-	if a.Body != "denied concurrency" || a.Header.Get("Retry-After") != "1" {
+	if a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1" {
 		t.Errorf("got %v", a)
 	}
 	if a := n.Get(t, "/quick?k=a", "X-Form: problem"); a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `#quota-exceeded"`) || !strings.Contains(a.Body, `"violated-policies":["places"]`) {
@@ -86,7 +86,7 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 			t.Errorf("%s: got %v", form, a)
 		}
 	}
-	if e := n.Explain(t, "/quick?k=a", ""); e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "concurrency" || e.Policies[len(e.Policies)-1].Source != source {
+	if e := n.Explain(t, "/quick?k=a", ""); e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source {
 		t.Errorf("explained as %+v", e)
 	}
 	if a := n.Get(t, "/usage?k=a"); !strings.Contains(a.Body, `"remaining":0,"reset_after":`) {
@@ -97,11 +97,11 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 // checkCommands reads the policy with both its places taken, and overrides it.
 func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	t.Helper()
-	n.Ratelimit(t, "policies").Want(t, 0, "concurrency", "NODE TIMEOUT", "20 s", "RUNNING HERE")
+	n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent 2", "NODE TIMEOUT", "20 s", "RUNNING HERE")
 	if e := n.Ratelimit(t, "policies"); strings.Contains(e.Stdout, "WINDOW") {
 		t.Errorf("got %v; want no window", e)
 	}
-	if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) {
+	if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`) {
 		t.Errorf("got %v", a)
 	}
 	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")
@@ -111,7 +111,7 @@ func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	n.Ratelimit(t, "explain", "--url", n.URL+"/quick?k=a").Want(t, 4, "too many running")
 	n.Ratelimit(t, "top").Want(t, 0, "places")
 	for _, override := range []struct{ change, want string }{
-		{`"limit":3`, "allowed 0 "}, {`"limit":1`, "denied concurrency"}, {`"exempt":true`, "exempt  "}, {`"block":true`, "denied block"}, {`"remove":true`, "denied concurrency"},
+		{`"limit":3`, "allowed 0 "}, {`"limit":1`, "denied max_concurrent"}, {`"exempt":true`, "exempt  "}, {`"block":true`, "denied block"}, {`"remove":true`, "denied max_concurrent"},
 	} {
 		if a := n.Ask(t, http.MethodPost, "override", `{"policy":"places","key":"a",`+override.change+`}`); a.Status != http.StatusOK {
 			t.Fatal(a)
@@ -138,7 +138,7 @@ func TestRunning_notify(t *testing.T) {
 	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		upstream := caddytest.NewHolder(t)
-		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nlimit 2\nalgorithm concurrency\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
+		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nmax_concurrent 2\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
 		run(t, n, upstream, "/?k=a")
 		if e := waitForThresholds(t, n, 50)[0]; e.Remaining != 1 || e.Limit != 2 || e.Source != source {
 			t.Errorf("got %+v", e)
@@ -150,16 +150,53 @@ func TestRunning_notify(t *testing.T) {
 	})
 }
 
-// TestRunning_twice passes two handlers with the policy: each takes a place, as with other algorithms.
+// TestRunning_placeholder has requests bring along how many may run: numbers, unlimited, 0, nothing, and what is
+// none of these.
+func TestRunning_placeholder(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		const one = `redis_ratelimit @%[1]s {
+			policy %[1]s {
+				key {query.k}
+				max_concurrent {header.X-Places} %[2]s
+			}
+		}
+		`
+		upstream := caddytest.NewHolder(t)
+		n := caddytest.Start(t, caddytest.Config(option, "@bounded not header X-Plan free\n@free header X-Plan free\n"+fmt.Sprintf(one, "bounded", "1")+fmt.Sprintf(one, "free", "unlimited")+
+			"@quick path /quick\nrespond @quick ok\nreverse_proxy "+upstream.Addr+showReason))
+		run(t, n, upstream, "/?k=a")
+		for value, want := range map[string]string{
+			"": "denied max_concurrent", "1": "denied max_concurrent", "2": "ok", "unlimited": "ok", "0": "denied max_concurrent",
+			"-1": "denied max_concurrent", "many": "denied max_concurrent", "1000000001": "denied max_concurrent",
+		} {
+			if a := n.Get(t, "/quick?k=a", "X-Places: "+value); a.Body != want {
+				t.Errorf("%q places: got %v, want %s", value, a, want)
+			}
+		}
+		n.CheckMetric(t, `invalid_values_total{option="max_concurrent",policy="bounded"}`, 3)
+		for value, want := range map[string]string{"": "ok", "many": "ok", "1": "ok", "0": "denied max_concurrent"} {
+			if a := n.Get(t, "/quick?k=a", "X-Plan: free", "X-Places: "+value); a.Body != want {
+				t.Errorf("%q places, otherwise unlimited: got %v, want %s", value, a, want)
+			}
+		}
+		n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent {http.request.header.X-Places} or 1", "max_concurrent {http.request.header.X-Places} or unlimited")
+		if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"unlimited":true,"max_concurrent_from":"{http.request.header.X-Places}","node_timeout":15`) {
+			t.Errorf("got %v", a)
+		}
+	})
+}
+
+// TestRunning_twice passes two handlers with the policy: each takes a place, as with any policy.
 func TestRunning_twice(t *testing.T) {
 	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		upstream := caddytest.NewHolder(t)
-		const one = "redis_ratelimit {\npolicy places {\nkey {query.k}\nlimit 3\nalgorithm concurrency\n}\n}\n"
+		const one = "redis_ratelimit {\npolicy places {\nkey {query.k}\nmax_concurrent 3\n}\n}\n"
 		n := caddytest.Start(t, caddytest.Config(option, "route {\n"+one+one+"reverse_proxy "+upstream.Addr+"\n}"+showReason))
 		r := run(t, n, upstream, "/?k=a")
 		n.CheckMetric(t, `running{policy="places"}`, 2)
-		if a := n.Get(t, "/quick?k=a"); a.Body != "denied concurrency" {
+		if a := n.Get(t, "/quick?k=a"); a.Body != "denied max_concurrent" {
 			t.Errorf("got %v", a)
 		}
 		n.CheckMetric(t, `running{policy="places"}`, 2)

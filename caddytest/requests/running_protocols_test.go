@@ -39,7 +39,7 @@ func TestRunning_versions(t *testing.T) {
 				}
 			}()
 			n.CheckMetric(t, `running{policy="places"}`, 1)
-			if a := ask(t, speaker, url+"/quick?k=a"); a.Body != "denied concurrency" {
+			if a := ask(t, speaker, url+"/quick?k=a"); a.Body != "denied max_concurrent" {
 				t.Errorf("%s: got %v", name, a)
 			}
 			leave()

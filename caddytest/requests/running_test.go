@@ -16,8 +16,7 @@ import (
 const onePlace = `redis_ratelimit {
 		policy places {
 			key {query.k}
-			limit 1
-			algorithm concurrency
+			max_concurrent 1
 		}
 	}
 	`
@@ -66,8 +65,8 @@ func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
 	a := n.Get(t, path)
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 	caddytest.CheckQuota(t, a, 1, 0)
-	if a.Body != "denied concurrency" || a.Header.Get("Retry-After") != "1" {
-		t.Errorf("got %v; want a denial for a second, for concurrency", a)
+	if a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1" {
+		t.Errorf("got %v; want a denial for a second, for max_concurrent", a)
 	}
 }
 
@@ -191,8 +190,7 @@ func TestRunning_queue(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
 		policy places {
 			key {query.k}
-			limit 2
-			algorithm concurrency
+			max_concurrent 2
 		}
 		policy queue {
 			key same
@@ -221,7 +219,7 @@ func TestRunning_queue(t *testing.T) {
 		}()
 	}
 	n.CheckMetric(t, "held_requests", 2)
-	if a := n.Get(t, "/?k=a"); a.Body != "denied concurrency" {
+	if a := n.Get(t, "/?k=a"); a.Body != "denied max_concurrent" {
 		t.Errorf("got %v", a)
 	}
 	n.CheckMetric(t, `running{policy="places"}`, 2)

@@ -51,19 +51,22 @@ type StoreReport struct {
 // PolicyReport is a policy of the running configuration.
 type PolicyReport struct {
 	Name      string   `json:"name"`
-	Algorithm string   `json:"algorithm"`
-	Limit     int64    `json:"limit"`
+	Algorithm string   `json:"algorithm,omitempty"`
+	Limit     int64    `json:"limit,omitempty"`
 	LimitFrom string   `json:"limit_from,omitempty"`
-	Unlimited bool     `json:"unlimited,omitempty"` // without a limit in LimitFrom; Limit is 0 then
-	Window    float64  `json:"window,omitempty"`    // missing with a calendar, and with the algorithm concurrency
+	Unlimited bool     `json:"unlimited,omitempty"` // without a number in LimitFrom or MaxConcurrentFrom; there is no other then
+	Window    float64  `json:"window,omitempty"`    // missing with a calendar
 	Calendar  string   `json:"calendar,omitempty"`  // day, week, month or year
 	TimeZone  string   `json:"time_zone,omitempty"` // of the calendar
 	Burst     int64    `json:"burst,omitempty"`
 	BurstFrom string   `json:"burst_from,omitempty"`
 	MaxDelay  *float64 `json:"max_delay,omitempty"`
 
-	// NodeTimeout is, with the algorithm concurrency, how long the requests of a node count that Redis has
-	// lost contact with. Running are the units of those that this node runs.
+	// MaxConcurrent stands instead of algorithm, limit and window. NodeTimeout is how long the requests of a node
+	// count that Redis has lost contact with. Running are the units of those that this node runs.
+	MaxConcurrent     int64  `json:"max_concurrent,omitempty"`
+	MaxConcurrentFrom string `json:"max_concurrent_from,omitempty"`
+
 	NodeTimeout float64 `json:"node_timeout,omitempty"`
 	Running     *int64  `json:"running,omitempty"`
 
@@ -270,7 +273,7 @@ type ExplainedPolicy struct {
 	Lease float64 `json:"lease,omitempty"`
 
 	// Reserve is what must stay for others, which Remaining does not count. Reason is why the policy
-	// denies it: limit, ban, block, reserve or concurrency.
+	// denies it: limit, ban, block, reserve or max_concurrent.
 	Reserve int64  `json:"reserve,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	QuotaReport

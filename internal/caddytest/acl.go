@@ -12,7 +12,7 @@ import (
 // Rights that a Redis user needs. The keys are those of the prefix alone: ~rl:*
 const (
 	// ACLCommands are needed on every Redis with counts. The first line is for the scripts, the second for
-	// sliding_window_log alone, the third with pexpire for concurrency.
+	// sliding_window_log alone, the third with pexpire for max_concurrent.
 	ACLCommands = "evalsha eval time get set " +
 		"llen lindex rpush ltrim pexpire lrange lset " +
 		"hdel hgetall hmget hset " +

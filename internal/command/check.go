@@ -88,7 +88,7 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 		}}, false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
-	options.Runs = bytes.Contains(text, []byte(`"concurrency"`))
+	options.Runs = bytes.Contains(text, []byte(`"max_concurrent`))
 	findings, unasked = preflight.Run(i.cmd.Context(), *options)
 	return findings, unasked, nil
 }

@@ -98,7 +98,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 func decisionText(decision string) string { return strings.ReplaceAll(decision, "_", " ") }
 
 // denials are the decisions of denials by their reason, where that is not the limit.
-var denials = map[string]string{"ban": "banned", "block": "blocked", "reserve": "denied by reserve", "concurrency": "too many running"}
+var denials = map[string]string{"ban": "banned", "block": "blocked", "reserve": "denied by reserve", "max_concurrent": "too many running"}
 
 func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{

@@ -146,10 +146,14 @@ func windowText(p *adminapi.PolicyReport) string {
 
 // limitText returns the limit: a number after the placeholder that may set it, or what is in its place.
 func limitText(p *adminapi.PolicyReport) string {
-	if p.Unlimited {
-		return p.LimitFrom + " or unlimited"
+	from, n, word := p.LimitFrom, p.Limit, ""
+	if p.Running != nil {
+		from, n, word = p.MaxConcurrentFrom, p.MaxConcurrent, "max_concurrent "
 	}
-	return amount(p.LimitFrom, p.Limit)
+	if p.Unlimited {
+		return word + from + " or unlimited"
+	}
+	return word + amount(from, n)
 }
 
 // amount returns a number after the placeholder that may set it. A number of 0 is left out.

@@ -37,7 +37,7 @@ host with limits, or for --host.
 
 With --suggest the requests that meet a policy are also played against a ladder
 of limits, to find the smallest limit that leaves most clients untouched: per
-window, and of requests that run at once (algorithm concurrency), if the log has
+window, and of requests that run at once (max_concurrent), if the log has
 durations.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz

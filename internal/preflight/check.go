@@ -38,7 +38,7 @@ type Options struct {
 	// Logs is true if sliding_window_log is used, whose commands must then be permitted.
 	Logs bool
 
-	// Runs is true if concurrency is used, whose commands must then be permitted.
+	// Runs is true if max_concurrent is used, whose commands must then be permitted.
 	Runs bool
 }
 

@@ -23,7 +23,7 @@ type permission struct {
 const probeKey = "{" + checkPolicyName + "}:probe"
 
 // permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
-// sliding_window_log alone, permissionsToRun for concurrency, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
+// sliding_window_log alone, permissionsToRun for max_concurrent, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
 // docs/redis.md lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
@@ -107,7 +107,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 		algorithm string
 		used      bool
 		needed    []permission
-	}{{logAlgorithm, p.options.Logs, permissionsToLog(key)}, {limiter.Concurrency, p.options.Runs, permissionsToRun(key)}} {
+	}{{logAlgorithm, p.options.Logs, permissionsToLog(key)}, {maxConcurrent, p.options.Runs, permissionsToRun(key)}} {
 		if unknown != nil {
 			break
 		}

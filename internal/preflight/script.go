@@ -41,11 +41,14 @@ var scriptAdvice = map[string]string{
 // logAlgorithm is the algorithm whose script uses commands for lists.
 const logAlgorithm = "sliding_window_log"
 
-// tryScripts runs a decision of each algorithm on a key of this server.
+// maxConcurrent is what policies of running requests are called among the algorithms.
+const maxConcurrent = "max_concurrent"
+
+// tryScripts runs a decision of each algorithm, and of running requests, on a key of this server.
 func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
 	subject := "each algorithm"
-	algorithms := slices.DeleteFunc(limiter.Algorithms(), func(name string) bool { return slices.Contains(s.untried, name) })
+	algorithms := slices.DeleteFunc(append(limiter.Algorithms(), maxConcurrent), func(name string) bool { return slices.Contains(s.untried, name) })
 	if len(s.untried) > 0 {
 		subject += " but " + strings.Join(s.untried, " and ")
 	}
@@ -89,8 +92,8 @@ func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 // decide runs two decisions of an algorithm, and returns how long the second took, with the script loaded.
 func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
 	settings := limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second}
-	if algorithm == limiter.Concurrency {
-		settings.Window, settings.NodeTimeout = 0, limiter.MinNodeTimeout
+	if algorithm == maxConcurrent {
+		settings = limiter.Settings{Name: checkPolicyName, MaxConcurrent: 1000, NodeTimeout: limiter.MinNodeTimeout}
 	}
 	policy, err := limiter.NewPolicy(settings)
 	if err != nil {

@@ -27,7 +27,7 @@ func quotaItem(c *limiter.Check) httpsfv.Item {
 // structured fields writes.
 func FuzzQuotaText(f *testing.F) {
 	named := func(s limiter.Settings) *limiter.Policy {
-		s.Name, s.Limit = "p-1_x", 100
+		s.Name = "p-1_x"
 		p, err := limiter.NewPolicy(s)
 		if err != nil {
 			f.Fatal(err)
@@ -35,8 +35,8 @@ func FuzzQuotaText(f *testing.F) {
 		return p
 	}
 	policies := []*limiter.Policy{
-		named(limiter.Settings{Algorithm: limiter.GCRA, Window: time.Minute}),
-		named(limiter.Settings{Algorithm: limiter.Concurrency}),
+		named(limiter.Settings{Algorithm: limiter.GCRA, Limit: 100, Window: time.Minute}),
+		named(limiter.Settings{MaxConcurrent: 100}),
 	}
 	for _, remaining := range []int64{0, 99, maxInteger, maxInteger + 1} {
 		for _, wait := range []int64{int64(limiter.Never), 0, 1, 60e9, 1<<63 - 1e9} {
@@ -55,7 +55,7 @@ func FuzzQuotaText(f *testing.F) {
 		for _, p := range policies {
 			c := &limiter.Check{Policy: p, Result: result}
 			if got, want := quotaText(c), itemText(quotaItem(c)); got != want {
-				t.Errorf("%+v of %s: got %q, want %q", result, p.Settings().Algorithm, got, want)
+				t.Errorf("%+v of %s: got %q, want %q", result, p.Settings(), got, want)
 			}
 		}
 	})

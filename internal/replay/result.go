@@ -70,8 +70,8 @@ type Bucket struct {
 type PolicyResult struct {
 	// Settings are the policy's own.
 	Name      string        `json:"name"`
-	Algorithm string        `json:"algorithm"`
-	Limit     int64         `json:"limit"`
+	Algorithm string        `json:"algorithm,omitempty"`
+	Limit     int64         `json:"limit,omitempty"`
 	Window    time.Duration `json:"window"`
 	Calendar  string        `json:"calendar,omitempty"`  // the periods in place of windows; Window is the longest
 	TimeZone  string        `json:"time_zone,omitempty"` // of the calendar
@@ -83,8 +83,12 @@ type PolicyResult struct {
 	// it is a dry run.
 	Enforce *float64 `json:"enforce,omitempty"`
 
-	// LimitFrom and BurstFrom are the placeholders whose values replace Limit and Burst if they are valid.
-	// With Unlimited the policy is left out where LimitFrom yields no number, and Limit is 0.
+	// MaxConcurrent stands instead of algorithm, limit and window.
+	MaxConcurrent     int64  `json:"max_concurrent,omitempty"`
+	MaxConcurrentFrom string `json:"max_concurrent_from,omitempty"`
+
+	// LimitFrom, MaxConcurrentFrom and BurstFrom are the placeholders whose values replace these numbers if they
+	// are valid. With Unlimited the policy is left out where they yield no limit, which is 0 then.
 	LimitFrom string `json:"limit_from,omitempty"`
 	BurstFrom string `json:"burst_from,omitempty"`
 	Unlimited bool   `json:"unlimited,omitempty"`
@@ -122,7 +126,7 @@ type PolicyResult struct {
 	// PeakRates counts keys by their peak: the most units that they asked for in any window.
 	PeakRates []PeakRate `json:"peak_rates"`
 
-	// Running is how many requests of a key ran at once, for an algorithm of concurrency; nil for others, and
+	// Running is how many requests of a key ran at once, for a policy of max_concurrent; nil for others, and
 	// without a duration in the log.
 	Running *RunningResult `json:"running,omitempty"`
 

@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// concurrencyName is the algorithm that counts requests while they run.
-const concurrencyName = limiter.Concurrency
+// maxConcurrent is what limits of running requests are called where algorithms are named.
+const maxConcurrent = "max_concurrent"
 
 // running finds out how many requests of each key ran at once, had none of them been denied, and how many each
 // limit of a ladder would have denied. It needs the requests in the order of their starts. Its memory grows with

@@ -12,8 +12,8 @@ import (
 )
 
 // RunningResult is how many requests of a key were running at once according to the log, had none of them been
-// denied. A request runs from its arrival to the end of its response. With an algorithm of concurrency it counts
-// by its weight, otherwise as one.
+// denied. A request runs from its arrival to the end of its response. Under a max_concurrent it counts by its
+// weight, otherwise as one.
 type RunningResult struct {
 	// Requests counts the requests, Untimed those of them that are left out because the log has no duration.
 	Requests int64 `json:"requests"`
@@ -115,7 +115,7 @@ func (r *running) ladder(own int64) *Ladder {
 	}
 	top := r.limits[len(r.limits)-1]
 	l := &Ladder{
-		Algorithm: concurrencyName, Limits: []LimitResult{},
+		Algorithm: maxConcurrent, Limits: []LimitResult{},
 		Untouched99:  untouchedLimit(peaks, len(peaks)/100, top),
 		Untouched999: untouchedLimit(peaks, len(peaks)/1000, top),
 		Untouched100: untouchedLimit(peaks, 0, top),

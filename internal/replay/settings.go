@@ -12,12 +12,16 @@ import (
 const shownPlaceholder = 80
 
 // LimitText returns the limit: a number, or the placeholder that sets it and the number that counts
-// otherwise. It is safe on a terminal.
+// otherwise; behind the word max_concurrent if it is one. It is safe on a terminal.
 func (r *PolicyResult) LimitText() string {
-	if r.Unlimited {
-		return escape.Short(r.LimitFrom, shownPlaceholder) + ", else unlimited"
+	from, n, word := r.LimitFrom, r.Limit, ""
+	if r.CountsRunning() {
+		from, n, word = r.MaxConcurrentFrom, r.MaxConcurrent, maxConcurrent+" "
 	}
-	return orElse(r.LimitFrom, r.Limit)
+	if r.Unlimited {
+		return word + escape.Short(from, shownPlaceholder) + ", else unlimited"
+	}
+	return word + orElse(from, n)
 }
 
 // WindowText returns the window: its length, or the calendar period and its time zone.
@@ -34,7 +38,7 @@ func windowText(window time.Duration, calendar, zone string) string {
 }
 
 // CountsRunning reports whether the policy counts requests while they run, and not in a window.
-func (r *PolicyResult) CountsRunning() bool { return r.Algorithm == concurrencyName }
+func (r *PolicyResult) CountsRunning() bool { return r.MaxConcurrent > 0 || r.MaxConcurrentFrom != "" }
 
 // BurstText returns the burst as LimitText returns the limit.
 func (r *PolicyResult) BurstText() string { return orElse(r.BurstFrom, r.Burst) }

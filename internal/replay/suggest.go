@@ -14,11 +14,11 @@ import (
 // SuggestOptions are what a [Suggester] tries.
 type SuggestOptions struct {
 	// Algorithms are tried in this order. Default: the policy's own, then the others of
-	// sliding_window_counter, sliding_window_log and a bucket. With concurrency among them, and by default,
+	// sliding_window_counter, sliding_window_log and a bucket. With max_concurrent among them, and by default,
 	// limits of requests that run at once are tried too; without a window no others are.
 	Algorithms []string
 
-	// Window is the window to try. Default: the policy's own. A policy of concurrency has none.
+	// Window is the window to try. Default: the policy's own. A policy of max_concurrent has none.
 	Window time.Duration
 
 	// MaxLimit is the highest limit to try, in units. Default and maximum: 3,000,000, or with windows of
@@ -56,7 +56,7 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 	s := &Suggester{own: own, keys: map[string]int32{}}
 	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window, NotTried: []string{}}
 	for _, algorithm := range o.Algorithms {
-		if algorithm != concurrencyName {
+		if algorithm != maxConcurrent {
 			s.names = append(s.names, algorithm)
 		} else if s.running, err = newRunningLadder(own, o.MaxLimit); err != nil {
 			return nil, err
@@ -94,10 +94,10 @@ func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) 
 		o.Window = own.Window
 	}
 	if len(o.Algorithms) == 0 {
-		o.Algorithms = append(o.usualAlgorithms(own), concurrencyName)
+		o.Algorithms = append(o.usualAlgorithms(own), maxConcurrent)
 	}
 	for _, algorithm := range o.Algorithms {
-		if algorithm == concurrencyName {
+		if algorithm == maxConcurrent {
 			continue
 		}
 		if o.Window == 0 {
@@ -140,7 +140,7 @@ func (o *SuggestOptions) usualAlgorithms(own limiter.Settings) []string {
 	if o.Window == 0 {
 		return algorithms
 	}
-	if own.Algorithm != concurrencyName {
+	if own.MaxConcurrent == 0 {
 		algorithms = append(algorithms, own.Algorithm)
 	}
 	if o.inPeriods(own) {

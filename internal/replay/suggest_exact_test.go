@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -112,8 +111,7 @@ func TestSuggester_exact(t *testing.T) {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			traffic := suggestTraffic(uint64(i), 2500, c.window.Microseconds(), c.step, c.returned)
 			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
-			windowed := slices.DeleteFunc(limiter.Algorithms(), func(name string) bool { return name == limiter.Concurrency })
-			o := SuggestOptions{MaxLimit: c.max, Algorithms: windowed}
+			o := SuggestOptions{MaxLimit: c.max, Algorithms: limiter.Algorithms()}
 			compareSuggestions(t, newTestSuggester(t, settings, o), settings, traffic)
 		})
 	}

@@ -20,8 +20,8 @@ type ladder struct {
 }
 
 // newLadder returns ten limits a decade, up to the highest or to the end of exact numbers, and the policy's own
-// limit. Windows of more than half a day count in milliseconds, because microseconds would end the ladder below
-// 100,000 units. Policies count whole milliseconds in the same way.
+// limit unless it is 0. Windows of more than half a day count in milliseconds, because microseconds would end
+// the ladder below 100,000 units. Policies count whole milliseconds in the same way.
 func newLadder(window time.Duration, own, highest int64) (*ladder, error) {
 	const precision, enough = 1 << 52, 100_000
 	l := &ladder{window: window.Microseconds(), tick: 1}
@@ -40,7 +40,7 @@ func newLadder(window time.Duration, own, highest int64) (*ladder, error) {
 		}
 	}
 	l.limits = append(l.limits, highest)
-	if own <= highest {
+	if own > 0 && own <= highest {
 		l.limits = append(l.limits, own)
 	}
 	slices.Sort(l.limits)

@@ -5,8 +5,8 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 // newRunningLadder returns what tries limits of running requests, a policy's own among them if it is one.
 func newRunningLadder(own limiter.Settings, highest int64) (*running, error) {
 	limit := highest
-	if own.Algorithm == concurrencyName {
-		limit = own.Limit
+	if own.MaxConcurrent > 0 {
+		limit = own.MaxConcurrent
 	}
 	l, err := newLadder(1000, limit, highest) // of any window
 	if err != nil {
@@ -19,11 +19,11 @@ func newRunningLadder(own limiter.Settings, highest int64) (*running, error) {
 func (s *Suggester) TriesRunning() bool { return s.running != nil }
 
 // AddRunning adds when a request that met the policy began and ended, as does [Suggester.Add] its arrival. An end
-// of 0 is unknown. Under policies of other algorithms weights are units, and each request counts as one.
+// of 0 is unknown. Under other policies weights are units, and each request counts as one.
 func (s *Suggester) AddRunning(key string, began, ends, weight int64) {
 	switch {
 	case s.running == nil:
-	case s.own.Algorithm == concurrencyName:
+	case s.own.MaxConcurrent > 0:
 		s.running.add(key, began, ends, weight)
 	default:
 		s.running.add(key, began, ends, 1)
@@ -36,8 +36,8 @@ func (s *Suggester) finishRunning(r *Suggestions) {
 		return
 	}
 	own := int64(0)
-	if s.own.Algorithm == concurrencyName && len(s.result.NotTried) == 0 && !s.otherKeys {
-		own = s.own.Limit
+	if len(s.result.NotTried) == 0 && !s.otherKeys {
+		own = s.own.MaxConcurrent
 	}
 	if r.Running = s.running.result(s.busiest, own); r.Running == nil {
 		r.NotTried = append(r.NotTried, "limits of requests that run at once are not tried: the log has no durations")

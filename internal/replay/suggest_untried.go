@@ -18,8 +18,8 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if p.Settle != "" {
 		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; that they are settled after responses (%s) is left out", escape.Short(p.Settle, shownPlaceholder)))
 	}
-	if p.LimitFrom != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(p.LimitFrom, shownPlaceholder)))
+	if from := p.LimitFrom + p.MaxConcurrentFrom; from != "" {
+		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(from, shownPlaceholder)))
 	}
 	if len(s.own.Ban) > 0 {
 		sentences = append(sentences, "each limit is tried without the policy's bans")
@@ -46,7 +46,7 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 
 // ownLimit returns the policy's own limit, or 0 if no ladder shows the policy as it is.
 func (s *Suggester) ownLimit() int64 {
-	if s.own.Algorithm == concurrencyName || len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
+	if s.own.MaxConcurrent > 0 || len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
 		return 0
 	}
 	return s.own.Limit

@@ -25,6 +25,7 @@ func TestSuggester_NotTried(t *testing.T) {
 		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, nil, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
 		{"a settlement", PolicyResult{Limit: 5, Settle: "{x}"}, nil, []string{"each limit is tried with the weights; that they are settled after responses ({x}) is left out"}},
 		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"running requests of each request", PolicyResult{MaxConcurrentFrom: "{x}"}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
 		{"a part of the keys", PolicyResult{Limit: 5, Enforce: new(12.5)}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
 		{"units for others", PolicyResult{Limit: 5, Reserve: "20%"}, nil, []string{"reserve 20% is left out: with it, more requests are denied"}},
 		{"a burst", PolicyResult{Limit: 5, Burst: 20}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},

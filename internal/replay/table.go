@@ -66,12 +66,10 @@ func (p printer) policy(r *PolicyResult) {
 	if r.LimitFrom != "" {
 		limit = "limit " + limit + ","
 	}
-	rate := limit + " per " + r.WindowText()
-	if r.CountsRunning() {
-		rate = limit + " at once"
+	if !r.CountsRunning() {
+		limit += " per " + r.WindowText() + ", " + r.Algorithm
 	}
-	settings := append([]string{rate, r.Algorithm}, r.Options()...)
-	p.line("policy %s: %s", r.Name, strings.Join(settings, ", "))
+	p.line("policy %s: %s", r.Name, strings.Join(append([]string{limit}, r.Options()...), ", "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
 		humanize.Counted(r.Requests, "request"), humanize.Count(r.Denied), humanize.Percent(r.Denied, r.Requests),
 		humanize.Counted(r.Clients, "key"), humanize.Count(r.ClientsDenied), humanize.Percent(r.ClientsDenied, r.Clients))

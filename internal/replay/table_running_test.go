@@ -40,7 +40,7 @@ func TestRun_suggest_running(t *testing.T) {
 	text := tableOf(t, r)
 	for _, want := range []string{
 		"limits of requests running at once, on the 4 requests of 1 key that met policy p,\n",
-		"     3       3    3  concurrency\n",
+		"     3       3    3  max_concurrent\n",
 		"  at once in the log: at most 3 of one key (2025-06-15 15:06), 3 of all keys (2025-06-15 15:06)\n",
 		"        3         4  2025-06-15 15:06  a\n",
 		"      1                2  50.0 %            1  100 %\n",
@@ -52,7 +52,7 @@ func TestRun_suggest_running(t *testing.T) {
 }
 
 func TestRun_suggest_running_alone(t *testing.T) {
-	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, SuggestOptions{Algorithms: []string{"concurrency"}})
+	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, SuggestOptions{Algorithms: []string{maxConcurrent}})
 	if len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil {
 		t.Errorf("%+v", r.Suggestions)
 	}
@@ -76,7 +76,7 @@ func TestRun_suggest_running_without_durations(t *testing.T) {
 }
 
 func TestRun_running_of_policy(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Algorithm: "concurrency", Limit: 5}}}
+	engine := fakeEngine{policies: []PolicyResult{{Name: "p", MaxConcurrent: 5}}}
 	engine.play = func(*accesslog.Entry) *Verdict {
 		return &Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 2, Denied: true}}}
 	}
@@ -84,7 +84,7 @@ func TestRun_running_of_policy(t *testing.T) {
 	if got := r.Policies[0].Running; got == nil || got.Peak != 4 || got.Limits != nil {
 		t.Fatalf("%+v", r.Policies[0])
 	}
-	if text := tableOf(t, r); !strings.Contains(text, "policy p: 5 at once, concurrency\n") || !strings.Contains(text, "at most 4 of one key") {
+	if text := tableOf(t, r); !strings.Contains(text, "policy p: max_concurrent 5\n") || !strings.Contains(text, "at most 4 of one key") {
 		t.Errorf("in\n%s", text)
 	}
 	for log, want := range map[string]string{
@@ -101,7 +101,7 @@ func TestWriteTable_running_width(t *testing.T) {
 	running := &RunningResult{
 		Requests: 1_000_000, Untimed: 12, Peak: 100_000, Together: 900_000, Clients: 1_000,
 		Busiest: []RunningKey{{Key: "2001:db8:1:2::/64|" + strings.Repeat("k", 30), Requests: 1_000_000, Peak: 100_000}},
-		Limits:  &Ladder{Algorithm: "concurrency", Limits: []LimitResult{{3_000_000, 999_999, 999}}, Untouched99: 3_000_000},
+		Limits:  &Ladder{Algorithm: maxConcurrent, Limits: []LimitResult{{3_000_000, 999_999, 999}}, Untouched99: 3_000_000},
 	}
 	r := &Result{Suggestions: &Suggestions{Policy: "api", Key: "{http.vars.client_ip}", Requests: 1_000_000, Clients: 1_000, Running: running}}
 	var narrow strings.Builder

@@ -43,7 +43,7 @@ func newTally(policies []PolicyResult) *tally {
 	t := &tally{clients: map[string]bool{}, timeline: newTimeline(len(policies) + 1)}
 	for _, p := range policies {
 		tally := policyTally{result: p, clients: map[string]*clientTally{}}
-		if p.Algorithm == concurrencyName {
+		if p.CountsRunning() {
 			tally.running = newRunning(nil)
 		}
 		t.policies = append(t.policies, tally)
@@ -207,9 +207,9 @@ func (p *policyTally) finish(worst int) PolicyResult {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
 	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
-	r.PeakRates = histogram(peaks, max(r.Limit, r.Burst))
+	r.PeakRates = histogram(peaks, max(r.Limit, r.MaxConcurrent, r.Burst))
 	if p.running != nil {
-		r.Running = p.running.result(worst, r.Limit)
+		r.Running = p.running.result(worst, r.MaxConcurrent)
 	}
 	return r
 }

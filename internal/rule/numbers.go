@@ -18,7 +18,8 @@ type Numbers struct {
 	// Weight is the units of one request, from 1; with WeightFrom the fallback.
 	Weight int64
 
-	// WeightFrom, LimitFrom and BurstFrom are where numbers come from. The zero value: the number is fixed.
+	// WeightFrom, LimitFrom and BurstFrom are where numbers come from, that of a max_concurrent as a limit. The
+	// zero value: the number is fixed.
 	WeightFrom, LimitFrom, BurstFrom Placeholder
 
 	// Unlimited says that the rule is left out where LimitFrom yields no number. The limit of the rule's
@@ -93,8 +94,8 @@ func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limi
 	if n.LimitFrom.Name == "" && n.BurstFrom.Name == "" {
 		return rule.Policy, Counts
 	}
-	settings := rule.Policy.Settings()
-	limit, burst := settings.Limit, settings.Burst
+	ownLimit, ownBurst := rule.Policy.Limit(), rule.Policy.Settings().Burst
+	limit, burst := ownLimit, ownBurst
 	if n.Unlimited {
 		limit = unlimited
 	}
@@ -110,7 +111,7 @@ func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limi
 	if given, ok := s.fromOne(rule, "burst", &n.BurstFrom, r, repl); ok {
 		burst = given
 	}
-	if limit == settings.Limit && burst == settings.Burst {
+	if limit == ownLimit && burst == ownBurst {
 		return rule.Policy, Counts
 	}
 	policy, err := n.Variants.with(limit, burst)
@@ -123,35 +124,42 @@ func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limi
 // closestValid returns the policy with one of a limit and a burst that are not possible together: a bad
 // value of one takes nothing from the other.
 func (s *Set) closestValid(rule *Rule, limit, burst int64) (*limiter.Policy, Status) {
-	settings := rule.Policy.Settings()
-	policy, err := rule.Numbers.Variants.with(limit, settings.Burst)
+	policy, err := rule.Numbers.Variants.with(limit, rule.Policy.Settings().Burst)
 	if err == nil {
 		s.warn(rule, "burst", errImpossible)
 		return policy, Counts
 	}
-	s.warn(rule, "limit", errImpossible)
+	s.warn(rule, rule.limitOption(), errImpossible)
 	if rule.Numbers.Unlimited {
 		return rule.Policy, Unlimited
 	}
-	if policy, err = rule.Numbers.Variants.with(settings.Limit, burst); err == nil {
+	if policy, err = rule.Numbers.Variants.with(rule.Policy.Limit(), burst); err == nil {
 		return policy, Counts
 	}
 	return rule.Policy, Counts
 }
 
 // errImpossible does not quote the value, which may come from a client.
-var errImpossible = errors.New("the number is not possible with the policy's window and algorithm")
+var errImpossible = errors.New("the number is not possible with the policy's other settings")
+
+// limitOption returns the option that the limit of a rule stands in.
+func (r *Rule) limitOption() string {
+	if r.Policy.CountsRunning() {
+		return "max_concurrent"
+	}
+	return "limit"
+}
 
 // limitOf reads the placeholder of a limit: a number from 0, or the word unlimited.
 func (s *Set) limitOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (int64, bool) {
-	from := &rule.Numbers.LimitFrom
-	text := s.valueOf(rule, "limit", from, r, repl)
+	from, option := &rule.Numbers.LimitFrom, rule.limitOption()
+	text := s.valueOf(rule, option, from, r, repl)
 	if text == WordUnlimited {
 		return unlimited, true
 	}
-	n, ok := s.parse(rule, "limit", from, text)
+	n, ok := s.parse(rule, option, from, text)
 	if ok && n < 0 {
-		s.warn(rule, "limit", fmt.Errorf("{%s} is below 0", from.Name))
+		s.warn(rule, option, fmt.Errorf("{%s} is below 0", from.Name))
 		return 0, false
 	}
 	return n, ok

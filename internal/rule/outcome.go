@@ -37,7 +37,7 @@ const (
 	ReasonBlock   Reason = "block"   // an override refuses the client
 	ReasonReserve Reason = "reserve" // what is left must stay for others
 
-	ReasonConcurrency Reason = "concurrency" // too many requests of the client are running
+	ReasonMaxConcurrent Reason = "max_concurrent" // too many requests of the client are running
 )
 
 // ReasonOf returns why checks are denied by a source: the reason of the one that binds.
@@ -56,7 +56,7 @@ func reasonOf(c *limiter.Check) Reason {
 	case c.Result.ForOthers:
 		return ReasonReserve
 	case c.Policy.CountsRunning():
-		return ReasonConcurrency
+		return ReasonMaxConcurrent
 	}
 	return ReasonLimit
 }

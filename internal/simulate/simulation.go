@@ -162,12 +162,15 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.indices[settings.Name] = len(s.policies)
 	s.rules = append(s.rules, r)
 	result := replay.PolicyResult{
-		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
-		Key: r.Texts.Key, DryRun: r.DryRun, LimitFrom: r.Texts.LimitFrom, BurstFrom: r.Texts.BurstFrom,
+		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, MaxConcurrent: settings.MaxConcurrent, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
+		Key: r.Texts.Key, DryRun: r.DryRun, BurstFrom: r.Texts.BurstFrom,
 		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Settle: r.Texts.Settle, Reserve: r.Reserve.String(), Unlimited: r.Numbers.Unlimited,
 	}
+	if result.LimitFrom = r.Texts.LimitFrom; r.Policy.CountsRunning() {
+		result.LimitFrom, result.MaxConcurrentFrom = "", r.Texts.LimitFrom
+	}
 	if result.Unlimited {
-		result.Limit = 0
+		result.Limit, result.MaxConcurrent = 0, 0
 	}
 	if r.Rollout != nil {
 		result.Enforce = new(r.Rollout.Fraction().Percent())

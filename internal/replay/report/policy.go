@@ -30,7 +30,7 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 		page.Name = "without a name"
 	}
 	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
-	page.Running = newReportRunning(id+"-running", p.Running, p.Limit, "policy "+page.Name)
+	page.Running = newReportRunning(id+"-running", p.Running, p.MaxConcurrent, "policy "+page.Name)
 	if page.Peaks = peaksChart(id+"-peaks", p); page.Peaks != nil {
 		page.PeaksLede = peaksSentence(p)
 	}
@@ -53,11 +53,11 @@ func policySentence(p replay.PolicyResult) string {
 }
 
 func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
-	pairs := []reportKeyValue{
-		{"Limit", limitText(p)},
-		{"Algorithm", sayName(p.Algorithm)},
-		{"Key", sayName(p.Key)},
+	pairs := []reportKeyValue{{"Limit", limitText(p)}}
+	if !p.CountsRunning() {
+		pairs = append(pairs, reportKeyValue{"Algorithm", sayName(p.Algorithm)})
 	}
+	pairs = append(pairs, reportKeyValue{"Key", sayName(p.Key)})
 	if options := p.Options(); len(options) > 0 {
 		pairs = append(pairs, reportKeyValue{"Options", strings.Join(options, ", ")})
 	}
@@ -90,11 +90,11 @@ func unitKeyValues(u *replay.Units) []reportKeyValue {
 
 func limitText(p replay.PolicyResult) string {
 	text := p.LimitText()
-	if p.LimitFrom != "" {
+	switch {
+	case p.CountsRunning():
+		return text
+	case p.LimitFrom != "":
 		text += ","
-	}
-	if p.CountsRunning() {
-		return strings.TrimSuffix(text, ",") + " at once"
 	}
 	return text + " per " + sayWindow(p.Window, p.Calendar)
 }
@@ -121,12 +121,12 @@ func longestStretch(c replay.ClientResult) string {
 	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
 }
 
-// windowText returns the window of a policy that has one.
-func windowText(p replay.PolicyResult) string {
+// countingTexts returns the algorithm and the window of a policy that has them.
+func countingTexts(p replay.PolicyResult) (algorithm, window string) {
 	if p.CountsRunning() {
-		return nothing
+		return nothing, nothing
 	}
-	return sayLength(p.Window, p.Calendar, p.TimeZone)
+	return strings.TrimSpace(sayName(p.Algorithm)), sayLength(p.Window, p.Calendar, p.TimeZone)
 }
 
 // settingsTable returns the settings that were played, policy by policy.
@@ -143,7 +143,8 @@ func settingsTable(r *replay.Result) *reportTable {
 		if set := p.Options(); len(set) > 0 {
 			options = strings.Join(set, ", ")
 		}
-		t.Rows = append(t.Rows, []string{sayName(p.Name), strings.TrimSpace(sayName(p.Algorithm)), p.LimitText(), windowText(p), sayName(p.Key), options})
+		algorithm, window := countingTexts(p)
+		t.Rows = append(t.Rows, []string{sayName(p.Name), algorithm, p.LimitText(), window, sayName(p.Key), options})
 	}
 	return t
 }

@@ -24,22 +24,22 @@ func TestReport_running(t *testing.T) {
 		Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []replay.RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
 		Timeline: []replay.RunningStep{{Begins: at, Running: 1}, {Begins: at.Add(time.Second)}, {Begins: at.Add(2 * time.Second), Running: 5}},
 	}
-	p := replay.PolicyResult{Name: "downloads", Algorithm: "concurrency", Limit: 3, Key: "{k}", Requests: 9, Clients: 2, Running: running}
+	p := replay.PolicyResult{Name: "downloads", MaxConcurrent: 3, Key: "{k}", Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
 	for _, want := range []string{
-		"3 at once", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
+		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
 		"2 requests without a duration in the log were left out", "limit 3", "4–6150.0 %", "a852026-11-03 00:00:00",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)
 		}
 	}
-	if strings.Contains(page, "concurrency30 s") || strings.Contains(page, "Units offered") {
+	if strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered") {
 		t.Errorf("a window of nothing, or units, in %s", page)
 	}
 
 	tried := *running
-	tried.Limits = &replay.Ladder{Algorithm: "concurrency", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
+	tried.Limits = &replay.Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
 	s := &replay.Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
 	page = runningPage(t, p, s)
 	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 3 { // its text, and two drawings

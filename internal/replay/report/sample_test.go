@@ -36,11 +36,11 @@ func sampleResult() *replay.Result {
 	r.Suggestions = sampleSuggestions(r.Policies[0])
 	r.Suggestions.Running = sampleRunning(random, r.First)
 	r.Suggestions.Running.Limits = &replay.Ladder{
-		Algorithm: "concurrency", Untouched99: 4, Untouched999: 11, Untouched100: 38,
+		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
 		Limits: []replay.LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 2, Denied: 4_100, ClientsDenied: 310}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 8, Denied: 410, ClientsDenied: 6}, {Limit: 12, Denied: 180, ClientsDenied: 2}, {Limit: 40, Denied: 0, ClientsDenied: 0}},
 	}
 	downloads := replay.PolicyResult{
-		Name: "downloads", Algorithm: "concurrency", Limit: 20, Key: "{client_ip}", Requests: 2_000, Clients: 2_290,
+		Name: "downloads", MaxConcurrent: 20, Key: "{client_ip}", Requests: 2_000, Clients: 2_290,
 		Units:   &replay.Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
 		Running: sampleRunning(random, r.First),
 	}

@@ -62,7 +62,7 @@ func (page *reportSuggestions) addRunning(r *replay.Result) {
 	limit := int64(0)
 	shown := slices.ContainsFunc(r.Policies, func(p replay.PolicyResult) bool {
 		if p.Name == s.Policy && p.CountsRunning() && len(s.NotTried) == 0 {
-			limit = p.Limit
+			limit = p.MaxConcurrent
 		}
 		return p.Name == s.Policy && p.Key == s.Key && p.Running != nil
 	})
