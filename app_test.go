@@ -157,6 +157,14 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"cert":"/nowhere.pem"}}}`:         "cert and key",
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel"}}`:                     "master",
 		`{"redis":{"addresses":["127.0.0.1:1"],"password":"{file./nowhere/password}"}}`: "password",
+		`{"local_share":0}`:        "local_share 0%: use a percentage above 0%",
+		`{"local_share":100.5}`:    "local_share 100.5%: use a percentage above 0%",
+		`{"local_share":0.000001}`: "at most four decimals",
+		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"source":"file"}}}`:                        `credentials: use the source "file" and a path`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"path":"/dev/null"}}}`:                     `credentials: use the source "file" and a path`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"sentinel_credentials":{"source":"aws"}}}`:                `sentinel_credentials: use the source "file" and a path`,
+		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"source":"file","path":"/dev/null"}}}`:     "credentials: reading /dev/null: it is no regular file",
+		`{"redis":{"url":"redis://127.0.0.1:1","credentials":{"source":"file","path":"/etc/hostname"}}}`: "leave the other fields out",
 	} {
 		ctx, end := newContext(t, text)
 		if _, err := loadApp(ctx); err == nil || !strings.Contains(err.Error(), want) {

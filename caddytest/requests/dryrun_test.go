@@ -17,7 +17,7 @@ const showDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_r
 // enforced.
 var refusingDryRuns = map[string]string{
 	"empty key":         "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\n}",
-	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch {\nexpression `int({query.n}) > 1`\n}\n}\n}",
+	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch `int({query.n}) > 1`\n}\n}",
 	"handler":           "redis_ratelimit {\non_empty_key reject\ndry_run\nname p\nkey {header.X-Key}\nlimit 9\nwindow 24h\n}",
 	"beside one":        "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\npolicy other {\nkey same\nlimit 9\nwindow 24h\ndry_run\n}\n}",
 	"with count and so": "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\ncount_if status 401\ncharge response_bytes\n}\n}",

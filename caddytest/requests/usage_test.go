@@ -32,9 +32,7 @@ func usageOf(t *testing.T, a caddytest.Response) []usageQuota {
 
 const usageSite = `redis_ratelimit /api/* {
 		policy search {
-			match {
-				path /api/search
-			}
+			match path /api/search
 			key {query.k}
 			limit 3
 			window 24h
