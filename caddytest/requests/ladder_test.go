@@ -31,9 +31,7 @@ const ladderSite = `redis_ratelimit {
 		}
 		policy system {
 			key {header.X-As}
-			match {
-				not vars {header.X-As} 0
-			}
+			match not vars {header.X-As} 0
 			limit 5
 			window 24h
 			on_empty_key skip
