@@ -232,7 +232,7 @@ func (a *App) Cleanup() error {
 
 // policy returns the policy of that name in this configuration.
 func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
-	registered, err := a.registered.register(s, id)
+	registered, err := a.registered.register(s, id, "")
 	if err == nil && registered.counters == nil {
 		registered.counters = a.memory.names.Use(s.Name)
 		if len(s.Ban) > 0 {

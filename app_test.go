@@ -178,19 +178,19 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "at least one",
-		`{"policies":[{"limit":6,"window":"24h"}]}`:                                              "two meanings",
+		`{"policies":[{"limit":6,"window":"24h"}]}`:                                              "two limits without a name of their own",
 		`{"policies":[{"name":"a","window":"24h"}]}`:                                             "limit: missing",
 		`{"policies":[{"name":"a","limit":-5,"window":"24h"}]}`:                                  "limit -5",
 		`{"policies":[{"name":"a","limit":5}]}`:                                                  "window: missing",
 		`{"policies":[{"name":"a","limit":5,"window":"24h","weight":-1}]}`:                       "weight",
-		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{remote_ip}"}]}`:               "remote_ip",
+		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{host}"}]}`:                    "in JSON write",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"status":200}`:                      "status",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv4_prefix":33}`:                  "ipv4_prefix",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv6_prefix":-1}`:                  "ipv6_prefix",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"on_empty_key":"x"}`:                "on_empty_key",
 		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"fail_mode":"x"}`:                   "fail_mode",
-		`{"policies":[{"name":"default","limit":5,"window":"24h"}],"ipv6_prefix":48}`:            "two meanings",
-		`{"policies":[{"name":"default","limit":5,"window":"24h","ipv6_prefix":48}]}`:            "two meanings",
+		`{"policies":[{"name":"default","limit":5,"window":"24h"}],"ipv6_prefix":48}`:            "two limits without a name of their own",
+		`{"policies":[{"name":"default","limit":5,"window":"24h","ipv6_prefix":48}]}`:            "two limits without a name of their own",
 		`{"policies":[{"name":"a","limit":5,"window":"24h","on_empty_key":"x"}]}`:                `policy "a": on_empty_key "x"`,
 		`{"policies":[{"name":"a","limit":5,"window":"24h"},{"name":"a","limit":5,"window":1}]}`: "window",
 	} {

@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,45 +23,50 @@ func init() {
 // parseHandler reads the directive:
 //
 //	redis_ratelimit [<matcher>] [<key> <limit> <window>] {
-//		name      <policy>
-//		key       <text with placeholders>
-//		limit     <n> | <placeholder> <n>|unlimited
-//		window    <duration> | day|week|month|year [<time zone>]
-//		algorithm <name>
-//		burst     <n> | <placeholder> <n>
-//		max_delay <duration>
+//		name           <name>
+//		key            <text with placeholders>
+//		limit          <n> | <placeholder> <n>|unlimited
+//		window         <duration> | day|week|month|year [<time zone>]
+//		algorithm      sliding_window_counter|sliding_window_log|fixed_window|token_bucket|leaky_bucket|gcra
+//		burst          <n> | <placeholder> <n>
+//		max_delay      <duration>
 //		max_concurrent <n> | <placeholder> <n>|unlimited
-//		node_timeout <duration>
-//		weight    <n> | <placeholder> <n>
-//		count_if  <response matcher>
-//		charge    response_bytes | <placeholder> <n>
-//		settle    response_bytes | <placeholder> <n>
-//		ban       <duration>... [after <n>]
-//		enforce   <percentage>
-//		notify    <percentage>...
-//		match     <matcher> | @<name>
+//		node_timeout   <duration>
+//		weight         <n> | <placeholder> <n>
+//		charge         response_bytes | json <sum> <n> | <placeholder> <n>
+//		settle         response_bytes | json <sum> <n> | <placeholder> <n>
+//		reserve        <n>|<percentage>
+//		ban            <duration>... [after <n>]
+//		lease          [<duration>]
+//		enforce        <percentage>
+//		notify         <percentage>...
+//		match          <matcher> | @<name>
 //		match {
-//			<matchers>
+//			<matcher>...
+//		}
+//		count_if       <response matcher>
+//		count_if {
+//			<response matcher>...
 //		}
 //
 //		dry_run
-//		ipv4_prefix  <0-32>
-//		ipv6_prefix  <0-128>
-//		on_empty_key client_ip|skip|reject
+//		ipv4_prefix    <0-32>
+//		ipv6_prefix    <0-128>
+//		on_empty_key   client_ip|skip|reject
 //
 //		policy <name> {
-//			<the options above>
+//			<the options above, except name>
 //		}
 //
-//		exempt       <address, range or private_ranges>...
-//		fail_mode    local|open|closed
-//		status       <400-599>
-//		headers      off|[x_ratelimit] [ietf]
-//		retry_jitter <duration>
+//		exempt         <address, range or private_ranges>...
+//		fail_mode      local|open|closed
+//		status         <400-599>
+//		headers        off | x_ratelimit [ietf] | ietf
+//		retry_jitter   <duration>
 //		problem_details
-//		grpc         on|off
+//		grpc           on|off
 //		log_keys
-//		usage        <path>
+//		usage          <path>
 //	}
 //
 // A handler has one policy, described in the directive itself, or any number of policy blocks. The four
@@ -69,11 +75,12 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
 	p.places = caddyfileopt.Places{"": *p.Dispenser}
-	if err := p.parse(); err != nil {
-		return nil, err
+	err := p.parse()
+	if err == nil {
+		err = p.register(h.State)
 	}
-	if err := p.register(h.State); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, caddyfileopt.NameEmpty(p.Dispenser, err)
 	}
 	return p.handler, nil
 }
@@ -187,7 +194,7 @@ func (p *handlerParser) parseOption() error {
 	case slices.Contains(commonOptions, option):
 		return p.parseCommon(option, &p.handler.Common)
 	case !slices.Contains(handlerOptions, option):
-		return caddyfileopt.Unknown(p.Dispenser, option, slices.Concat(policyOptions, commonOptions, handlerOptions))
+		return blocks.Unknown(p.Dispenser, option, slices.Concat(policyOptions, commonOptions, handlerOptions))
 	}
 	return p.parseHandlerOption(option)
 }
@@ -256,7 +263,9 @@ func (p *handlerParser) register(state map[string]any) error {
 		state[registeredState] = registered
 	}
 	for i, policy := range whole.Policies {
-		if _, err := registered.register(policy.settings(), policy.identity()); err != nil {
+		begin := p.policies[i][""]
+		at := fmt.Sprintf(" at %s:%d", begin.File(), begin.Line())
+		if _, err := registered.register(policy.settings(), policy.identity(), at); err != nil {
 			return p.policies[i].Wrap(err)
 		}
 	}

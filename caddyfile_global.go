@@ -23,17 +23,17 @@ func init() {
 //	redis_ratelimit {
 //		redis <url>
 //		redis {
-//			address           <host:port or socket>...
-//			mode              standalone|sentinel|cluster
-//			master            <name>
-//			username          <name>
-//			password          <secret>
-//			credentials       file <path>
-//			sentinel_username <name>
-//			sentinel_password <secret>
+//			address              <host:port or socket>...
+//			mode                 standalone|sentinel|cluster
+//			master               <name>
+//			username             <name>
+//			password             <secret>
+//			credentials          file <path>
+//			sentinel_username    <name>
+//			sentinel_password    <secret>
 //			sentinel_credentials file <path>
-//			db                <n>
-//			pool_size         <n>
+//			db                   <n>
+//			pool_size            <n>
 //			tls
 //			tls {
 //				ca          <file>
@@ -42,16 +42,16 @@ func init() {
 //				server_name <name>
 //			}
 //		}
-//		timeout    <duration>
-//		fail_mode  local|open|closed
-//		key_prefix <prefix>
-//		hash_keys  <secret>
-//		deny_cache off|<duration>
+//		timeout       <duration>
+//		fail_mode     local|open|closed
+//		key_prefix    <prefix>
+//		hash_keys     <secret>
+//		deny_cache    off|<duration>
+//		local_share   <percentage>
+//		settle_outage on|off
 //		memory {
 //			max_keys <n>
 //		}
-//		local_share <percentage>
-//		settle_outage on|off
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -60,11 +60,19 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if existing != nil {
 		return nil, d.Errf("the global option %s stands here twice; make one of them", appName)
 	}
+	app, err := parseApp(d)
+	if err != nil {
+		return nil, caddyfileopt.NameEmpty(d, err)
+	}
+	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+func parseApp(d *caddyfile.Dispenser) (*App, error) {
 	if d.NextArg() {
 		return nil, d.Errf("the global option %s takes no arguments, only a block", appName)
 	}
 	app := new(App)
-	at, err := caddyfileopt.Each(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
+	at, err := blocks.Each(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +81,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if err := whole.Validate(); err != nil {
 		return nil, at.Wrap(err)
 	}
-	return httpcaddyfile.App{Name: appName, Value: caddyconfig.JSON(app, nil)}, nil
+	return app, nil
 }
 
 // The words of the blocks.
@@ -82,6 +90,16 @@ var (
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username", "sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
 	memoryOptions     = []string{"max_keys"}
 	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
+
+	blocks = caddyfileopt.Blocks{
+		{Place: "the directive redis_ratelimit, beside its policy blocks", Options: handlerOptions},
+		{Place: "the directive redis_ratelimit, or a policy block in it", Options: commonOptions},
+		{Place: "a policy: the directive redis_ratelimit, or a policy block in it", Options: policyOptions},
+		{Place: "the global option redis_ratelimit { ... }", Options: appOptions},
+		{Place: "the block redis { ... } of the global option", Options: redisBlockOptions},
+		{Place: "the block memory { ... } of the global option", Options: memoryOptions},
+		{Place: "the block tls { ... } of redis", Options: tlsOptions},
+	}
 )
 
 func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
@@ -129,7 +147,7 @@ func parseMemory(d *caddyfile.Dispenser, app *App) error {
 		return d.Err("memory takes a block with max_keys <n>")
 	}
 	app.Memory = new(Memory)
-	_, err := caddyfileopt.Each(d, memoryOptions, func(option string) error {
+	_, err := blocks.Each(d, memoryOptions, func(option string) error {
 		value, err := caddyfileopt.Value(d)
 		if err != nil {
 			return err
@@ -153,7 +171,7 @@ func parseRedis(d *caddyfile.Dispenser, app *App) error {
 		r.URL = args[0]
 	}
 	block := false
-	at, err := caddyfileopt.Each(d, redisBlockOptions, func(option string) error {
+	at, err := blocks.Each(d, redisBlockOptions, func(option string) error {
 		block = true
 		return parseRedisOption(d, r, option)
 	})
@@ -221,7 +239,7 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 	}
 	r.TLS = new(RedisTLS)
 	fields := map[string]*string{"ca": &r.TLS.CA, "cert": &r.TLS.Cert, "key": &r.TLS.Key, "server_name": &r.TLS.ServerName}
-	at, err := caddyfileopt.Each(d, tlsOptions, func(option string) (err error) {
+	at, err := blocks.Each(d, tlsOptions, func(option string) (err error) {
 		*fields[option], err = caddyfileopt.Value(d)
 		return err
 	})

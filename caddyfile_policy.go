@@ -35,7 +35,7 @@ func (p *handlerParser) parsePolicy() error {
 		case option == "name":
 			return p.Err("name: a policy block has its name behind the word policy")
 		case !slices.Contains(known, option):
-			return caddyfileopt.Unknown(p.Dispenser, option, known)
+			return blocks.Unknown(p.Dispenser, option, known)
 		case !own.Note(p.Dispenser, option):
 			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
 		}

@@ -108,9 +108,9 @@ func (r *Redis) check() error {
 		if strings.Contains(r.URL, "{") {
 			return nil
 		}
-		fromURL, err := limiter.ParseURL(r.URL)
+		fromURL, err := parseURL(r.URL)
 		if err != nil {
-			return optionError(err)
+			return err
 		}
 		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, defaultTimeout
 		o = fromURL
@@ -134,12 +134,9 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 		if err != nil {
 			return limiter.ClientOptions{}, err
 		}
-		o, err := limiter.ParseURL(text)
-		if err != nil {
-			return o, optionError(err)
-		}
+		o, err := parseURL(text)
 		o.PoolSize = r.PoolSize
-		return o, nil
+		return o, err
 	}
 	o := r.written()
 	texts := []optionText{
@@ -182,6 +179,21 @@ func resolveTexts(texts []optionText) (err error) {
 		}
 	}
 	return nil
+}
+
+// parseURL reads a URL without placeholders. Sentinels and clusters have several addresses, and no URL.
+func parseURL(text string) (limiter.ClientOptions, error) {
+	scheme, _, _ := strings.Cut(text, "://")
+	for mode, options := range map[string]string{"sentinel": "mode sentinel, master <name>", "cluster": "mode cluster"} {
+		if strings.Contains(scheme, mode) {
+			return limiter.ClientOptions{}, fmt.Errorf("redis URL: write a block instead, redis { ... } with %s and address <host:port>", options)
+		}
+	}
+	o, err := limiter.ParseURL(text)
+	if err != nil {
+		err = optionError(err)
+	}
+	return o, err
 }
 
 // resolveText replaces placeholders. An unknown or empty one is an error, which names it but no

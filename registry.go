@@ -27,25 +27,30 @@ type registeredPolicies map[string]registeredPolicy
 type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
+	at       string // where it stands, behind a space; empty: not in a Caddyfile
 	counters *policystats.Policy
 	variants *rule.Variants
 }
 
 // register returns the one policy of that name. Claiming a name with other settings is an error that
-// shows both.
-func (r registeredPolicies) register(s limiter.Settings, id identity) (registeredPolicy, error) {
+// shows both, and where the first one stands.
+func (r registeredPolicies) register(s limiter.Settings, id identity, at string) (registeredPolicy, error) {
 	known, found := r[s.Name]
 	if !found {
 		policy, err := limiter.NewPolicy(s)
 		if err != nil {
 			return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
 		}
-		known = registeredPolicy{policy: policy, identity: id, variants: rule.NewVariants(policy)}
+		known = registeredPolicy{policy: policy, identity: id, at: at, variants: rule.NewVariants(policy)}
 		r[s.Name] = known
 	}
 	if !known.policy.Settings().Equal(s) || known.identity != id {
-		return known, fmt.Errorf("policy %q has two meanings in this configuration: (%s) and (%s); handlers that share a name share its counts, so make the settings equal or choose another name",
-			s.Name, describe(known.policy.Settings(), known.identity), describe(s, id))
+		wrong, fix := " has two meanings", "handlers that share a name share its counts, so make the settings equal or choose another name"
+		if s.Name == defaultPolicy {
+			wrong, fix = ": two limits without a name of their own differ", "give each a name in its block, such as name login"
+		}
+		return known, fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
+			describe(known.policy.Settings(), known.identity), known.at, describe(s, id), fix)
 	}
 	return known, nil
 }

@@ -18,6 +18,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
 // update writes the golden files anew. Read the difference before you keep it.
@@ -26,13 +27,17 @@ var update = flag.Bool("update", false, "rewrite the expectations in adapt/*.cad
 const separator = "\n----------\n"
 
 // TestAdapt_goldenFiles adapts the Caddyfile above the ten dashes. The result must be the JSON below
-// them, or an error with the first and last line of that text.
+// them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("there are no golden files, error %v", err)
 	}
 	for _, path := range paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -73,9 +78,10 @@ func isFramed(text, lines string) bool {
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
 }
 
-// adapt returns the JSON, or the text of the error.
+// adapt returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own.
 func adapt(t *testing.T, input string) (output string, adapted bool) {
 	t.Helper()
+	t.Chdir(filepath.Dir(caddytest.WriteCaddyfile(t, input)))
 	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err.Error(), false

@@ -64,7 +64,7 @@ func TestReload_failed(t *testing.T) {
 		mistakes := map[string]struct{ text, complaint string }{
 			"a syntax error":             {caddytest.Config(global, site) + ":1 {\n", "expecting '}'"},
 			"a wrong option":             {caddytest.Config(global, "redis_ratelimit same 5 0s"), "window"},
-			"two meanings of a name":     {caddytest.Config(global, "redis_ratelimit /a same 5 24h\nredis_ratelimit /b same 6 24h"), "two meanings"},
+			"two meanings of a name":     {caddytest.Config(global, "redis_ratelimit /a same 5 24h\nredis_ratelimit /b same 6 24h"), "without a name of their own"},
 			"another module's error":     {caddytest.Config(global, site+"\ntls /nowhere.pem /nowhere.key"), "nowhere.pem"},
 			"an unresolved placeholder":  {caddytest.Config("redis_ratelimit {\nredis redis://:{env.NOWHERE}@127.0.0.1:1\n}", site), "env.NOWHERE"},
 			"a missing certificate file": {caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\ntls {\nca /nowhere.pem\n}\n}\n}", site), "nowhere.pem"},

@@ -3,7 +3,6 @@ package caddyfileopt
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,30 +51,6 @@ func Text(d *caddyfile.Dispenser) (string, error) {
 		return "", d.Errf("%s takes one value and no block", option)
 	}
 	return args[0], nil
-}
-
-// Unknown is the error of an option that is none of the known ones.
-func Unknown(d *caddyfile.Dispenser, option string, known []string) error {
-	return d.Errf("unknown option %s; the options are %s", humanize.Shown(option), strings.Join(known, ", "))
-}
-
-// Each walks through the current block and refuses words that are unknown or stand twice. It
-// returns where the options stand.
-func Each(d *caddyfile.Dispenser, known []string, parse func(option string) error) (Places, error) {
-	at := Places{"": *d}
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		option := d.Val()
-		if !slices.Contains(known, option) {
-			return at, Unknown(d, option, known)
-		}
-		if !at.Note(d, option) {
-			return at, d.Errf("%s stands here twice; leave one out", option)
-		}
-		if err := parse(option); err != nil {
-			return at, err
-		}
-	}
-	return at, nil
 }
 
 // Number reads a whole number from least to most. Its error does not show the value: a secret may

@@ -68,9 +68,9 @@ func fullName(name string) string {
 	if dotted && !slices.Contains(dottedShorthands, short) {
 		return ""
 	}
-	const any = "x" // Caddy takes fewer characters than a name may have
+	const some = "x" // Caddy takes fewer characters than a name may have
 	if dotted {
-		short += "." + any
+		short += "." + some
 	}
 	segment := caddyfile.Segment{{Text: "{" + short + "}"}}
 	replaceShorthands().ApplyToSegment(&segment)
@@ -79,7 +79,7 @@ func fullName(name string) string {
 	case full == short:
 		return ""
 	case dotted:
-		return strings.TrimSuffix(full, any) + rest
+		return strings.TrimSuffix(full, some) + rest
 	}
 	return full
 }

@@ -77,7 +77,7 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 	prefix := regexp.MustCompile(`^\{(\w+)\\\.`)
 	for i := range patterns.Len() {
 		text := patterns.Index(i).FieldByName("search").Elem().FieldByName("expr").String()
-		if match := prefix.FindStringSubmatch(text); match != nil && match[1] != "file" { // {file.<path>} also reads files
+		if match := prefix.FindStringSubmatch(text); len(match) == 2 && match[1] != "file" { // {file.<path>} also reads files
 			dotted = append(dotted, match[1])
 		}
 	}

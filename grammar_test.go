@@ -1,0 +1,299 @@
+package redisratelimit
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+// grammarOf returns the text that describes what a parser reads: the indented lines of its comment, which also
+// stand in docs/caddyfile.md.
+func grammarOf(t *testing.T, file, function string) string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, declaration := range parsed.Decls {
+		if f, ok := declaration.(*ast.FuncDecl); ok && f.Name.Name == function {
+			_, text, _ := strings.Cut(f.Doc.Text(), "\n\t")
+			text, _, _ = strings.Cut("\t"+text, "\n\t}\n")
+			return strings.ReplaceAll("\n"+text+"\n\t}\n", "\n\t", "\n")[1:]
+		}
+	}
+	t.Fatalf("%s has no function %s", file, function)
+	return ""
+}
+
+// form is a line of the grammar with its block.
+type form struct {
+	option, rest string
+	block        []form // nil: none
+}
+
+// formsOf reads lines up to the end of their block, and returns the lines behind it.
+func formsOf(lines []string) (forms []form, rest []string) {
+	forms = []form{}
+	for len(lines) > 0 {
+		line := strings.TrimSpace(lines[0])
+		lines = lines[1:]
+		var f form
+		switch {
+		case line == "":
+			continue
+		case line == "}":
+			return forms, lines
+		case strings.HasSuffix(line, "{"):
+			line = strings.TrimSuffix(line, "{")
+			f.block, lines = formsOf(lines)
+		}
+		f.option, f.rest, _ = strings.Cut(strings.TrimSpace(line), " ")
+		f.rest = strings.TrimSpace(f.rest)
+		forms = append(forms, f)
+	}
+	return forms, nil
+}
+
+// wordsOf returns the options that the forms begin with, sorted.
+func wordsOf(forms []form) (words []string) {
+	for _, f := range forms {
+		words = append(words, f.option)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// samples are values of the grammar's names, some of them only behind an option. One that may be repeated stands
+// once, and with all samples.
+var samples = map[string][]string{
+	"<n>": {"3"}, "<duration>": {"10s"}, "<percentage>": {"50%", "80%"}, "<placeholder>": {"{plan}"}, "<name>": {"api"}, "<path>": {"/quota"},
+	"<key>": {"{client_ip}"}, "<limit>": {"100"}, "<window>": {"1m"}, "<time zone>": {"Europe/Berlin"}, "<secret>": {"{env.SECRET}"},
+	"<text with placeholders>": {"user:{header.X-User}"}, "<sum>": {"usage.total_tokens"}, "<prefix>": {"edge"}, "<file>": {"/etc/a.pem"},
+	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},
+	"<400-599>": {"400"}, "<0-32>": {"24"}, "<0-128>": {"56"}, "<url>": {"redis://127.0.0.1:6379"}, "<host:port or socket>": {"127.0.0.1:6379"},
+
+	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
+	"ban <duration>": {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
+}
+
+// neededBy are the lines that an option needs, alone, in a block or with a value.
+var neededBy = map[string]string{
+	"burst": "algorithm token_bucket", "max_delay": "algorithm leaky_bucket",
+	"algorithm concurrency": "limit 3", "node_timeout": "algorithm concurrency\nlimit 3",
+	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
+	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
+	"cert": "key /etc/b.pem", "tls/key": "cert /etc/b.pem",
+}
+
+var (
+	grammarWord = regexp.MustCompile(`(?:<[^>]*>|[^\s<])+`)
+	grammarName = regexp.MustCompile(`<[^>]*>`)
+)
+
+// texts returns the lines that a form stands for: each alternative, with and without each optional part.
+func (f form) texts(t *testing.T) (lines []string) {
+	t.Helper()
+	for alternative := range strings.SplitSeq(f.rest, " | ") {
+		for _, whole := range withoutOptional(alternative) {
+			all := []string{f.option}
+			for _, word := range grammarWord.FindAllString(whole, -1) {
+				var longer []string
+				for _, value := range f.values(t, word) {
+					for _, line := range all {
+						longer = append(longer, line+" "+value)
+					}
+				}
+				all = longer
+			}
+			lines = append(lines, all...)
+		}
+	}
+	return lines
+}
+
+// withoutOptional returns a text with and without each part in brackets.
+func withoutOptional(text string) []string {
+	before, rest, found := strings.Cut(text, "[")
+	if !found {
+		return []string{text}
+	}
+	inner, after, _ := strings.Cut(rest, "]")
+	return append(withoutOptional(before+inner+after), withoutOptional(before+after)...)
+}
+
+// values returns what a word of the grammar stands for.
+func (f form) values(t *testing.T, word string) (values []string) {
+	t.Helper()
+	for part := range strings.SplitSeq(word, "|") {
+		part, repeated := strings.CutSuffix(part, "...")
+		name := grammarName.FindString(part)
+		if name == "" {
+			values = append(values, part)
+			continue
+		}
+		known, found := samples[f.option+" "+name]
+		if !found {
+			known = samples[name]
+		}
+		if len(known) == 0 {
+			t.Fatalf("%s: no samples of %s", f.option, name)
+		}
+		if values = append(values, strings.Replace(part, name, known[0], 1)); repeated {
+			values = append(values, strings.Join(known, " "))
+		}
+	}
+	return values
+}
+
+// parses adapts a Caddyfile.
+func parses(text string) error {
+	_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return err
+}
+
+// checkForms checks that every form of a block is parsed, and that no other word of the grammar is. around has the
+// block's lines in place of LINES. base are lines that the block needs, as far as a form does not replace them.
+func checkForms(t *testing.T, block string, forms []form, around string, base, foreign []string) {
+	t.Helper()
+	within := func(lines string) string { return strings.Replace(around, "LINES", lines, 1) }
+	for _, f := range forms {
+		inner := []string{""}
+		if f.block != nil {
+			inner = []string{" {\n" + strings.Join(sampleLines(t, f.block), "\n") + "\n}"}
+		}
+		for _, line := range f.texts(t) {
+			text := within(strings.Join(append(f.companions(block, line, base), line+inner[0]), "\n"))
+			if err := parses(text); err != nil {
+				t.Errorf("%s: %v\n%s", line, err, text)
+			}
+		}
+	}
+	words := wordsOf(forms)
+	for _, word := range append(foreign, "wibble") {
+		if slices.Contains(words, word) {
+			continue
+		}
+		err := parses(within(strings.Join(append(slices.Clone(base), word+" 1"), "\n")))
+		if err == nil || !strings.Contains(err.Error(), "unknown option "+word) && !strings.Contains(err.Error(), word+" does not stand here") {
+			t.Errorf("%s: the word %s is in no line of the grammar; got error %v", block, word, err)
+		}
+	}
+}
+
+// sampleLines are lines that may stand in the block of a form: all samples of a name, or the first option.
+func sampleLines(t *testing.T, forms []form) []string {
+	t.Helper()
+	if first := forms[0]; !strings.HasPrefix(first.option, "<") {
+		return first.texts(t)[:1]
+	}
+	name := strings.TrimSuffix(strings.TrimSpace(forms[0].option+" "+forms[0].rest), "...")
+	if len(samples[name]) == 0 {
+		t.Fatalf("no samples of %s", name)
+	}
+	return samples[name]
+}
+
+// companions are the other lines that a block needs with a line.
+func (f form) companions(block, line string, base []string) (lines []string) {
+	option, value, _ := strings.Cut(line, " ")
+	needed, found := neededBy[block+"/"+option]
+	if !found {
+		needed, found = neededBy[option+" "+value]
+	}
+	if !found {
+		needed = neededBy[option]
+	}
+	if needed != "" {
+		lines = strings.Split(needed, "\n")
+	}
+	for _, l := range base {
+		word, _, _ := strings.Cut(l, " ")
+		replaced := word == option || slices.ContainsFunc(lines, func(n string) bool { return strings.HasPrefix(n, word+" ") })
+		runs := slices.Contains(append(lines, line), "algorithm concurrency")
+		if replaced || runs && word == "window" {
+			continue
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// policyBase is a policy that any other option may be added to.
+var policyBase = []string{"limit 100", "window 1h"}
+
+func TestGrammar_directive(t *testing.T) {
+	text := grammarOf(t, "caddyfile.go", "parseHandler")
+	whole, _ := formsOf(strings.Split(text, "\n"))
+	forms := whole[0].block
+	ofPolicies := slices.Concat(policyOptions, commonOptions)
+	words := slices.Sorted(slices.Values(slices.Concat(ofPolicies, handlerOptions)))
+	if got := wordsOf(forms); !slices.Equal(got, words) {
+		t.Fatalf("the comment of parseHandler has the options %q, parsed are %q", got, words)
+	}
+	for _, head := range whole[0].texts(t) {
+		inner := ""
+		if !strings.Contains(head, "{client_ip}") {
+			inner = strings.Join(policyBase, "\n")
+		}
+		if err := parses(":8080 {\n" + head + " {\n" + inner + "\n}\n}"); err != nil {
+			t.Errorf("%s: %v", head, err)
+		}
+	}
+	const site = ":8080 {\n@api path /api/*\nredis_ratelimit {\nLINES\n}\n}\n"
+	foreign := slices.Concat(appOptions, redisBlockOptions, memoryOptions, tlsOptions)
+	without := func(words, known []string) []string {
+		return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(known, w) })
+	}
+	outside := slices.DeleteFunc(slices.Clone(forms), func(f form) bool { return f.option == "policy" })
+	checkForms(t, "directive", outside, site, policyBase, without(foreign, words))
+	inside := slices.DeleteFunc(outside, func(f form) bool { return f.option == "name" || !slices.Contains(ofPolicies, f.option) })
+	checkForms(t, "policy", inside, strings.Replace(site, "LINES", "policy api {\nLINES\n}", 1), policyBase, without(slices.Concat(foreign, handlerOptions), ofPolicies))
+}
+
+func TestGrammar_globalOption(t *testing.T) {
+	text := grammarOf(t, "caddyfile_global.go", "parseGlobalOption")
+	whole, _ := formsOf(strings.Split(text, "\n"))
+	all := slices.Concat(policyOptions, commonOptions, handlerOptions, appOptions, redisBlockOptions, memoryOptions, tlsOptions)
+	checkBlock(t, "global", whole[0].block, "{\nredis_ratelimit {\nLINES\n}\n}\n", all)
+}
+
+// blocksOf are the options of the blocks of the global option, and lines that they need.
+var blocksOf = map[string]struct{ options, base []string }{
+	"global": {options: appOptions}, "redis": {redisBlockOptions, []string{"address 127.0.0.1:6379"}}, "memory": {options: memoryOptions}, "tls": {options: tlsOptions},
+}
+
+// checkBlock checks a block of the global option and those in it.
+func checkBlock(t *testing.T, name string, forms []form, around string, foreign []string) {
+	t.Helper()
+	block := blocksOf[name]
+	if got := wordsOf(forms); !slices.Equal(got, slices.Sorted(slices.Values(block.options))) {
+		t.Fatalf("the comment of parseGlobalOption has the options %q of %s, parsed are %q", got, name, block.options)
+	}
+	checkForms(t, name, forms, around, block.base, foreign)
+	for _, f := range forms {
+		if f.block != nil {
+			lines := append(slices.Clone(block.base), f.option+" {\nLINES\n}")
+			checkBlock(t, f.option, f.block, strings.Replace(around, "LINES", strings.Join(lines, "\n"), 1), foreign)
+		}
+	}
+}
+
+// TestGrammar_isInTheDocs holds the syntax of the page to the comments of the parsers.
+func TestGrammar_isInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("docs/caddyfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, function := range map[string]string{"caddyfile.go": "parseHandler", "caddyfile_global.go": "parseGlobalOption"} {
+		if text := grammarOf(t, file, function); !strings.Contains(string(page), "\n```\n"+text+"```\n") {
+			t.Errorf("docs/caddyfile.md has no block with the comment of %s:\n%s", function, text)
+		}
+	}
+}
