@@ -86,7 +86,7 @@ var samples = map[string][]string{
 // neededBy are the lines that an option needs, alone, in a block or with a value.
 var neededBy = map[string]string{
 	"burst": "algorithm token_bucket", "max_delay": "algorithm leaky_bucket",
-	"algorithm concurrency": "limit 3", "node_timeout": "algorithm concurrency\nlimit 3",
+	"node_timeout": "max_concurrent 3",
 	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
 	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
 	"cert": "key /etc/b.pem", "tls/key": "cert /etc/b.pem",
@@ -213,11 +213,11 @@ func (f form) companions(block, line string, base []string) (lines []string) {
 	if needed != "" {
 		lines = strings.Split(needed, "\n")
 	}
+	runs := slices.ContainsFunc(append(lines, line), func(l string) bool { return strings.HasPrefix(l, "max_concurrent ") })
 	for _, l := range base {
 		word, _, _ := strings.Cut(l, " ")
 		replaced := word == option || slices.ContainsFunc(lines, func(n string) bool { return strings.HasPrefix(n, word+" ") })
-		runs := slices.Contains(append(lines, line), "algorithm concurrency")
-		if replaced || runs && word == "window" {
+		if replaced || runs && (word == "limit" || word == "window") {
 			continue
 		}
 		lines = append(lines, l)
