@@ -49,7 +49,6 @@ func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 	if c == nil {
 		return refusal{}
 	}
-	forgetResults(checks)
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]

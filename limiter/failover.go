@@ -158,6 +158,7 @@ func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Che
 // refuse denies what a remembered denial or this process's own running requests deny, without a query. In an
 // outage [FailOpen] lets more requests run.
 func (f *Failover) refuse(mode FailMode, checks []Check, now time.Time) refusal {
+	forgetResults(checks)
 	if denied := f.denied.deny(checks, now); denied.denies {
 		return denied
 	}

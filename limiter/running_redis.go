@@ -184,7 +184,6 @@ func (r *Redis) letRun(checks []Check) {
 // denyFull denies the checks if this process alone runs as much as one of them allows: no answer of Redis
 // could differ. It leaves requests with policies that count denials to the store.
 func (t *runningTracker) denyFull(checks []Check) (full refusal) {
-	forgetResults(checks)
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.ban != nil {
