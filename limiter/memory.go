@@ -53,6 +53,7 @@ func NewMemory() *Memory {
 func NewMemoryOnClock(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
 	m.reserved.seed = maphash.MakeSeed()
+	m.reserved.sweeper.sweep = func() bool { return m.reserved.sweep(now()) > 0 }
 	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
 	return m

@@ -3,9 +3,8 @@ package limiter
 import (
 	"context"
 	"hash/maphash"
-	"slices"
+	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -27,9 +26,9 @@ const (
 
 // reservations are the units of requests in flight that may be refunded.
 type reservations struct {
-	seed     maphash.Seed
-	sweeping atomic.Bool // the timer is set
-	shards   [tableShards]reservationShard
+	seed    maphash.Seed
+	sweeper sweeper
+	shards  [tableShards]reservationShard
 }
 
 type reservationShard struct {
@@ -44,10 +43,10 @@ type reservedQuota struct {
 }
 
 type reservedUnits struct {
-	asked    []*reservation // of checks that Redis decides now, the first first
-	open     []*reservation // of checks that have passed
-	begun    int64          // how many have
-	refunded moment         // when units of it were last refunded; 0: none
+	asked    map[*reservation]bool // of checks that Redis decides now
+	open     map[*reservation]bool // of checks that have passed
+	begun    int64                 // how many have
+	refunded moment                // when units of it were last refunded; 0: none
 }
 
 // reservation is the units of one check.
@@ -72,16 +71,19 @@ func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
 	if s.quotas == nil {
 		s.quotas = map[reservedQuota]reservedUnits{}
 	}
-	q := s.quotas[of]
+	q, found := s.quotas[of]
+	if !found {
+		q = reservedUnits{asked: map[*reservation]bool{}, open: map[*reservation]bool{}}
+	}
 	do(&q)
 	s.quotas[of] = q
-	rs.start()
+	rs.sweeper.start()
 }
 
 // ask counts a check that Redis is about to decide.
 func (r *reservation) ask(c *Check) {
 	r.quota, r.asked, r.until = reservedQuota{quotaName: quotaNameOf(c)}, true, now().add(time.Minute)
-	r.of.change(r.quota, func(q *reservedUnits) { q.asked = append(q.asked, r) })
+	r.of.change(r.quota, func(q *reservedUnits) { q.asked[r] = true })
 }
 
 // begin counts the units of a check that has passed, before the answer to any request that was denied for them
@@ -94,7 +96,7 @@ func (r *reservation) begin(c *Check, here bool) {
 	r.of.change(r.quota, func(q *reservedUnits) {
 		r.units, r.until = c.units(), now().add(c.Result.ResetAfter)
 		q.answer(r)
-		q.open = append(q.open, r)
+		q.open[r] = true
 		q.begun++
 	})
 }
@@ -111,7 +113,7 @@ func (q *reservedUnits) answer(r *reservation) {
 		return
 	}
 	r.asked = false
-	q.asked = slices.DeleteFunc(q.asked, func(other *reservation) bool { return other == r })
+	delete(q.asked, r)
 	if r.decided != nil {
 		close(r.decided)
 	}
@@ -124,14 +126,10 @@ func (r *reservation) end(refunded bool) {
 		return
 	}
 	r.of.change(r.quota, func(q *reservedUnits) {
-		at := slices.Index(q.open, r)
-		if at < 0 {
-			return
-		}
-		q.open = slices.Delete(q.open, at, at+1)
-		if refunded {
+		if refunded && q.open[r] {
 			q.refunded = now()
 		}
+		delete(q.open, r)
 	})
 }
 
@@ -149,7 +147,7 @@ func (rs *reservations) count(of reservedQuota, now moment) (units, begun int64,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.quotas[of]
-	for _, r := range q.open {
+	for r := range q.open {
 		if r.until > now {
 			units, found = units+r.units, true
 		}
@@ -161,26 +159,14 @@ func (q *reservedUnits) refundedBy(now moment) bool {
 	return q.refunded > 0 && now.since(q.refunded) < refundSpan
 }
 
-// start sets the timer that drops what is over.
-func (rs *reservations) start() {
-	if !rs.sweeping.Swap(true) {
-		time.AfterFunc(refundSpan, func() {
-			rs.sweeping.Store(false)
-			if rs.sweep(now()) > 0 {
-				rs.start()
-			}
-		})
-	}
-}
-
 // sweep drops what is over, and returns how many quotas are left.
 func (rs *reservations) sweep(now moment) (left int) {
 	for i := range rs.shards {
 		s := &rs.shards[i]
 		s.mu.Lock()
 		for name, q := range s.quotas {
-			q.open = slices.DeleteFunc(q.open, func(r *reservation) bool { return r.until <= now })
-			if s.quotas[name] = q; len(q.open)+len(q.asked) == 0 && !q.refundedBy(now) {
+			maps.DeleteFunc(q.open, func(r *reservation, _ bool) bool { return r.until <= now })
+			if len(q.open)+len(q.asked) == 0 && !q.refundedBy(now) {
 				delete(s.quotas, name)
 			}
 		}
@@ -197,7 +183,7 @@ func (rs *reservations) awaitAnswers(ctx context.Context, of reservedQuota) (end
 	answers := space[:0]
 	s := rs.shardOf(of)
 	s.mu.Lock()
-	for _, r := range s.quotas[of].asked {
+	for r := range s.quotas[of].asked {
 		if r.decided == nil {
 			r.decided = make(chan struct{})
 		}
