@@ -86,7 +86,7 @@ var samples = map[string][]string{
 // neededBy are the lines that an option needs, alone, in a block or with a value.
 var neededBy = map[string]string{
 	"burst": "algorithm token_bucket", "max_delay": "algorithm leaky_bucket",
-	"node_timeout": "max_concurrent 3",
+	"node_timeout":  "max_concurrent 3",
 	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
 	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
 	"cert": "key /etc/b.pem", "tls/key": "cert /etc/b.pem",
