@@ -33,8 +33,7 @@ func init() {
 //		max_concurrent <n> | <placeholder> <n>|unlimited
 //		node_timeout   <duration>
 //		weight         <n> | <placeholder> <n>
-//		charge         response_bytes | json <sum> <n> | <placeholder> <n>
-//		settle         response_bytes | json <sum> <n> | <placeholder> <n>
+//		cost           response_bytes | json <sum> [<n>] | <placeholder> [<n>]
 //		reserve        <n>|<percentage>
 //		ban            <duration>... [after <n>]
 //		lease          [<duration>]
@@ -168,7 +167,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 
 // policyOptions are the words of a policy.
 var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight", "match", "count_if", "charge", "settle", "ban", "lease",
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight", "match", "count_if", "cost", "ban", "lease",
 	"reserve", "enforce", "notify",
 }
 

@@ -60,10 +60,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseMatch(policy)
 	case "count_if":
 		return p.parseCountIf(policy)
-	case "charge":
-		return p.parseCost(option, &policy.ChargeFrom, &policy.Charge)
-	case "settle":
-		return p.parseCost(option, &policy.SettleFrom, &policy.Settle)
+	case "cost":
+		return p.parseCost(policy)
 	case "ban":
 		return p.parseBan(policy)
 	case "lease":
@@ -155,30 +153,25 @@ func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
 func mayBeUnlimited(option string) bool { return option == "limit" || option == "max_concurrent" }
 
 // parseCost reads what a request costs by its response: the length of it, or the number at paths of it or of
-// a placeholder, and the number that counts where it has none.
-func (p *handlerParser) parseCost(option string, from *string, fallback *int64) error {
+// a placeholder, and the number that counts if it has none.
+func (p *handlerParser) parseCost(policy *Policy) (err error) {
 	args := p.RemainingArgs()
-	if len(args) > 0 && args[0] == rule.WordJSON {
-		if len(args) != 3 {
-			return p.Errf("%s json takes paths of numbers, and the number that counts where the body has none, such as %[1]s json usage.input_tokens+usage.output_tokens 500", option)
+	if len(args) > 1 && args[0] == rule.WordJSON {
+		args = append([]string{args[0] + " " + args[1]}, args[2:]...)
+	}
+	bytes := len(args) > 0 && args[0] == rule.ResponseBytes
+	if len(args) == 0 || len(args) > 2 || bytes && len(args) > 1 || args[0] == rule.WordJSON || p.NextBlock(p.Nesting()) {
+		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, or a placeholder, and the number that counts if it has none, such as cost json usage.total_tokens 500, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
+	}
+	policy.CostFrom = args[0]
+	if len(args) == 2 {
+		fallback, err := strconv.ParseUint(args[1], 10, 63)
+		if err != nil {
+			return p.Errf("cost %s %s: use a whole number from 0 at the end", args[0], args[1])
 		}
-		args = []string{args[0] + " " + args[1], args[2]}
+		policy.Cost = int64(fallback)
 	}
-	bytes := len(args) == 1 && args[0] == rule.ResponseBytes
-	withFallback := len(args) == 2 && strings.Trim(args[0], "{}") != rule.ResponseBytes
-	if (!bytes && !withFallback) || p.NextBlock(p.Nesting()) {
-		return p.Errf("%s takes %s alone; or json, paths of numbers in the body, and the number that counts where it has none, such as %[1]s json usage.total_tokens 500; or a placeholder and that number, such as %[1]s {http.reverse_proxy.header.X-Tokens-Used} 1", option, rule.ResponseBytes)
-	}
-	*from = args[0]
-	if bytes {
-		return nil
-	}
-	n, err := strconv.ParseUint(args[1], 10, 63)
-	if err != nil {
-		return p.Errf("%s %s %s: use a whole number from 0 at the end", option, args[0], args[1])
-	}
-	*fallback = int64(n)
-	if _, err := rule.ParseCost(option, *from, *fallback); err != nil {
+	if _, err = rule.ParseCost(policy.CostFrom, policy.Cost); err != nil {
 		return p.WrapErr(err)
 	}
 	return nil

@@ -2,10 +2,12 @@ package redisratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -45,8 +47,8 @@ func bodyOf(contentType, body string) leaving {
 // bytesOf writes so many bytes in pieces of a length, and ends as handlers do whose write fails.
 func bytesOf(length, piece int) leaving {
 	return func(w http.ResponseWriter, _ func()) error {
-		for ; length > 0; length -= piece {
-			if _, err := w.Write(make([]byte, min(length, piece))); err != nil {
+		for left := length; left > 0; left -= piece {
+			if _, err := w.Write(make([]byte, min(left, piece))); err != nil {
 				return err
 			}
 		}
@@ -87,89 +89,117 @@ func left(then leaving) leaving {
 	}
 }
 
-// TestCost_outcomes has the table of what a request is charged by its response, for a weight of 100.
+// TestCost_outcomes has the table of what a request is charged by its response: with a weight of 100, and with one
+// of 1, which is never given back.
 func TestCost_outcomes(t *testing.T) {
 	const document, events = "application/json", "text/event-stream"
 	const header, body, sent = `"{http.response.header.X-Cost}"`, `"json a"`, `"response_bytes"`
 	const factors, price = `"json 2.5*a-b"`, `"json {http.request.header.X-Price}*a"`
+	const judged = header + `,"count_if":{"status_code":[403]}`
 	const done = "data: {\"a\":40}\n\ndata: [DONE]\n\n"
 	for name, test := range map[string]struct {
 		source, fallback string
 		inside           leaving
 		proto, room      int
-		want, invalid    int64
+		want, wantOfOne  int64
+		invalid          int64
 	}{
-		"complete by its header":           {header, "70", headerOf(200, "40", 0), 1, 0, 40, 0},
-		"complete without a cost":          {header, "70", headerOf(200, "", 0), 1, 0, 70, 1},
-		"complete with no number":          {header, "70", headerOf(200, "many", 0), 1, 0, 70, 1},
-		"complete below 0":                 {header, "70", headerOf(200, "-1", 0), 1, 0, 70, 1},
-		"closed after the last byte":       {header, "70", bodyOf("text/plain", "all"), 1, 10, 70, 1},
-		"told by its header, broken off":   {header, "170", aborted(headerOf(200, "40", 10)), 1, 10, 40, 0},
-		"untold by its header, broken off": {header, "70", aborted(headerOf(200, "", 10)), 1, 10, 100, 0},
-		"the same with a larger fallback":  {header, "170", aborted(headerOf(200, "", 10)), 1, 10, 170, 0},
-		"no response":                      {header, "70", func(http.ResponseWriter, func()) error { return nil }, 1, 0, 70, 1},
-		"left before the response":         {header, "170", left(headerOf(499, "", 0)), 1, 0, 170, 0},
-		"left and no response":             {header, "70", left(func(http.ResponseWriter, func()) error { return nil }), 1, 0, 100, 0},
-		"an upstream's 499":                {header, "70", headerOf(499, "40", 0), 1, 0, 40, 0},
-		"refused":                          {header, "70", failing(401), 1, 0, 100, 0},
-		"refused, a larger fallback":       {header, "170", failing(404), 1, 0, 100, 0},
-		"failed":                           {header, "70", failing(502), 1, 0, 100, 0},
-		"failed, a larger fallback":        {header, "170", failing(502), 1, 0, 170, 0},
+		"complete by its header":           {header, "70", headerOf(200, "40", 0), 1, 0, 40, 40, 0},
+		"complete and free":                {header, "70", headerOf(200, "0", 0), 1, 0, 0, 1, 0},
+		"complete without a cost":          {header, "70", headerOf(200, "", 0), 1, 0, 70, 70, 1},
+		"complete with no number":          {header, "70", headerOf(200, "many", 0), 1, 0, 70, 70, 1},
+		"complete below 0":                 {header, "70", headerOf(200, "-1", 0), 1, 0, 70, 70, 1},
+		"complete above 2^52":              {header, "70", headerOf(200, "4503599627370497", 0), 1, 0, 70, 70, 1},
+		"complete without a fallback":      {header, "0", headerOf(200, "", 0), 1, 0, 0, 1, 1},
+		"closed after the last byte":       {header, "70", bodyOf("text/plain", "all"), 1, 10, 70, 70, 1},
+		"told by its header, broken off":   {header, "170", aborted(headerOf(200, "40", 10)), 1, 10, 40, 40, 0},
+		"untold by its header, broken off": {header, "70", aborted(headerOf(200, "", 10)), 1, 10, 100, 70, 0},
+		"the same with a larger fallback":  {header, "170", aborted(headerOf(200, "", 10)), 1, 10, 170, 170, 0},
+		"the same without a fallback":      {header, "0", aborted(headerOf(200, "", 10)), 1, 10, 100, 1, 0},
+		"no response":                      {header, "70", func(http.ResponseWriter, func()) error { return nil }, 1, 0, 70, 70, 1},
+		"left before the response":         {header, "170", left(headerOf(499, "", 0)), 1, 0, 170, 170, 0},
+		"left and no response":             {header, "70", left(func(http.ResponseWriter, func()) error { return nil }), 1, 0, 100, 70, 0},
+		"an upstream's 499":                {header, "70", headerOf(499, "40", 0), 1, 0, 40, 40, 0},
+		"refused":                          {header, "70", failing(401), 1, 0, 100, 1, 0},
+		"refused, a larger fallback":       {header, "170", failing(404), 1, 0, 100, 1, 0},
+		"failed":                           {header, "70", failing(502), 1, 0, 100, 70, 0},
+		"failed, a larger fallback":        {header, "170", failing(502), 1, 0, 170, 170, 0},
 
-		"a document":                     {body, "70", bodyOf(document, `{"a":40}`), 1, 20, 40, 0},
-		"a document, broken off behind":  {body, "70", aborted(bodyOf(document, `{"a":40}`)), 1, 20, 40, 0},
-		"a document that is not taken":   {body, "70", bodyOf(document, `{"a":40}`), 2, 5, 40, 0},
-		"a document without a cost":      {body, "70", aborted(bodyOf(document, `{"b":40}`)), 1, 20, 70, 1},
-		"a document, broken off":         {body, "70", aborted(bodyOf(document, `{"a":40`)), 1, 20, 100, 0},
-		"an invalid document":            {body, "70", bodyOf(document, `{"a":40`), 1, 20, 70, 1},
-		"events":                         {body, "70", bodyOf(events, done), 1, 50, 40, 0},
-		"events, broken off behind":      {body, "70", aborted(bodyOf(events, done)), 1, 50, 40, 0},
-		"events that are not taken":      {body, "70", bodyOf(events, done), 2, 20, 40, 0},
-		"events, broken off within":      {body, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 0},
-		"told so far":                    {body, "70", aborted(bodyOf(events, "data: {\"a\":240}\n\n")), 1, 50, 240, 0},
-		"events without an end":          {body, "70", bodyOf(events, "data: {\"a\":40}\n\n"), 1, 50, 40, 0},
-		"untold, with a larger fallback": {body, "170", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 170, 0},
-		"left before the header":         {body, "70", left(headerOf(499, "", 0)), 1, 0, 100, 0},
-		"broken off before the header":   {body, "70", left(aborted(bytesOf(0, 1))), 1, 0, 100, 0},
-		"refused, without a body":        {body, "70", failing(404), 1, 0, 100, 0},
-		"of another type":                {body, "70", aborted(bodyOf("text/html", "<a>")), 1, 20, 100, 1},
+		"a document":                     {body, "70", bodyOf(document, `{"a":40}`), 1, 20, 40, 40, 0},
+		"a document, broken off behind":  {body, "70", aborted(bodyOf(document, `{"a":40}`)), 1, 20, 40, 40, 0},
+		"a document that is not taken":   {body, "70", bodyOf(document, `{"a":40}`), 2, 5, 40, 40, 0},
+		"a document without a cost":      {body, "70", aborted(bodyOf(document, `{"b":40}`)), 1, 20, 70, 70, 1},
+		"a document, broken off":         {body, "70", aborted(bodyOf(document, `{"a":40`)), 1, 20, 100, 70, 0},
+		"an invalid document":            {body, "70", bodyOf(document, `{"a":40`), 1, 20, 70, 70, 1},
+		"events":                         {body, "70", bodyOf(events, done), 1, 50, 40, 40, 0},
+		"events, broken off behind":      {body, "70", aborted(bodyOf(events, done)), 1, 50, 40, 40, 0},
+		"events that are not taken":      {body, "70", bodyOf(events, done), 2, 20, 40, 40, 0},
+		"events, broken off within":      {body, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 70, 0},
+		"told so far":                    {body, "70", aborted(bodyOf(events, "data: {\"a\":240}\n\n")), 1, 50, 240, 240, 0},
+		"events without an end":          {body, "70", bodyOf(events, "data: {\"a\":40}\n\n"), 1, 50, 40, 40, 0},
+		"untold, with a larger fallback": {body, "170", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 170, 170, 0},
+		"left before the header":         {body, "70", left(headerOf(499, "", 0)), 1, 0, 100, 70, 0},
+		"broken off before the header":   {body, "70", left(aborted(bytesOf(0, 1))), 1, 0, 100, 70, 0},
+		"refused, without a body":        {body, "70", failing(404), 1, 0, 100, 1, 0},
+		"of another type":                {body, "70", aborted(bodyOf("text/html", "<a>")), 1, 20, 100, 70, 1},
 
-		"factors":               {factors, "70", bodyOf(document, `{"a":40,"b":60}`), 1, 20, 40, 0},
-		"factors, broken off":   {factors, "70", aborted(bodyOf(events, "data: {\"a\":100}\n\n")), 1, 50, 250, 0},
-		"factors, below 0":      {factors, "70", bodyOf(document, `{"a":1,"b":60}`), 1, 20, 0, 0},
-		"no price":              {price, "70", bodyOf(document, `{"a":40}`), 1, 20, 70, 1},
-		"no price, broken off":  {price, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 1},
-		"no number, broken off": {price, "70", aborted(bodyOf(events, "data: {\"b\":40}\n\n")), 1, 50, 100, 0},
+		"factors":               {factors, "70", bodyOf(document, `{"a":40,"b":60}`), 1, 20, 40, 40, 0},
+		"factors, broken off":   {factors, "70", aborted(bodyOf(events, "data: {\"a\":100}\n\n")), 1, 50, 250, 250, 0},
+		"factors, below 0":      {factors, "70", bodyOf(document, `{"a":1,"b":60}`), 1, 20, 0, 1, 0},
+		"no price":              {price, "70", bodyOf(document, `{"a":40}`), 1, 20, 70, 70, 1},
+		"no price, broken off":  {price, "70", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 100, 70, 1},
+		"no number, broken off": {price, "70", aborted(bodyOf(events, "data: {\"b\":40}\n\n")), 1, 50, 100, 70, 0},
 
-		"bytes":                           {sent, "0", bytesOf(1000, 10), 1, 1000, 1000, 0},
-		"bytes, broken off":               {sent, "0", aborted(bytesOf(50, 10)), 1, 1000, 50, 0},
-		"bytes, failed":                   {sent, "0", bytesOf(1000, 10), 1, 55, 50, 0},
-		"bytes, failed over HTTP/2":       {sent, "0", bytesOf(1000, 10), 2, 55, 60, 0},
-		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * copyLen, 0},
-		"bytes, broken off before":        {sent, "0", aborted(bytesOf(0, 1)), 1, 0, 100, 0},
-		"bytes, left before":              {sent, "0", left(headerOf(499, "", 0)), 1, 0, 100, 0},
-		"bytes, refused":                  {sent, "0", failing(404), 1, 0, 100, 0},
-		"bytes, none":                     {sent, "0", headerOf(200, "", 0), 1, 0, 0, 0},
-		"bytes of a response without any": {sent, "0", headerOf(500, "", 0), 1, 0, 0, 0},
+		"bytes":                           {sent, "0", bytesOf(1000, 10), 1, 1000, 1000, 1000, 0},
+		"bytes, broken off":               {sent, "0", aborted(bytesOf(50, 10)), 1, 1000, 50, 50, 0},
+		"bytes, failed":                   {sent, "0", bytesOf(1000, 10), 1, 55, 50, 50, 0},
+		"bytes, failed over HTTP/2":       {sent, "0", bytesOf(1000, 10), 2, 55, 60, 60, 0},
+		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * copyLen, 2 * copyLen, 0},
+		"bytes, broken off before":        {sent, "0", aborted(bytesOf(0, 1)), 1, 0, 100, 1, 0},
+		"bytes, left before":              {sent, "0", left(headerOf(499, "", 0)), 1, 0, 100, 1, 0},
+		"bytes, refused":                  {sent, "0", failing(404), 1, 0, 100, 1, 0},
+		"bytes, none":                     {sent, "0", headerOf(200, "", 0), 1, 0, 0, 1, 0},
+		"bytes of a response without any": {sent, "0", headerOf(500, "", 0), 1, 0, 0, 1, 0},
+
+		"not counted":                {judged, "70", headerOf(200, "40", 0), 1, 0, 0, 0, 0},
+		"not counted, and refused":   {judged, "70", failing(401), 1, 0, 0, 0, 0},
+		"counted":                    {judged, "70", headerOf(403, "40", 0), 1, 0, 40, 40, 0},
+		"counted, and refused":       {judged, "70", failing(403), 1, 0, 100, 1, 0},
+		"counted because it failed":  {judged, "70", failing(502), 1, 0, 100, 70, 0},
+		"counted because it is gone": {judged, "70", left(headerOf(200, "", 0)), 1, 0, 70, 70, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, end := newContext(t, "")
-			defer end()
-			h := loadHandler(t, ctx, `{"policies":[{"name":"cost","key":"x","limit":1000000,"window":"24h","weight":100,"settle_from":`+
-				test.source+`,"settle":`+test.fallback+`}]}`)
-			invalid := int64(0)
-			warn := h.rules.Warn
-			h.rules.Warn = func(r *rule.Rule, option string, err error) {
-				invalid++
-				warn(r, option, err)
-			}
-			answerOnce(t, h, test.inside, test.proto, test.room)
-			c := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
-			h.app.opened.PeekLocal(&c)
-			if charged := 1_000_000 - c.Result.Remaining; charged != test.want || invalid != test.invalid {
-				t.Errorf("charged %d with %d invalid values, want %d and %d", charged, invalid, test.want, test.invalid)
-			}
-		})
+		for weight, want := range map[string]int64{"100": test.want, "1": test.wantOfOne} {
+			t.Run(name+"/"+weight, func(t *testing.T) {
+				ctx, end := newContext(t, "")
+				defer end()
+				h := loadHandler(t, ctx, `{"policies":[{"name":"cost","key":"x","limit":1000000,"window":"24h","weight":`+weight+`,"cost_from":`+
+					test.source+`,"cost":`+test.fallback+`}]}`)
+				invalid := int64(0)
+				warn := h.rules.Warn
+				h.rules.Warn = func(r *rule.Rule, option string, err error) {
+					invalid++
+					warn(r, option, err)
+				}
+				answerOnce(t, h, test.inside, test.proto, test.room)
+				c := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
+				h.app.opened.PeekLocal(&c)
+				if charged := 1_000_000 - c.Result.Remaining; charged != want || invalid != test.invalid {
+					t.Errorf("charged %d with %d invalid values, want %d and %d", charged, invalid, want, test.invalid)
+				}
+			})
+		}
+	}
+}
+
+func TestCost_of_response_bytes_takes_no_fallback(t *testing.T) {
+	for _, cost := range []string{`"response_bytes","cost":5`, `"{response_bytes}","cost":7`, `"{response_bytes}"`} {
+		ctx, end := newContext(t, "")
+		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit",
+			json.RawMessage(`{"policies":[{"limit":10,"window":"1m","cost_from":`+cost+`}]}`))
+		if err == nil || !strings.Contains(err.Error(), "takes no fallback") {
+			t.Errorf("%s: got error %v, want one about the fallback", cost, err)
+		}
+		end()
 	}
 }
 

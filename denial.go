@@ -26,7 +26,7 @@ func (h *Handler) deny(w http.ResponseWriter, p *responseWriter, checks []limite
 	}
 	h.events.denied(denier, p.decision.source, h.LogKeys)
 	wait := quotaheader.SetRefusal(w.Header(), denier.Result.RetryAfter, time.Duration(h.RetryJitter))
-	p.settle(h.Status, w.Header())
+	p.judge(h.Status, w.Header())
 	p.decision.quotas.Deny(decided, wait)
 	p.decision.quotas.SetHeaders(w.Header())
 	if contentType := h.grpcType(p.request); contentType != "" {

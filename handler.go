@@ -65,7 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	h.follow(p, checks, source, false)
 	if err := h.hold(r.Context(), checks); err != nil {
-		p.settleUnanswered(err, w.Header())
+		p.judgeError(err, w.Header())
 		d.quotas.SetHeaders(w.Header())
 		return h.refuse(w, r, err)
 	}
@@ -136,7 +136,7 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 			status = http.StatusGatewayTimeout
 		}
 		err = rule.Refuse(status, err)
-		p.settleUnanswered(err, w.Header())
+		p.judgeError(err, w.Header())
 		return h.refuse(w, r, err)
 	}
 	if h.FailMode == limiter.FailOpen {
@@ -150,7 +150,7 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 	d.log(r)
 	_, probe := p.stores.Failing()
 	wait := quotaheader.SetRefusal(w.Header(), probe, time.Duration(h.RetryJitter))
-	p.settle(http.StatusServiceUnavailable, w.Header())
+	p.judge(http.StatusServiceUnavailable, w.Header())
 	d.quotas.SetHeaders(w.Header())
 	if contentType := h.grpcType(r); contentType != "" {
 		refuseCall(w, r, http.StatusServiceUnavailable, contentType, quotaheader.UndecidedCall(wait))

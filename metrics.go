@@ -31,7 +31,7 @@ var metrics = struct {
 	}, []string{"kind"}),
 	refundErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "refund_errors_total",
-		Help: "Refunds (count_if, settle), charges after the response (charge, settle) and settlements of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
+		Help: "Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
 	}, []string{"kind"}),
 	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",

@@ -84,7 +84,7 @@ type Handler struct {
 	events   *eventEmitter
 	formats  quotaheader.Formats
 	usage    *usagePage // nil: none
-	settles  bool       // one of the rules refunds, charges or settles after its decision
+	settles  bool       // one of the rules settles units after its decision
 	notifies bool       // one of the rules has events at fractions of its capacity
 	unnamed  bool       // one of the policies has no name
 
@@ -151,7 +151,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 		}
 		rules, h.counters = append(rules, r), append(h.counters, counters)
 		h.countsRunning = h.countsRunning || r.Policy.CountsRunning()
-		h.settles = h.settles || r.Charge.From != "" || r.Refunds()
+		h.settles = h.settles || r.AwaitsResponse()
 		h.notifies = h.notifies || len(r.Notify) > 0
 	}
 	var err error
@@ -171,7 +171,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	_, limitFrom, _ := p.limit()
 	r = rule.Rule{
 		Policy: registered.policy, OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf,
-		Texts: rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Charge: p.ChargeFrom, Settle: p.SettleFrom},
+		Texts: rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
 	}
 	if r.Match, err = p.loadMatchers(ctx); err != nil {
 		return r, nil, err
@@ -186,10 +186,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if r.Reserve, err = rule.ParseReserve(string(p.Reserve)); err != nil {
 		return r, nil, err
 	}
-	if r.Charge, err = rule.ParseCost("charge", p.ChargeFrom, p.Charge); err != nil {
-		return r, nil, err
-	}
-	if r.Settle, err = rule.ParseCost("settle", p.SettleFrom, p.Settle); err != nil {
+	if r.Cost, err = rule.ParseCost(p.CostFrom, p.Cost); err != nil {
 		return r, nil, err
 	}
 	if r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce); err != nil {

@@ -40,10 +40,8 @@ func (h *Handler) checkRepeated() error {
 		switch {
 		case p.CountIf != nil:
 			depends[p.Name] = "count_if"
-		case p.ChargeFrom != "":
-			depends[p.Name] = "charge"
-		case p.SettleFrom != "":
-			depends[p.Name] = "settle"
+		case p.CostFrom != "":
+			depends[p.Name] = "cost"
 		case p.Enforce != nil:
 			depends[p.Name] = "enforce"
 		case len(p.Notify) > 0:

@@ -11,7 +11,7 @@ import (
 )
 
 // handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
-// own match, charge, settle, reserve, enforce and notify stand behind its place.
+// own match, cost, reserve, enforce and notify stand behind its place.
 func (a *App) handlersOf() map[string][]string {
 	places := map[string][]string{}
 	for handler, place := range routetrace.Handlers(a.servers()) {
@@ -24,11 +24,8 @@ func (a *App) handlersOf() map[string][]string {
 			if match := routetrace.MatchersText(r.Match); match != "" {
 				text += ", match " + match
 			}
-			if r.Texts.Charge != "" {
-				text += ", charge " + r.Texts.Charge
-			}
-			if r.Texts.Settle != "" {
-				text += ", settle " + r.Texts.Settle
+			if r.Texts.Cost != "" {
+				text += ", cost " + r.Texts.Cost
 			}
 			if reserve := r.Reserve.String(); reserve != "" {
 				text += ", reserve " + reserve

@@ -93,8 +93,8 @@ type Policy struct {
 
 	// For keys that are asked for again and again: a node takes units ahead in one question to Redis, and
 	// decides requests with them for at most so long, and at most a hundredth of the window. What is left
-	// over is given back. From 5ms to 1s. Without Redis it has no effect. It excludes `count_if`, `charge`,
-	// `settle`, `max_delay` and `ban`. Default: none, Redis decides every request.
+	// over is given back. From 5ms to 1s. Without Redis it has no effect. It excludes `count_if`, `cost`,
+	// `max_delay` and `ban`. Default: none, Redis decides every request.
 	Lease caddy.Duration `json:"lease,omitempty"`
 
 	// The policy counts only requests that one of these matcher sets matches. It belongs to this
@@ -107,29 +107,20 @@ type Policy struct {
 	// to this handler and not to the policy. Default: all count.
 	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`
 
-	// What a request costs beyond its weight, charged after its response and into debt if need be,
-	// which later requests pay: `response_bytes`, the length of the response's body as this handler
-	// sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json` and paths of
-	// numbers in a JSON body, in events or in lines of JSON, such as `json usage.total_tokens`. A path is
-	// names and indexes of arrays joined by dots. `a|b` is the first of the numbers that is there, `a+b`
-	// the sum; of each path the last number counts. It belongs to this handler and not to the policy.
-	// Default: nothing.
-	ChargeFrom string `json:"charge_from,omitempty"`
+	// What a request costs in all, known after its response: `response_bytes`, the length of the response's
+	// body as this handler sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json`
+	// and paths of numbers in a JSON body, in events or in lines of JSON, such as `json usage.total_tokens`. A
+	// path is names and indexes of arrays joined by dots. `a|b` is the first of the numbers that is there, `a+b`
+	// the sum; of each path the last number counts. The weight is taken before. After the response what it took
+	// too little is charged, into debt if need be, which later requests pay; what it took too much is refunded,
+	// except a weight of 1. If the response breaks off before it tells its cost, at least the weight and the
+	// fallback stay. It belongs to this handler and not to the policy. With a weight above 1 or from a placeholder
+	// it excludes `max_delay` and `ban`. Default: the weight stays.
+	CostFrom string `json:"cost_from,omitempty"`
 
-	// The units that are charged where the placeholder of `charge_from` is empty or no whole number
-	// from 0 to 2^52, or where the body has no such number. Default: 0.
-	Charge int64 `json:"charge,omitempty"`
-
-	// What a request costs in all, known after its response: a source as of `charge_from`. The weight is
-	// the estimate, which a request takes before; after the response what it took too little is charged,
-	// into debt if need be, and what it took too much is refunded. If the response breaks off before the
-	// cost is known, at least the estimate and the fallback stay. It belongs to this handler and not to the policy, and excludes
-	// `charge_from`, `max_delay` and `ban`. Default: the weight stays.
-	SettleFrom string `json:"settle_from,omitempty"`
-
-	// The cost where the placeholder of `settle_from` is empty or no whole number from 0 to 2^52, or where
-	// the body has no such number. Default: 0.
-	Settle int64 `json:"settle,omitempty"`
+	// The cost if the placeholder of `cost_from` is empty or no whole number from 0 to 2^52, or if the body
+	// has no such number. Default: 0.
+	Cost int64 `json:"cost,omitempty"`
 
 	// What a request reserves for others, who are as much as it part of the client but matter more: it passes
 	// only if so many units stay, such as `20`, or so much of the capacity, rounded up, such as `20%`.

@@ -64,7 +64,7 @@ func (p *Policy) checkTogether() error {
 			return err
 		}
 	}
-	if err := p.checkCosts(); err != nil {
+	if err := p.checkCost(); err != nil {
 		return err
 	}
 	if p.Weight > policy.Capacity() && !p.Unlimited {
@@ -90,21 +90,16 @@ func (p *Policy) checkTogether() error {
 	return err
 }
 
-// checkCosts refuses costs that cannot be, and a cost in all beside what excludes it.
-func (p *Policy) checkCosts() error {
-	if _, err := rule.ParseCost("charge", p.ChargeFrom, p.Charge); err != nil {
-		return err
-	}
-	if _, err := rule.ParseCost("settle", p.SettleFrom, p.Settle); err != nil || p.SettleFrom == "" {
-		return err
-	}
+// checkCost refuses a cost that cannot be, and what an estimate of it excludes.
+func (p *Policy) checkCost() error {
+	_, err := rule.ParseCost(p.CostFrom, p.Cost)
 	switch {
-	case p.ChargeFrom != "":
-		return errors.New("settle, charge: settle is the cost of the request in all, charge what it costs beyond its weight; leave one of them out")
+	case err != nil || p.CostFrom == "" || p.Weight == 1 && p.WeightFrom == "":
+		return err
 	case p.MaxDelay != nil:
-		return errors.New("settle, max_delay: a queue cannot refund what a request took too much; leave out max_delay, or use charge instead of settle")
+		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
 	case p.Ban != nil:
-		return errors.New("settle, ban: a client would be banned for estimates that are refunded; leave one of them out, or give ban a policy of its own")
+		return errors.New("cost, ban: a client would be banned for weights that are refunded; leave out the weight, or give ban a policy of its own")
 	}
 	return nil
 }
@@ -119,7 +114,7 @@ func (p *Policy) checkRunning(policy *limiter.Policy) error {
 	for _, other := range []struct {
 		option string
 		given  bool
-	}{{"count_if", p.CountIf != nil}, {"charge", p.ChargeFrom != ""}, {"settle", p.SettleFrom != ""}} {
+	}{{"count_if", p.CountIf != nil}, {"cost", p.CostFrom != ""}} {
 		if other.given {
 			return errors.New(beside.Of(other.option + ", max_concurrent"))
 		}
@@ -134,10 +129,8 @@ func (p *Policy) checkLease() error {
 		return fmt.Errorf("lease %s: use a duration from 5ms to 1s, or none for 1s", longest)
 	case p.CountIf != nil:
 		return errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
-	case p.ChargeFrom != "":
-		return errors.New("lease, charge: nodes that have leased would go on without the charge; leave out lease, or give charge a policy of its own")
-	case p.SettleFrom != "":
-		return errors.New("lease, settle: units that a node has leased cannot be refunded to single requests; leave out lease, or give settle a policy of its own")
+	case p.CostFrom != "":
+		return errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
 	case p.Calendar != "":
 		return fmt.Errorf("lease, window %s: a node may know the end of a calendar period less exactly than a lease lasts; leave out lease, or use a window such as 720h", p.Calendar)
 	case p.isDynamic() && slices.Contains([]string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA}, p.Algorithm):

@@ -17,7 +17,7 @@ import (
 const statusClientGone = 499
 
 // responseWriter sees the response to a request as one handler does; handlers further out may replace it.
-// Refunds and charges depend on it. The outermost one of a request sets the headers of all handlers, at
+// What the request is charged depends on it. The outermost one of a request sets the headers of all handlers, at
 // the last moment before the response's header is written, so that they replace those of an upstream.
 // Informational responses pass by; 101 is final.
 type responseWriter struct {
@@ -36,8 +36,7 @@ type responseWriter struct {
 
 // awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type awaited struct {
-	reserved []passedCheck   // whose units the response's header may refund
-	deferred []passedCheck   // that are charged or settled after the response
+	passed   []passedCheck   // that the response settles
 	running  []limiter.Check // those that end with the request
 	response rule.Response   // so far
 	failed   bool            // a part of the body was not written
@@ -45,7 +44,7 @@ type awaited struct {
 }
 
 // settles reports whether units depend on the response.
-func (a *awaited) settles() bool { return a != nil && len(a.reserved)+len(a.deferred) > 0 }
+func (a *awaited) settles() bool { return a != nil && len(a.passed) > 0 }
 
 // decisionFor returns the decision about the request: that of an earlier handler, or its own.
 func (p *responseWriter) decisionFor(repl *caddy.Replacer) *decision {
@@ -85,15 +84,15 @@ func (p *responseWriter) next(w http.ResponseWriter, next caddyhttp.Handler) err
 	return err
 }
 
-// finish charges or settles what the response costs, and keeps what a panic has left reserved.
+// finish settles what the response costs. A request that a handler further in denied is charged nowhere.
 func (p *responseWriter) finish() {
-	p.keepReserved()
 	if p.outermost {
 		p.decision.serving = false
 	}
-	if p.awaited != nil && len(p.awaited.deferred) > 0 {
-		p.applyCosts()
+	if o := p.decision.outcome; p.awaited != nil && (o == rule.Denied || o == rule.FailedClosed) {
+		p.awaited.response.Refused = true
 	}
+	p.settle()
 }
 
 // onHeader judges the final response by its status and header.
@@ -105,7 +104,7 @@ func (p *responseWriter) onHeader(status int) {
 	if a := p.awaited; a != nil {
 		a.response.Begun = status != statusClientGone || !p.clientGone() // reverse_proxy writes 499 for a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(p.request)
-		p.settle(p.judgedStatus(status), p.Header())
+		p.judge(p.judgedStatus(status), p.Header())
 		p.endIdle()
 		if a.response.Begun && !a.tunnels {
 			p.startBody()

@@ -7,17 +7,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// This file does what a response has to do with the units of its request. They are taken before the
-// handlers run, because a thousand requests at once would all pass a count that is made afterwards:
-//
-//   - count_if refunds a take that does not count, at the response's header (reserved);
-//   - charge adds to a take, after the response (deferred);
-//   - settle takes the weight for an estimate of the cost, and corrects it after the response (deferred).
+// This file settles the units of a request by its response. They are taken before the handlers run, because a
+// thousand requests at once would all pass a count that is made afterwards. [rule.Set.CostOf] says what becomes of
+// them: at the response's header where count_if decides alone, otherwise when the handlers have returned.
 
 // passedCheck is a check that passed and that its response has to do with.
 type passedCheck struct {
@@ -40,99 +36,57 @@ func (h *Handler) follow(p *responseWriter, checks []limiter.Check, source limit
 // awaitResponse keeps the checks that depend on the response.
 func (h *Handler) awaitResponse(p *responseWriter, checks []limiter.Check, source limiter.Source, dryRun bool) {
 	for i := range checks {
-		if !checks[i].Result.Passes() {
-			continue
-		}
-		r := h.rules.RuleOf(&checks[i])
-		passed := passedCheck{check: checks[i], handler: h, stores: p.stores, source: source, rule: r, dryRun: dryRun}
-		if r.CountIf != nil {
-			p.awaited.reserved = append(p.awaited.reserved, passed)
-		}
-		if r.Charge.From != "" || r.CountIf == nil && r.Settle.From != "" {
-			p.awaited.deferred = append(p.awaited.deferred, passed)
+		if r := h.rules.RuleOf(&checks[i]); checks[i].Result.Passes() && r.AwaitsResponse() {
+			p.awaited.passed = append(p.awaited.passed, passedCheck{check: checks[i], handler: h, stores: p.stores, source: source, rule: r, dryRun: dryRun})
 		}
 	}
 }
 
-// keep has the units of a reservation stay. Those of an estimate stay until the cost is known.
-func (a *awaited) keep(r *passedCheck) {
-	if r.rule.Settle.From != "" {
-		a.deferred = append(a.deferred, *r)
-		return
-	}
-	r.stay()
-}
-
-// stay has the units of a reservation stay for good.
-func (c *passedCheck) stay() {
-	c.stores.Confirm([]limiter.Check{c.check}, c.source)
-	c.handler.notifyTake(&c.check, c.rule, c.source, c.dryRun)
-}
-
-// refund returns the units of a reservation.
-func (c *passedCheck) refund(quotas *quotaheader.Quotas) {
-	c.stores.Refund([]limiter.Check{c.check}, c.source)
-	if !c.dryRun {
-		quotas.Refund(&c.check)
-	}
-}
-
-// settle refunds the reservations that the response does not count. All stay where the client has gone:
-// it must not get them back by leaving.
-func (p *responseWriter) settle(status int, header http.Header) {
-	if p.awaited == nil || len(p.awaited.reserved) == 0 {
+// judge settles the checks that are not to wait for the end of the response, by its status and header: those that
+// count_if does not count, and those without a cost. All count if the client has left: it must not get units back
+// by leaving. So they do without a status.
+func (p *responseWriter) judge(status int, header http.Header) {
+	a := p.awaited
+	if !a.settles() {
 		return
 	}
 	if p.clientGone() {
-		p.keepReserved()
-		return
+		status = 0
 	}
-	reserved := p.awaited.reserved
-	p.awaited.reserved = nil
-	for i := range reserved {
-		if r := &reserved[i]; r.rule.CountIf.Match(status, header) {
-			p.awaited.keep(r)
-		} else {
-			r.refund(&p.decision.quotas)
+	a.response.Status, a.response.Header = status, header
+	waiting := a.passed[:0]
+	for i := range a.passed {
+		c := &a.passed[i]
+		counts := c.rule.Counts(&a.response)
+		if counts && c.rule.Cost.From != "" {
+			waiting = append(waiting, *c)
+			continue
+		}
+		c.settle(nil, &a.response)
+		if !counts && !c.dryRun {
+			p.decision.quotas.Refund(&c.check)
 		}
 	}
+	a.passed, a.response.Status = waiting, 0
 }
 
-// keepReserved keeps all reservations.
-func (p *responseWriter) keepReserved() {
-	a := p.awaited
-	if a == nil {
-		return
-	}
-	for i := range a.reserved {
-		a.keep(&a.reserved[i])
-	}
-	a.reserved = nil
-}
-
-// settleUnanswered settles the reservations where the handlers end without a response. They stay if the
-// client may be the cause: it left, or it broke what is behind the handlers.
-func (p *responseWriter) settleUnanswered(err error, header http.Header) {
-	if p.awaited == nil || len(p.awaited.reserved) == 0 {
-		return
-	}
+// judgeError does so if the handlers end without a response. All count if the client may be the cause: it left, or
+// it broke what is behind the handlers.
+func (p *responseWriter) judgeError(err error, header http.Header) {
 	status, broken := outcomeOf(err)
 	if broken {
-		p.keepReserved()
+		status = 0
 	}
-	p.settle(status, header)
+	p.judge(status, header)
 }
 
 // endUnanswered ends handlers that wrote no response. Without an error net/http writes an empty one. An error that
 // tells what is wrong with the request costs what was taken.
 func (p *responseWriter) endUnanswered(err error) {
-	p.settleUnanswered(err, p.Header())
-	if p.awaited == nil {
-		return
-	}
-	p.awaited.response.Begun = err == nil && !p.clientGone()
-	if _, broken := outcomeOf(err); err != nil && !broken {
-		p.awaited.stayEstimates()
+	p.judgeError(err, p.Header())
+	if a := p.awaited; a != nil {
+		_, broken := outcomeOf(err)
+		a.response.Begun, a.response.Refused = err == nil && !p.clientGone(), err != nil && !broken
 	}
 }
 
@@ -149,25 +103,13 @@ func outcomeOf(err error) (status int, broken bool) {
 	return status, status >= statusClientGone && !rule.IsRefusal(err)
 }
 
-// stayEstimates has the estimates stay whose cost no response has told: the request was refused, by another
-// handler or by this one, where the estimate is of a dry run.
-func (a *awaited) stayEstimates() {
-	for i := range a.deferred {
-		if passed := &a.deferred[i]; passed.rule.Settle.From != "" {
-			passed.stay()
-		}
-	}
-	a.deferred = nil
-}
-
-// applyCosts charges and settles by the response, unless a handler further in denied the request: a denied
-// request is charged nowhere, and its estimate stays, as a weight does.
-func (p *responseWriter) applyCosts() {
-	if p.decision.outcome == rule.Denied || p.decision.outcome == rule.FailedClosed {
+// settle settles the checks that are left, by the response as it is.
+func (p *responseWriter) settle() {
+	a := p.awaited
+	if !a.settles() {
 		return
 	}
 	repl, _ := p.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	a := p.awaited
 	response := &a.response
 	response.Request = p.request
 	if response.Body != nil {
@@ -177,39 +119,34 @@ func (p *responseWriter) applyCosts() {
 	if isHead(p.request) {
 		response.Bytes = 0
 	}
-	deferred := a.deferred
-	a.deferred = nil
-	for i := range deferred {
-		if c := &deferred[i]; c.rule.Settle.From != "" {
-			c.settle(repl, response)
-		} else {
-			c.charge(repl, response)
-		}
+	for i := range a.passed {
+		c := &a.passed[i]
+		c.handler.counters[c.rule.Index].CountSettled(c.settle(repl, response))
 	}
+	a.passed = nil
 }
 
-// charge charges what the response costs. A client that breaks the response off pays too, at least the
-// fallback; later requests pay if there is not enough left.
-func (c *passedCheck) charge(repl *caddy.Replacer, response *rule.Response) {
-	check := c.check
-	check.Weight, _ = c.handler.rules.CostOf(c.rule, &c.rule.Charge, repl, response, 0)
-	c.stores.Charge([]limiter.Check{check}, c.source)
-	c.handler.notifyCost(c, check.Weight)
-}
-
-// settle makes what was taken what the response costs. Where the response broke off before it told its cost, at
-// least the estimate stays: a client must not get it back by leaving.
-func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response) {
-	cost, _ := c.handler.rules.CostOf(c.rule, &c.rule.Settle, repl, response, c.check.Weight)
-	c.stores.SettleCost(c.check, cost, c.source)
-	c.handler.counters[c.rule.Index].CountSettled(cost - c.check.Weight)
-	c.handler.notifyCost(c, cost)
+// settle makes what a check took what its request costs, emits the events of that, and returns the difference. The
+// events of a take that is never refunded were emitted with it.
+func (c *passedCheck) settle(repl *caddy.Replacer, response *rule.Response) (change int64) {
+	h, taken := c.handler, c.check.Weight
+	cost, _ := h.rules.CostOf(c.rule, repl, response, taken)
+	c.stores.Settle(c.check, cost, c.source)
+	switch {
+	case !c.check.Refundable:
+		h.notifyCost(c, cost-taken)
+	case cost == taken:
+		h.notifyTake(&c.check, c.rule, c.source, c.dryRun)
+	default:
+		h.notifyCost(c, cost)
+	}
+	return cost - taken
 }
 
 // startBody begins to read the body, if a cost is in it.
 func (p *responseWriter) startBody() {
-	for i := range p.awaited.deferred {
-		if passed := &p.awaited.deferred[i]; passed.rule.ReadsBody() && !isHead(p.request) {
+	for i := range p.awaited.passed {
+		if passed := &p.awaited.passed[i]; passed.rule.Cost.ReadsBody() && !isHead(p.request) {
 			p.awaited.response.Body = passed.handler.rules.NewBody(p.Header())
 			return
 		}

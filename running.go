@@ -34,7 +34,7 @@ func (p *responseWriter) use(h *Handler) {
 // endIdle ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
 // over may live for hours.
 func (p *responseWriter) endIdle() {
-	if a := p.awaited; p.stores != nil && (a == nil || len(a.reserved)+len(a.deferred)+len(a.running) == 0) {
+	if a := p.awaited; p.stores != nil && (a == nil || len(a.passed)+len(a.running) == 0) {
 		p.stores.end()
 		p.stores = nil
 	}
@@ -48,8 +48,8 @@ func (p *responseWriter) end() {
 			p.stores.EndRunning(a.running)
 			a.running = nil
 		}
-		p.keepReserved()
-		a.stayEstimates()
+		a.response.Refused = true // handlers that were called have left no check
+		p.settle()
 	}
 	p.endIdle()
 }

@@ -39,9 +39,9 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 		"further in": "route {\nredis_ratelimit same 1000 1h {\nname p\n%s\n}\nredis_ratelimit {\n" + tight + "}\n}",
 	} {
 		for option, want := range map[string]int64{
-			"count_if status 401":   1,      // the request that passes
-			"count_if status 429":   9,      // those that are denied
-			"charge response_bytes": 10 + 5, // a unit of each, and the response of the one that passes
+			"count_if status 401": 1,     // the request that passes
+			"count_if status 429": 9,     // those that are denied
+			"cost response_bytes": 9 + 5, // a unit of each that is denied, and the response of the one that passes
 		} {
 			t.Run(name+"/"+option, func(t *testing.T) {
 				r := simulateCaddyfile(t, ":8080 {\n"+fmt.Sprintf(site, option)+"\n}\n")

@@ -33,16 +33,16 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 	}{
 		{"count_if, all count", "count_if header X-Login failed", slices.Repeat([]string{failed}, 20), 18, ""},
 		{"count_if, none counts", "count_if header X-Login failed", slices.Repeat([]string{passed}, 20), 0, ""},
-		{"charge", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
-		{"charge of a header that is no number", "algorithm token_bucket\nburst 100\ncharge {http.reverse_proxy.header.X-Cost} 24", slices.Repeat([]string{passed}, 20), 16, "policy default: requests whose cost the log does not tell, so that the fallback of charge counts, 24: 4"},
-		{"settle, as estimated", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
-		{"settle to less", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["5"]`}, 20), 9, ""},
-		{"settle to nothing", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["0"]`}, 20), 0, ""},
-		{"settle to more", "algorithm token_bucket\nburst 100\nweight 10\nsettle {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
-		{"settle to the fallback", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 10", slices.Repeat([]string{passed}, 20), 14, "policy default: requests whose cost the log does not tell, so that the fallback of settle counts, 10, or after an error the weight: 6"},
-		{"settle what counts alone", "algorithm token_bucket\nburst 100\nweight 50\nsettle {http.reverse_proxy.header.X-Cost} 1\ncount_if header X-Login passed", slices.Repeat([]string{failed}, 20), 0, ""},
-		{"settle by the size of 9", "algorithm token_bucket\nburst 100\nweight 50\nsettle response_bytes", slices.Repeat([]string{failed}, 20), 14, ""},
-		{"charge of what went to the client", "algorithm token_bucket\nburst 100\ncharge {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"a cost", "algorithm token_bucket\nburst 100\ncost {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"a header that is no number", "algorithm token_bucket\nburst 100\ncost {http.reverse_proxy.header.X-Cost} 24", slices.Repeat([]string{passed}, 20), 15, "policy default: requests whose cost the log does not tell, so that the fallback of cost counts, 24, after an error at least the weight: 5"},
+		{"as estimated", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"to less", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["5"]`}, 20), 9, ""},
+		{"to nothing", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{`"X-Cost":["0"]`}, 20), 0, ""},
+		{"to more", "algorithm token_bucket\nburst 100\nweight 10\ncost {http.reverse_proxy.header.X-Cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
+		{"to the fallback", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 10", slices.Repeat([]string{passed}, 20), 14, "policy default: requests whose cost the log does not tell, so that the fallback of cost counts, 10, after an error at least the weight: 6"},
+		{"what counts alone", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1\ncount_if header X-Login passed", slices.Repeat([]string{failed}, 20), 0, ""},
+		{"the size of 9", "algorithm token_bucket\nburst 100\nweight 50\ncost response_bytes", slices.Repeat([]string{failed}, 20), 14, ""},
+		{"what went to the client", "algorithm token_bucket\nburst 100\ncost {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
@@ -122,16 +122,16 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 				limit 5
 				window 1m
 				count_if status 401
-				charge response_bytes
+				cost response_bytes
 				algorithm gcra
 			}
 		}
 	}`)
 	a, b := r.Policies()[0], r.Policies()[1]
-	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Charge != "" {
+	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Cost != "" {
 		t.Errorf("%+v", a)
 	}
-	if b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Charge != "response_bytes" {
+	if b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes" {
 		t.Errorf("%+v", b)
 	}
 }
@@ -238,13 +238,13 @@ func TestReplay_units(t *testing.T) {
 		{"one each, refunded", "count_if status 401", []string{cost, cost}, nil, ""},
 		{"weights", "weight 40", []string{cost, cost, cost}, &replay.Units{Offered: 120, Admitted: 80, Denied: 40}, ""},
 		{"weights, refunded", "weight 40\ncount_if status 401", []string{cost, cost, cost}, &replay.Units{Offered: 120, Admitted: 120, Refunded: 120}, ""},
-		{"the size", "charge response_bytes", []string{cost, cost}, &replay.Units{Offered: 2, Admitted: 2, Charged: 18}, ""},
-		{"a header", "charge {http.response.header.X-Cost} 7", []string{cost, none}, &replay.Units{Offered: 2, Admitted: 2, Charged: 57}, "the fallback of charge counts, 7: 1"},
-		{"settled, more and less", "weight 30\nsettle {http.response.header.X-Cost} 7", []string{cost, none, cost}, &replay.Units{Offered: 90, Admitted: 90, Charged: 40, Refunded: 23},
-			"the fallback of settle counts, 7, or after an error the weight: 1"},
-		{"settled by a body", "weight 30\nsettle json usage.total_tokens 40", []string{cost, cost}, &replay.Units{Offered: 60, Admitted: 60, Charged: 20},
-			"policy default: requests whose cost is in the response's body, which a log lacks, so that the fallback of settle counts, 40, or after an error the weight: 2"},
-		{"settled to the size", "weight 30\nsettle response_bytes", []string{cost, none}, &replay.Units{Offered: 60, Admitted: 60, Refunded: 42}, ""},
+		{"the size", "cost response_bytes", []string{cost, cost}, &replay.Units{Offered: 2, Admitted: 2, Charged: 16}, ""},
+		{"a header", "cost {http.response.header.X-Cost} 7", []string{cost, none}, &replay.Units{Offered: 2, Admitted: 2, Charged: 55}, "the fallback of cost counts, 7, after an error at least the weight: 1"},
+		{"settled, more and less", "weight 30\ncost {http.response.header.X-Cost} 7", []string{cost, none, cost}, &replay.Units{Offered: 90, Admitted: 90, Charged: 40, Refunded: 23},
+			"the fallback of cost counts, 7, after an error at least the weight: 1"},
+		{"settled by a body", "weight 30\ncost json usage.total_tokens 40", []string{cost, cost}, &replay.Units{Offered: 60, Admitted: 60, Charged: 20},
+			"policy default: requests whose cost is in the response's body, which a log lacks, so that the fallback of cost counts, 40, after an error at least the weight: 2"},
+		{"settled to the size", "weight 30\ncost response_bytes", []string{cost, none}, &replay.Units{Offered: 60, Admitted: 60, Refunded: 42}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\t" + test.option + "\n\t}\n}\n"
@@ -274,7 +274,7 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		{"response_bytes", "", `"size":9,"status":502`, 0, 21},
 		{"response_bytes", "", `"size":0,"status":499`, 0, 0},
 	} {
-		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tsettle " + test.source + "\n\t}\n}\n"
+		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
 		log, err := io.ReadAll(answered(test.header))
 		if err != nil {
 			t.Fatal(err)

@@ -126,7 +126,7 @@ func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 		store := limiter.NewRedis(client, troubles.watch(o))
 		failover := limiter.NewFailover(store, memory.store, limiter.FailoverOptions{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
-			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnSettled: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
+			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, o.sameOverrides(), troubles.watchOverrides(failover))

@@ -98,7 +98,7 @@ func (s *storeReporter) refundLost(err error) {
 		s.inOutage.Store(true)
 	}
 	if due {
-		s.logger().Warn("redis did not do refunds, charges or settlements of an outage; refund_errors_total counts them", causeOf(err)...)
+		s.logger().Warn("redis did not do refunds, charges or repayments of an outage; refund_errors_total counts them", causeOf(err)...)
 	}
 }
 

@@ -35,7 +35,7 @@ func (h *Handler) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 	}
 }
 
-// notifyCost emits the events of units that were charged or settled. That has no answer, so that the quota is
+// notifyCost emits the events of units that a response has settled. That has no answer, so that the quota is
 // read after it, in the background. What other requests took between the two counts as charged; their own
 // events come first.
 func (h *Handler) notifyCost(passed *passedCheck, units int64) {

@@ -90,9 +90,9 @@ type kernel interface {
 	// below a unit.
 	owed(s, beyond state, now int64, t *params) []debt
 
-	// settle returns the state after a debt was added, as far as that leaves it within the capacity,
+	// repay returns the state after a debt was added, as far as that leaves it within the capacity,
 	// and how many whole units were added. A debt that has decayed changes nothing.
-	settle(s state, now int64, t *params, d debt) (settled state, units int64)
+	repay(s state, now int64, t *params, d debt) (repaid state, units int64)
 
 	// restoreState rebuilds a state at least as full as the last one reported, from its used units
 	// and reset time. The reset is later than now.

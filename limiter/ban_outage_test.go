@@ -42,9 +42,9 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 				t.Fatalf("fraction %v: parallel requests that may all be refunded: %+v", fraction, r)
 			}
 		}
-		f.Refund(taken[0], SourceFallback)
+		refundAll(f, taken[0], SourceFallback)
 		for _, checks := range taken[1:] {
-			f.Confirm(checks, SourceFallback)
+			keepAll(f, checks, SourceFallback)
 		}
 		last := take()
 		if !last[0].Result.Passes() {
@@ -53,16 +53,16 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 		if r := take()[0].Result; r.Passes() || r.Banned {
 			t.Fatalf("fraction %v: one unit is not known to stay: %+v", fraction, r)
 		}
-		f.Confirm(last, SourceFallback)
+		keepAll(f, last, SourceFallback)
 		if r := take()[0].Result; !r.BanBegins {
 			t.Errorf("fraction %v: all units stay: %+v", fraction, r)
 		}
 	}
 }
 
-// TestSettlement_overridden raises the limit of a client by an override before an outage, in which the
+// TestRepayment_overridden raises the limit of a client by an override before an outage, in which the
 // override ends. What was admitted by the raised limit is settled, and counts under the configured one.
-func TestSettlement_overridden(t *testing.T) {
+func TestRepayment_overridden(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
 		t.Run(algorithm, func(t *testing.T) {

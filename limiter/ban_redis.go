@@ -43,36 +43,14 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 	return string(r.keyFormat.newWriter().append(nil, p.ban.id, key.text))
 }
 
-// Confirm counts units of checks with Refundable that stay, after a decision of that source in which all
-// passed: a policy that bans and refunds counts only denials behind such units. Other checks are left
-// out. It does not wait, and must be called at most once.
-func (f *Failover) Confirm(checks []Check, source Source) {
-	f.confirm(checks, source)
-	endReservations(checks, false)
-}
-
-func (f *Failover) confirm(checks []Check, source Source) {
-	for i := range checks {
-		c := checks[i]
-		if c.Policy.ban == nil || !c.Policy.refunds.Load() || c.Peek {
-			continue
-		}
-		if source == SourceRedis && f.shared.enqueueAsync(opConfirm, &c, nil) {
-			continue
-		}
-		if source != SourceMemory {
-			f.scaleDown(&c)
-		}
-		f.local.Confirm([]Check{c})
-	}
-}
-
 // confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
-// elsewhere.
+// elsewhere: these count only denials behind units that stay.
 func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && c.Policy.refunds.Load() && Allowed(checks) {
-			f.confirm(checks[i:i+1], source)
+		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && !c.Peek && c.Policy.refunds.Load() && Allowed(checks) {
+			stays := *c
+			stays.change, stays.stays = 0, c.units()
+			f.settle(&stays, source)
 		}
 	}
 }

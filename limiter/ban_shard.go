@@ -45,13 +45,6 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 	}
 }
 
-// confirm counts units that were reserved and stay.
-func (s *shard) confirm(c *Check, now int64) {
-	if b := c.Policy.ban; b != nil {
-		s.keepBan(c.Key.text, keptBan{banState: b.confirm(s.bans[c.Key.text].banState, now, c.units())}, now)
-	}
-}
-
 // keepBan stores a state, if there is room for it: without room no client is banned.
 func (s *shard) keepBan(key string, b keptBan, now int64) bool {
 	if _, known := s.bans[key]; !known {

@@ -139,7 +139,7 @@ func TestStores_ban_counted(t *testing.T) {
 			return checks
 		}
 		confirm := func(checks []Check) {
-			s.Confirm(checks, s.source)
+			keepAll(s.Failover, checks, s.source)
 			s.settle()
 		}
 		var taken [][]Check

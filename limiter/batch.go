@@ -144,7 +144,7 @@ func (b *batcher) enqueue(c *call) error {
 		return errClosed
 	}
 	b.follow(c)
-	if c.op.settles() {
+	if c.op.isBackground() {
 		b.unsettled.add(c)
 	}
 	b.waiting = append(b.waiting, c)
@@ -224,7 +224,7 @@ func (b *batcher) sendLoop() {
 		if !answered {
 			calls, refusal = b.putBack(calls, f.sent)
 		}
-		calls = b.settle(calls)
+		calls = b.finishBackground(calls)
 		b.mu.Unlock()
 		b.refused(refusal)
 		for i, c := range calls {

@@ -32,7 +32,7 @@ func (b *batcher) fill(calls []*call) []*call {
 	b.unsettled.batch++
 	b.held = 0
 	var l load
-	kept, settling := 0, 0
+	kept, background := 0, 0
 	for i, c := range b.waiting {
 		if l.isFull(c) {
 			kept += copy(b.waiting[kept:], b.waiting[i:])
@@ -47,23 +47,23 @@ func (b *batcher) fill(calls []*call) []*call {
 			b.waiting[kept] = c
 			kept++
 		case !c.markSent():
-			if c.op.settles() {
+			if c.op.isBackground() {
 				b.unsettled.remove(c)
 			}
 			c.recycle()
 		default:
 			l.add(c)
 			calls = append(calls, c)
-			if c.op.settles() {
-				settling++
+			if c.op.isBackground() {
+				background++
 				b.unsettled.putInBatch(c)
 			}
 		}
 	}
 	clear(b.waiting[kept:])
 	b.waiting = b.waiting[:kept]
-	if settling > 0 && settling < len(calls) {
-		settlementsFirst(calls)
+	if background > 0 && background < len(calls) {
+		backgroundFirst(calls)
 	}
 	return calls
 }
@@ -84,19 +84,19 @@ func (l *load) add(c *call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *call) refundsLog() bool {
-	return c.op == opRefund && slices.ContainsFunc(c.checks, func(c Check) bool {
-		return c.Policy.algorithm.logs && (c.Policy.params.limit >= longLog || c.Policy.settings.Dynamic)
+	return c.op == opSettle && slices.ContainsFunc(c.checks, func(c Check) bool {
+		return c.change < 0 && c.Policy.algorithm.logs && (c.Policy.params.limit >= longLog || c.Policy.settings.Dynamic)
 	})
 }
 
-// settlementsFirst moves the operations in the background before the others, which are to see their
+// backgroundFirst moves the operations in the background before the others, which are to see their
 // effect.
-func settlementsFirst(calls []*call) {
+func backgroundFirst(calls []*call) {
 	slices.SortStableFunc(calls, func(a, b *call) int {
 		switch {
-		case a.op.settles() == b.op.settles():
+		case a.op.isBackground() == b.op.isBackground():
 			return 0
-		case a.op.settles():
+		case a.op.isBackground():
 			return -1
 		}
 		return 1

@@ -136,9 +136,9 @@ func (k bucket) owed(s, beyond state, now int64, t *params) []debt {
 	return []debt{{0, more - less}}
 }
 
-// settle adds to the debt. The serial advances by a unit for every part of one, so that a refund never
-// returns what was settled.
-func (k bucket) settle(s state, now int64, t *params, d debt) (state, int64) {
+// repay adds to the debt. The serial advances by a unit for every part of one, so that a refund never
+// returns what was repaid.
+func (k bucket) repay(s state, now int64, t *params, d debt) (state, int64) {
 	debt, at := k.drained(s, now, t)
 	added := min(d.amount, t.capacity*t.window-debt)
 	if added < 1 {

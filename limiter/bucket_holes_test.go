@@ -77,9 +77,9 @@ func (b *bucketPair) charge(units int64) {
 	b.list.add(units, units*b.p.window)
 }
 
-func (b *bucketPair) settle(amount int64) {
+func (b *bucketPair) repay(amount int64) {
 	before := b.debt()
-	b.state, _ = (bucket{}).settle(b.state, b.now, &b.p, debt{0, amount})
+	b.state, _ = (bucket{}).repay(b.state, b.now, &b.p, debt{0, amount})
 	if added := b.debt() - before; added > 0 {
 		b.list.add(ceilDiv(added, b.p.window), added)
 	}
@@ -126,7 +126,7 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 			case kind < 14 && random.IntN(4) == 0:
 				b.charge(1 + random.Int64N(5))
 			case kind < 15 && random.IntN(4) == 0:
-				b.settle(1 + random.Int64N(3*b.p.window))
+				b.repay(1 + random.Int64N(3*b.p.window))
 			case len(b.open) > 0:
 				i := random.IntN(len(b.open))
 				b.refund(i, 1+random.Int64N(b.open[i].units))

@@ -70,8 +70,8 @@ func (k calendarWindow) owed(s, beyond state, now int64, t *params) []debt {
 	return []debt{{start, count}}
 }
 
-// settle adds units of the current period.
-func (k calendarWindow) settle(s state, now int64, t *params, d debt) (state, int64) {
+// repay adds units of the current period.
+func (k calendarWindow) repay(s state, now int64, t *params, d debt) (state, int64) {
 	start, count, end := k.rolled(s, now, t)
 	units := min(d.amount, t.limit-count)
 	if units < 1 || !k.isSame(start, d.at, now, t) {

@@ -92,7 +92,7 @@ func TestCalendar_owed(t *testing.T) {
 	for _, test := range []struct{ at, now, units int64 }{
 		{start, end - 1, 4}, {start + 3_600_000_000, end - 1, 4}, {start, end, 0}, {end, end - 1, 0},
 	} {
-		if _, units := k.settle(state{}, test.now, params, debt{test.at, 4}); units != test.units {
+		if _, units := k.repay(state{}, test.now, params, debt{test.at, 4}); units != test.units {
 			t.Errorf("%+v: %d settled", test, units)
 		}
 	}

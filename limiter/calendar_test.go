@@ -140,7 +140,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	r.scripts.clock = jumpingClockFragment
 	p, other := mustPolicy(t, Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, Settings{Name: "b", Limit: 10, Window: time.Hour})
 	for range 20 {
-		for _, op := range []operation{opTake, opPeek, opTakeRefundable, opRefund, opCharge, opSettle, opOffend} {
+		for _, op := range []operation{opTake, opPeek, opTakeRefundable, opSettle, opRepay, opOffend} {
 			checks := []Check{{Policy: other, Key: EncodeKey("k"), Weight: 1}, {Policy: p, Key: EncodeKey("k"), Weight: 1}}
 			n := r.topology.anyNode
 			err := n.decide(context.Background(), newCall(op, checks), checks, time.Minute)

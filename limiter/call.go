@@ -18,7 +18,7 @@ type call struct {
 	inflight inflight    // where it is sent alone
 	slot     uint16      // of a Cluster
 	detached bool        // no caller waits for it
-	shows    bool        // a refund is answered with the quota as it stands then
+	shows    bool        // settling is answered with the quota as it stands then
 	done     func()      // of a detached call: runs when it is answered; may be nil
 	uses     *references // of a detached call, queued or in flight: keeps the store open
 
@@ -42,7 +42,7 @@ const (
 // nothing to build up again.
 var callPool = sync.Pool{New: func() any { return new(call) }}
 
-// newCall copies the checks, for a refund with their receipts, so that the caller may leave at any time.
+// newCall copies the checks, to settle them with their receipts, so that the caller may leave at any time.
 func newCall(op operation, checks []Check) *call {
 	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	c.op, c.err, c.detached, c.shows, c.done = op, nil, false, false, nil
@@ -53,7 +53,7 @@ func newCall(op operation, checks []Check) *call {
 		for i := range checks {
 			c.checks[i].Reserve = 0 // makes no difference to the shape
 			c.checks[i].asOf = 0    // of its decision
-			if op == opRefund || op == opSettle {
+			if op == opSettle || op == opRepay {
 				c.receipts = append(c.receipts, checks[i].receipt)
 			}
 		}

@@ -24,7 +24,7 @@ func TestFailover_Charge(t *testing.T) {
 					t.Fatal(checks, err)
 				}
 				checks[0].Weight = 1000
-				f.Charge(checks, source)
+				chargeAll(f, checks, source)
 				checks[0].Weight = 1
 				redistest.WaitFor(t, "the state is in debt", func() error {
 					if _, err := f.Decide(context.Background(), checks); err != nil || Allowed(checks) {
@@ -50,7 +50,7 @@ func TestFailover_Charge_outage(t *testing.T) {
 	}
 	keepOpen(r)
 	checks[0].Weight = 1000
-	f.Charge(checks, source)
+	chargeAll(f, checks, source)
 	checks[0].Weight = 1
 	if source, err := f.Decide(context.Background(), checks); err != nil || source != SourceFallback || Allowed(checks) {
 		t.Errorf("%v, %v, %+v", source, err, checks)
@@ -63,7 +63,7 @@ func TestBucket_debt(t *testing.T) {
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
-	m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 20}})
+	chargeIn(m, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 20}})
 	want := Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
 	if got := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -85,7 +85,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 			m := NewMemoryOnClock(func() int64 { return now })
 			p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: window})
 			decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
-			m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}})
+			chargeIn(m, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}})
 			wait := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
 			t.Logf("the next request passes after %v", wait)
 			least, most := 396*time.Second, 397*time.Second // 1,001 units less the 10 that fit, at 10 per 4 s
@@ -111,7 +111,7 @@ func TestRedis_Charge_debt(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-			f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}}, SourceRedis)
+			chargeAll(f, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1000}}, SourceRedis)
 			check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1}
 			redistest.WaitFor(t, "the debt is charged", func() error {
 				if _, err := f.Peek(t.Context(), &check); err != nil || check.Result.Passes() {
@@ -144,7 +144,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			}
 			setPermissions("-set")
 			for range 3 {
-				f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceRedis)
+				chargeAll(f, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceRedis)
 				redistest.WaitFor(t, "the charge is answered", func() error {
 					if r.uses.count.Load() > 1 {
 						return errors.New("it is under way")
@@ -180,12 +180,12 @@ func TestMemory_Charge_bounds(t *testing.T) {
 		check := Check{Policy: p, Key: EncodeKey("k"), Weight: 3}
 		decide(t, m, check)
 		check.Weight = -5
-		m.Charge([]Check{check})
+		chargeIn(m, []Check{check})
 		if left := decide(t, m, Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
 			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
 		}
 		check.Weight = math.MaxInt64
-		m.Charge([]Check{check})
+		chargeIn(m, []Check{check})
 		if r := decide(t, m, Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
 			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
 		}

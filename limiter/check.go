@@ -43,12 +43,21 @@ func (c *Check) units() int64 {
 	return c.Weight
 }
 
-// refunded returns how many of the check's units a refund returns.
-func (c *Check) refunded() int64 {
-	if c.excess == 0 {
-		return c.units()
+// settleTo notes what settling the check to a cost changes, and reports whether it changes anything. Without Refundable
+// what it took stays, and is counted for bans already.
+func (c *Check) settleTo(cost int64) bool {
+	taken := c.units()
+	cost = min(max(0, cost), MaxCharge)
+	if !c.Refundable {
+		cost = max(cost, taken)
 	}
-	return c.excess
+	c.change, c.stays = cost-taken, 0
+	if c.Policy.ban != nil && c.Policy.refunds.Load() {
+		if c.stays = cost; !c.Refundable {
+			c.stays = c.change
+		}
+	}
+	return c.change != 0 || c.stays != 0
 }
 
 // validate reports what is wrong with the checks of a request.

@@ -41,7 +41,7 @@ func (concurrency) charge(s state, _ int64, _ *params, _ int64) state { return s
 
 func (concurrency) owed(state, state, int64, *params) []debt { return nil }
 
-func (concurrency) settle(s state, _ int64, _ *params, _ debt) (state, int64) { return s, 0 }
+func (concurrency) repay(s state, _ int64, _ *params, _ debt) (state, int64) { return s, 0 }
 
 func (concurrency) restoreState(int64, int64, int64, *params) state { return state{} }
 

@@ -85,7 +85,7 @@ func confirmBoth(tr *trace, stores []*testStore) {
 	tr.reserved = slices.Delete(tr.reserved, at, at+1)
 	for i, s := range stores {
 		s.set(tr.now)
-		s.Confirm(r[i], s.source)
+		keepAll(s.Failover, r[i], s.source)
 		s.settle()
 	}
 }

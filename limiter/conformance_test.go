@@ -43,7 +43,7 @@ func memoryStore() *testStore {
 			s := m.lock(c.Policy, c.Key.text)
 			defer s.mu.Unlock()
 			old := s.get(c.Policy, c.Key.text, *now)
-			settled, units := c.Policy.algorithm.kernel.settle(old, *now/c.Policy.params.tick, &c.Policy.params, d)
+			settled, units := c.Policy.algorithm.kernel.repay(old, *now/c.Policy.params.tick, &c.Policy.params, d)
 			if units > 0 || !c.Policy.algorithm.logs && settled != old {
 				s.store(c, old, settled, *now)
 			}
@@ -77,7 +77,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		debit: func(c *Check, d debt) (units int64) {
 			check := *c
 			check.receipt = receipt{d.at, d.amount}
-			call := newCall(opSettle, []Check{check})
+			call := newCall(opRepay, []Check{check})
 			if err := batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
 				t.Fatal(err, call.err)
 			}
@@ -95,21 +95,68 @@ func (s *testStore) decide(t testing.TB, checks []Check) {
 	s.settle() // units that count for bans
 }
 
+// refundAll refunds what checks took, keepAll has it stay.
+func refundAll(f *Failover, checks []Check, source Source) {
+	for _, c := range checks {
+		f.Settle(c, 0, source)
+	}
+}
+
+func keepAll(f *Failover, checks []Check, source Source) {
+	for _, c := range checks {
+		f.Settle(c, c.units(), source)
+	}
+}
+
+// chargeAll charges the weights of checks that have taken nothing.
+func chargeAll(f *Failover, checks []Check, source Source) {
+	for _, c := range checks {
+		units := c.Weight
+		c.Peek = true
+		f.Settle(c, units, source)
+	}
+}
+
+// settler is a store without a Failover.
+type settler interface{ Settle(check Check, cost int64) }
+
+func refundIn(s settler, checks []Check) {
+	for _, c := range checks {
+		s.Settle(c, 0)
+	}
+}
+
+func chargeIn(s settler, checks []Check) {
+	for _, c := range checks {
+		units := c.Weight
+		c.Peek = true
+		s.Settle(c, units)
+	}
+}
+
+// newRefund returns a call that refunds a unit of each check.
+func newRefund(checks ...Check) *call {
+	for i := range checks {
+		checks[i].change = -1
+	}
+	return newCall(opSettle, checks)
+}
+
 // refund refunds checks before it returns.
 func (s *testStore) refund(checks []Check) {
-	s.Refund(checks, s.source)
+	refundAll(s.Failover, checks, s.source)
 	s.settle()
 }
 
 // settleCost settles a check to a cost before it returns.
 func (s *testStore) settleCost(check Check, cost int64) {
-	s.SettleCost(check, cost, s.source)
+	s.Settle(check, cost, s.source)
 	s.settle()
 }
 
 // charge charges checks before it returns.
 func (s *testStore) charge(checks []Check) {
-	s.Charge(checks, s.source)
+	chargeAll(s.Failover, checks, s.source)
 	s.settle()
 }
 
@@ -160,7 +207,7 @@ func TestStores_agree_on_random_traces(t *testing.T) {
 				case 2:
 					chargeBoth(tr, stores)
 				case 3:
-					settleBoth(t, tr, stores)
+					repayBoth(t, tr, stores)
 				case 4:
 					confirmBoth(tr, stores)
 				case 5:
@@ -203,8 +250,8 @@ func chargeBoth(tr *trace, stores []*testStore) {
 	}
 }
 
-// settleBoth adds a debt in all stores: of a window or an instant that is current, decayed or to come.
-func settleBoth(t *testing.T, tr *trace, stores []*testStore) {
+// repayBoth adds a debt in all stores: of a window or an instant that is current, decayed or to come.
+func repayBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
 	c := &tr.request()[0]
 	p := &c.Policy.params

@@ -2,103 +2,70 @@ package limiter
 
 import "errors"
 
-// SettleCost makes what a request took what it turned out to cost: it charges the rest of the cost, or
-// refunds what its estimate, the check's weight, was too high by. The check is Refundable; without that, or
-// with Peek, nothing is refunded. It must have passed with all others of its request in a decision of that
-// source. The cost is in units, from 0 to 2^52, and cut to that.
+// Settle corrects what a check took to what its request really cost, in units, cut to 0 and 2^52. It charges the rest
+// without asking for room, so that later requests pay what this one overdrew; or it refunds what was too much. A cost
+// of 0 refunds all, one of the weight has all stay. What a check took without Refundable is never refunded; one with
+// Peek took nothing. The check must have passed with all others of its request in a decision of that source.
 //
-// SettleCost does not wait, and must be called at most once, and without [Failover.Refund],
-// [Failover.Charge] or [Failover.Confirm] of the check. A rest is charged as Charge does, a refund made as
-// Refund does.
-func (f *Failover) SettleCost(check Check, cost int64, source Source) {
-	source = f.possible(source)
-	cost = min(max(0, cost), MaxCharge)
-	estimate := check.units()
-	if cost > 0 {
-		c := check
-		c.Weight, c.Peek = cost, false
-		f.confirm([]Check{c}, source)
+// Settle does not wait, and must be called at most once. What Redis does not refund drains by itself. While Redis
+// fails a charge is kept in this process, and repaid when Redis decides again.
+func (f *Failover) Settle(check Check, cost int64, source Source) {
+	if check.settleTo(cost) {
+		f.settle(&check, f.possible(source))
 	}
-	switch {
-	case cost > estimate:
-		f.chargeRest(check, cost, source)
-	case cost < estimate:
-		f.refundExcess(check, estimate-cost, source)
-	}
-	check.reserved.end(cost < estimate)
+	check.reserved.end(check.change < 0)
 }
 
-// chargeRest charges what a cost is above the estimate that was taken. In an outage a fraction of the
-// limits counts at most its own capacity of either.
-func (f *Failover) chargeRest(c Check, cost int64, source Source) {
-	estimate := c.units()
-	c.Weight, c.Peek = cost-estimate, false
-	local := c
-	local.Policy = f.localPolicy(c.Policy, c.Key)
-	if f.isPartial() {
-		capacity := local.Policy.Capacity()
-		local.Weight = min(cost, capacity) - min(estimate, capacity)
-	}
-	f.chargeOne(&c, &local, source)
-}
-
-// refundExcess refunds units of a reservation, fewer than all.
-func (f *Failover) refundExcess(c Check, excess int64, source Source) {
-	c.excess = excess
-	if source == SourceRedis {
-		f.refundShared([]Check{c})
-		return
-	}
-	f.refundHere(c, source)
-}
-
-// Charge charges the units that a request turned out to cost, the checks' weights, after a decision of
-// that source; also those of checks with Peek. It needs no room: later requests pay what this one
-// overdrew. It does not wait. While Redis fails the debt is kept in this process, and settled when
-// Redis decides again. Weights are at most 2^52; one of 0 charges nothing.
-func (f *Failover) Charge(checks []Check, source Source) {
-	source = f.possible(source)
-	for i := range checks {
-		c := checks[i]
-		c.Weight, c.Peek = min(c.Weight, MaxCharge), false
-		if c.Weight <= 0 {
-			continue
-		}
-		f.confirm([]Check{c}, source)
-		local := c
-		local.Policy = f.localPolicy(c.Policy, c.Key)
-		f.chargeOne(&c, &local, source)
-	}
-}
-
-// chargeOne charges a check, of a weight from 1, to Redis, or in this process where that fails or has
-// decided. There the fraction of the limits that it enforces is charged, of a weight from 0.
-func (f *Failover) chargeOne(c, local *Check, source Source) {
+func (f *Failover) settle(c *Check, source Source) {
 	switch source {
-	case SourceMemory:
-		f.chargeHere(*c)
 	case SourceRedis:
-		here := *local
-		f.shared.chargeAsync(c, f.rememberCharge, func(c *Check, err error) {
-			if kept := !errors.Is(err, errClosed) && f.ledger.charge(c); !kept {
-				f.shared.topology.anyNode.lose(opCharge, err)
-			}
-			f.chargeHere(here)
-		})
+		f.settleShared(c)
+	case SourceMemory:
+		f.local.on(c, (*shard).settle)
 	default:
-		f.ledger.charge(c)
-		f.chargeHere(*local)
+		f.ledger.settle(c)
+		f.settleHere(*c)
 	}
 }
 
-// rememberCharge keeps what Redis has charged for an outage, as [Failover.remember] keeps its answers.
-func (f *Failover) rememberCharge(c *Check) {
-	f.local.rememberCharge(c, f.periodsHere(c.Policy, c.Key))
+// settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
+// replaces the answer that is kept, if there is one.
+func (f *Failover) settleShared(c *Check) {
+	shows := c.change < 0 && f.local.remembers(c)
+	f.shared.settle(c, shows, func(c *Check, err error) {
+		lost := err != nil
+		switch {
+		case lost && !isLost(err):
+			lost = f.settleUnsent(c, err)
+		case c.change > 0:
+			f.local.rememberCharge(c, f.periodsHere(c.Policy, c.Key))
+		case shows && !lost:
+			f.local.rememberRefund(c)
+		}
+		if lost {
+			f.shared.topology.anyNode.lose(opSettle, err)
+		}
+	})
 }
 
-// chargeHere charges a check in this process, of a weight from 0.
-func (f *Failover) chargeHere(c Check) {
-	if c.Weight > 0 {
-		f.local.Charge([]Check{c})
+// settleUnsent does here what Redis has certainly not done, and reports whether Redis will never do it: a refund, or
+// a charge without a place in the ledger.
+func (f *Failover) settleUnsent(c *Check, err error) (lost bool) {
+	here := *c
+	here.change = max(0, c.change)
+	lost = errors.Is(err, errClosed) || !f.ledger.settle(&here)
+	f.settleHere(here)
+	return lost
+}
+
+// settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
+// capacity of what was taken, and of what it cost.
+func (f *Failover) settleHere(c Check) {
+	cost := c.units() + c.change
+	f.scaleDown(&c)
+	if f.isPartial() {
+		c.change = min(cost, c.Policy.Capacity()) - c.units()
+		c.stays = min(c.stays, c.Policy.Capacity())
 	}
+	f.local.on(&c, (*shard).settle)
 }

@@ -38,7 +38,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 				}
 				cost := random.Int64N(r.check.Weight + 1)
 				before := debt()
-				f.SettleCost(r.check, cost, SourceMemory)
+				f.Settle(r.check, cost, SourceMemory)
 				owed, refunded = owed+r.check.Weight-cost, refunded+(before-debt())/p.params.window
 			}
 			running = kept

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestMemory_SettleCost_exact compares windows and logs with the same requests that took their cost at
+// TestMemory_Settle_exact compares windows and logs with the same requests that took their cost at
 // first: as soon as all costs are known the same units are left, for all time.
-func TestMemory_SettleCost_exact(t *testing.T) {
+func TestMemory_Settle_exact(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog} {
 		for seed := range uint64(300) {
@@ -28,7 +28,7 @@ func TestMemory_SettleCost_exact(t *testing.T) {
 				return decide(t, store, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining
 			}
 			end := func(i int) {
-				estimated.SettleCost(running[i].check, running[i].cost, SourceMemory)
+				estimated.Settle(running[i].check, running[i].cost, SourceMemory)
 				running[i] = running[len(running)-1]
 				running = running[:len(running)-1]
 			}
@@ -65,9 +65,9 @@ func TestMemory_SettleCost_exact(t *testing.T) {
 	}
 }
 
-// TestFailover_SettleCost_concurrent has a thousand requests at once whose estimates are at least their
+// TestFailover_Settle_concurrent has a thousand requests at once whose estimates are at least their
 // costs. What all that pass cost together never exceeds the limit, and in the end just that is taken.
-func TestFailover_SettleCost_concurrent(t *testing.T) {
+func TestFailover_Settle_concurrent(t *testing.T) {
 	t.Parallel()
 	const limit, requests, senders = 20_000, 1000, 100
 	stores := failovers(t)
@@ -100,7 +100,7 @@ func TestFailover_SettleCost_concurrent(t *testing.T) {
 							if got := spent.Add(cost); got > limit {
 								t.Errorf("%d units were spent of %d", got, limit)
 							}
-							f.SettleCost(checks[0], cost, source)
+							f.Settle(checks[0], cost, source)
 						}
 					})
 				}

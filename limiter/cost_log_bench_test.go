@@ -29,11 +29,11 @@ func BenchmarkRefundLog(b *testing.B) {
 				r.send(context.Background(), r.topology.anyNode, calls)
 			}
 			check := first.checks[0]
-			check.receipt, check.excess = first.receipts[0], 1
+			check.receipt = first.receipts[0]
 			client.ConfigResetStat(b.Context())
 			b.ResetTimer()
 			for range b.N {
-				r.send(context.Background(), r.topology.anyNode, []*call{newCall(opRefund, []Check{check})})
+				r.send(context.Background(), r.topology.anyNode, []*call{newRefund(check)})
 				check.Weight--
 			}
 			b.StopTimer()

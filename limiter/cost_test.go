@@ -20,9 +20,9 @@ func checkLeft(t *testing.T, f *Failover, p *Policy, want int64) {
 	})
 }
 
-// TestFailover_SettleCost settles estimates to costs with every algorithm: on Redis, in process, in an
+// TestFailover_Settle settles estimates to costs with every algorithm: on Redis, in process, in an
 // outage, and with half of the limit, which counts at most its own capacity of either.
-func TestFailover_SettleCost(t *testing.T) {
+func TestFailover_Settle(t *testing.T) {
 	t.Parallel()
 	steps := []struct{ estimate, cost, left, part int64 }{
 		{100, 100, 900, 400},
@@ -51,7 +51,7 @@ func TestFailover_SettleCost(t *testing.T) {
 						t.Fatal(err)
 					}
 					if checks[0].Result.Passes() {
-						f.SettleCost(checks[0], step.cost, source)
+						f.Settle(checks[0], step.cost, source)
 					}
 					want := step.left
 					if name == "part" {
@@ -64,9 +64,9 @@ func TestFailover_SettleCost(t *testing.T) {
 	}
 }
 
-// TestFailover_SettleCost_fraction takes an estimate above half of a limit, which that counts as its whole
+// TestFailover_Settle_fraction takes an estimate above half of a limit, which that counts as its whole
 // capacity.
-func TestFailover_SettleCost_fraction(t *testing.T) {
+func TestFailover_Settle_fraction(t *testing.T) {
 	t.Parallel()
 	f := failovers(t)["part"]
 	for cost, left := range map[int64]int64{0: 500, 1: 499, 300: 200, 499: 1, 500: 0, 550: 0, 600: 0, 700: 0} {
@@ -76,14 +76,14 @@ func TestFailover_SettleCost_fraction(t *testing.T) {
 		if err != nil || !Allowed(checks) {
 			t.Fatal(checks, err)
 		}
-		f.SettleCost(checks[0], cost, source)
+		f.Settle(checks[0], cost, source)
 		checkLeft(t, f, p, left)
 	}
 }
 
-// TestFailover_SettleCost_others charges the rest of a cost whatever the check was, and refunds only what
+// TestFailover_Settle_others charges the rest of a cost whatever the check was, and refunds only what
 // was reserved.
-func TestFailover_SettleCost_others(t *testing.T) {
+func TestFailover_Settle_others(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
 		p := dayPolicy(t, "others-"+name, GCRA, 400)
@@ -93,8 +93,8 @@ func TestFailover_SettleCost_others(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.SettleCost(checks[0], 5, source)
-			f.SettleCost(checks[0], 20, source)
+			f.Settle(checks[0], 5, source)
+			f.Settle(checks[0], 20, source)
 		}
 		want := int64(400 - 20 - 5 - 20) // a peek took nothing
 		if name == "part" {
@@ -104,8 +104,8 @@ func TestFailover_SettleCost_others(t *testing.T) {
 	}
 }
 
-// TestFailover_SettleCost_debt owes Redis what requests of an outage cost, not what they took.
-func TestFailover_SettleCost_debt(t *testing.T) {
+// TestFailover_Settle_debt owes Redis what requests of an outage cost, not what they took.
+func TestFailover_Settle_debt(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, algorithm := range Algorithms() {
@@ -119,16 +119,16 @@ func TestFailover_SettleCost_debt(t *testing.T) {
 			if err != nil || source != SourceFallback || !Allowed(checks) {
 				t.Fatal(source, checks, err)
 			}
-			n.SettleCost(checks[0], step.cost, source)
+			n.Settle(checks[0], step.cost, source)
 		}
 		n.back()
-		n.wantSettled(t, p, 290, 710)
+		n.wantRepaid(t, p, 290, 710)
 	}
 }
 
-// TestFailover_SettleCost_paid ends an outage between a take and its cost. Redis was charged the estimate:
+// TestFailover_Settle_paid ends an outage between a take and its cost. Redis was charged the estimate:
 // the rest of a higher cost follows, a refund is left to drain.
-func TestFailover_SettleCost_paid(t *testing.T) {
+func TestFailover_Settle_paid(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
@@ -144,15 +144,15 @@ func TestFailover_SettleCost_paid(t *testing.T) {
 		taken = append(taken, checks)
 	}
 	n.back()
-	n.wantSettled(t, p, 200, 800)
-	n.SettleCost(taken[0][0], 30, SourceFallback)
-	n.SettleCost(taken[1][0], 130, SourceFallback)
-	n.wantSettled(t, p, 230, 770)
+	n.wantRepaid(t, p, 200, 800)
+	n.Settle(taken[0][0], 30, SourceFallback)
+	n.Settle(taken[1][0], 130, SourceFallback)
+	n.wantRepaid(t, p, 230, 770)
 }
 
-// TestFailover_SettleCost_outage loses Redis between a take and its cost: a refund is reported as lost, the
+// TestFailover_Settle_outage loses Redis between a take and its cost: a refund is reported as lost, the
 // rest of a higher cost is charged here, and on Redis when it decides again.
-func TestFailover_SettleCost_outage(t *testing.T) {
+func TestFailover_Settle_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
@@ -167,17 +167,17 @@ func TestFailover_SettleCost_outage(t *testing.T) {
 		taken = append(taken, checks)
 	}
 	n.away()
-	n.SettleCost(taken[0][0], 30, SourceRedis)
-	n.SettleCost(taken[1][0], 130, SourceRedis)
+	n.Settle(taken[0][0], 30, SourceRedis)
+	n.Settle(taken[1][0], 130, SourceRedis)
 	if got := n.lost.Load(); got != 1 {
 		t.Errorf("%d losses, want the refund alone: the charge is made here", got)
 	}
 	n.back()
-	n.wantSettled(t, p, 30, 770)
+	n.wantRepaid(t, p, 30, 770)
 }
 
-// TestFailover_SettleCost_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
-func TestFailover_SettleCost_ban(t *testing.T) {
+// TestFailover_Settle_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
+func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, shared := range []*Redis{openRedis(t, server, 10*time.Second), nil} {
@@ -191,7 +191,7 @@ func TestFailover_SettleCost_ban(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.SettleCost(check, 10, source)
+		f.Settle(check, 10, source)
 		redistest.WaitFor(t, "the cost is charged", func() error {
 			left, err := Peek(t.Context(), f, p, "k")
 			if err == nil && left.Remaining > 0 {
@@ -201,6 +201,26 @@ func TestFailover_SettleCost_ban(t *testing.T) {
 		})
 		if got := decide(t, f, check)[0].Result; !got.Banned {
 			t.Errorf("%s: %+v", source, got)
+		}
+	}
+}
+
+// TestFailover_Settle_ban_once has a cost of 9 of which 5 were taken for good: nine units count for bans and not
+// fourteen, so that a denial behind a unit that may be refunded is no offense.
+func TestFailover_Settle_ban_once(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+		s.set(epoch)
+		p := mustPolicy(t, Settings{Name: "once", Algorithm: FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
+		if err := p.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		key := EncodeKey("k")
+		s.settleCost(decide(t, s, Check{Policy: p, Key: key, Weight: 5})[0], 9)
+		s.decide(t, []Check{{Policy: p, Key: key, Refundable: true}})
+		denied := []Check{{Policy: p, Key: key, Refundable: true}}
+		if s.decide(t, denied); denied[0].Result.Passes() || denied[0].Result.Banned {
+			t.Errorf("%s: %+v; want it denied and not banned", s.name, denied[0].Result)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, de
 func (g *slotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.node.settle(ctx, c, g.waiter.wait())
+	err := g.node.outcome(ctx, c, g.waiter.wait())
 	if err != nil {
 		return err
 	}

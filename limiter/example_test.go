@@ -192,7 +192,7 @@ func Example_grpc() {
 }
 
 // A budget by estimate: a request takes what it may cost, and keeps what it has cost.
-func ExampleFailover_SettleCost() {
+func ExampleFailover_Settle() {
 	tokens, err := limiter.NewPolicy(limiter.Settings{Name: "tokens", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Hour})
 	if err == nil {
 		err = tokens.AllowRefunds()
@@ -210,7 +210,7 @@ func ExampleFailover_SettleCost() {
 			fmt.Println(limiter.Allowed(checks), err)
 			return
 		}
-		store.SettleCost(checks[0], used, source)
+		store.Settle(checks[0], used, source)
 		quota, _ := limiter.Peek(ctx, store, tokens, user)
 		fmt.Println(quota.Remaining)
 	}

@@ -49,15 +49,14 @@ type FailoverOptions struct {
 	// leaves a quota within its capacity.
 	ForgiveOutages bool
 
-	// AwaitsRefunds says that the caller ends every check with Refundable that has passed: by [Failover.Refund],
-	// [Failover.SettleCost], or [Failover.Confirm] where the units stay. A denied check that would pass without
-	// what may still be refunded so on this node has a RetryAfter of a second at most. Default: RetryAfter
-	// reckons with no refund.
+	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Failover.Settle]. A
+	// denied check that would pass without what may still be refunded so on this node has a RetryAfter of a
+	// second at most. Default: RetryAfter reckons with no refund.
 	AwaitsRefunds bool
 
-	// OnSettled is called after such a charge, with the policy's name and the units. It must not
+	// OnRepaid is called after such a charge, with the policy's name and the units. It must not
 	// block. May be nil.
-	OnSettled func(policy string, units int64)
+	OnRepaid func(policy string, units int64)
 
 	// OnLeaseEnd is called when it is known what became of units of a lease ([Settings.Lease]), with the
 	// policy's name. It must not block. May be nil.
@@ -82,7 +81,7 @@ func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failove
 		f.leases.after = f.endLater
 	}
 	if shared != nil && !options.ForgiveOutages {
-		f.ledger = newLedger(shared, local, options.OnSettled)
+		f.ledger = newLedger(shared, local, options.OnRepaid)
 	}
 	f.denied.startSweeps()
 	if f.denied != nil && shared != nil {
@@ -214,7 +213,7 @@ func (f *Failover) decideInOutage(checks []Check, reason error) {
 // askShared has the shared store decide, and returns how many units it has leased.
 func (f *Failover) askShared(ctx context.Context, checks []Check, k *busyKey) (leased int64, err error) {
 	if !f.ledger.isEmpty() {
-		f.ledger.settleAhead(checks)
+		f.ledger.repayAhead(checks)
 	}
 	var answered func(err error)
 	if f.onAsk != nil {
@@ -236,46 +235,6 @@ func (f *Failover) remember(checks []Check, leased int64) {
 	for i := range checks {
 		f.local.rememberLease(&checks[i], leased)
 	}
-}
-
-// Refund undoes the charges of checks with Refundable after a decision of that source in which all
-// passed. Other checks stay charged. It does not wait, and must be called at most once. A charge that
-// it cannot undo drains by itself.
-func (f *Failover) Refund(checks []Check, source Source) {
-	source = f.possible(source)
-	if source == SourceRedis {
-		f.refundShared(checks)
-	} else {
-		for i := range checks {
-			f.refundHere(checks[i], source)
-		}
-	}
-	endReservations(checks, true)
-}
-
-// refundShared has the shared store undo what checks took, or a part of it. The quota as it stands then replaces
-// the answer that is kept for an outage, if there is one.
-func (f *Failover) refundShared(checks []Check) {
-	for i := range checks {
-		refunded := f.local.rememberRefund
-		if !f.local.remembers(&checks[i]) {
-			refunded = nil
-		}
-		f.shared.refundAsync(&checks[i], refunded)
-	}
-}
-
-// refundHere undoes what a check took in this process, or a part of it.
-func (f *Failover) refundHere(c Check, source Source) {
-	if source == SourceFallback {
-		f.ledger.refund(&c)
-		cost := c.units() - c.refunded()
-		f.scaleDown(&c)
-		if c.excess = c.units() - min(cost, c.Policy.Capacity()); c.excess <= 0 {
-			return
-		}
-	}
-	f.local.Refund([]Check{c})
 }
 
 // possible returns the source, or the only one that a store without a shared one has.

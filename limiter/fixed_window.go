@@ -77,8 +77,8 @@ func (k fixedWindow) owed(s, beyond state, now int64, t *params) []debt {
 	return []debt{{index, count}}
 }
 
-// settle adds units of the current window.
-func (k fixedWindow) settle(s state, now int64, t *params, d debt) (state, int64) {
+// repay adds units of the current window.
+func (k fixedWindow) repay(s state, now int64, t *params, d debt) (state, int64) {
 	index, count := k.rolled(s, now, t)
 	units := min(d.amount, t.limit-count)
 	if index != d.at || units < 1 {

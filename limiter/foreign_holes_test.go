@@ -48,7 +48,7 @@ func (b *damagedBucket) read(t *testing.T) string {
 
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
-	c := newCall(opRefund, []Check{{Policy: b.p, Key: EncodeKey("torn"), Weight: 1}})
+	c := newRefund(Check{Policy: b.p, Key: EncodeKey("torn"), Weight: 1})
 	c.receipts = append(c.receipts[:0], receipt{b.p.now(), damagedSerial - ago})
 	b.r.send(context.Background(), b.r.topology.anyNode, c.alone[:])
 	return c.err
@@ -67,7 +67,7 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*maxHoles)
 		for _, op := range everyOperation {
 			b.writeAll(t, whole[:length])
-			err := operate(b.r, op, b.p, "torn")
+			err := operate(b.r, op.operation, op.change, b.p, "torn")
 			if valid != (err == nil) || (!valid && (Kind(err) != "value" || !FailedAlone(err))) {
 				t.Errorf("%d bytes, operation %d: %v", length, op, err)
 			}
@@ -89,9 +89,9 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 			numbers := []float64{damagedSerial - 1, 1, damagedSerial - 4, 1}
 			numbers[at] = n
 			tail := doubles(numbers...)
-			for _, op := range []operation{opTake, opPeek, opTakeRefundable, opCharge} {
+			for _, op := range everyOperation[1:] {
 				b.write(t, tail)
-				if err := operate(b.r, op, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
+				if err := operate(b.r, op.operation, op.change, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
 					t.Errorf("%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
 				}
 			}

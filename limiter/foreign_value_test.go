@@ -14,13 +14,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// everyOperation lists what a batch may do with a state.
-var everyOperation = []operation{opTake, opPeek, opTakeRefundable, opRefund, opCharge}
+// everyOperation lists what a batch may do with a state, the refund first.
+var everyOperation = []struct {
+	operation
+	change int64
+}{{opSettle, -1}, {opSettle, 1}, {opTake, 0}, {opPeek, 0}, {opTakeRefundable, 0}}
 
 // operate runs one operation on a key, past the queue, and returns its error.
-func operate(r *Redis, op operation, p *Policy, key string) error {
-	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1}})
-	if op == opRefund {
+func operate(r *Redis, op operation, change int64, p *Policy, key string) error {
+	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, change: change}})
+	if op == opSettle {
 		c.receipts = append(c.receipts[:0], receipt{1, 1})
 	}
 	r.send(context.Background(), r.topology.anyNode, c.alone[:])
@@ -85,7 +88,7 @@ func TestForeignValue_string(t *testing.T) {
 				if err := client.Set(t.Context(), r.RedisKey(p, EncodeKey("bad")), value, 0).Err(); err != nil {
 					t.Fatal(err)
 				}
-				err := operate(r, op, p, "bad")
+				err := operate(r, op.operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
 				if shared != (err == nil) || !shared && (Kind(err) != "value" || !FailedAlone(err)) {
 					t.Errorf("%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, Kind(err))
@@ -122,7 +125,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			err := operate(r, op, p, "bad")
+			err := operate(r, op.operation, op.change, p, "bad")
 			if (err != nil || wrong) && (Kind(err) != "value" || !FailedAlone(err)) {
 				t.Errorf("round %d, operation %d: %v of kind %s", round, op, err, Kind(err))
 			}

@@ -21,7 +21,7 @@ func reserveThree(t *testing.T, m *Memory, p *Policy, key string) (open [][]Chec
 	for range 3 {
 		open = append(open, decide(t, m, Check{Policy: p, Key: EncodeKey(key), Refundable: true}))
 	}
-	m.Refund(open[1])
+	refundIn(m, open[1])
 	return open
 }
 
@@ -30,8 +30,8 @@ func TestMemory_holes_end(t *testing.T) {
 	now := epoch
 	for name, end := range map[string]func(t *testing.T, m *Memory, p *Policy, open [][]Check){
 		"refunds of the others": func(_ *testing.T, m *Memory, _ *Policy, open [][]Check) {
-			m.Refund(open[2])
-			m.Refund(open[0])
+			refundIn(m, open[2])
+			refundIn(m, open[0])
 		},
 		"a take of a drained bucket": func(t *testing.T, m *Memory, p *Policy, _ [][]Check) {
 			now += 10 * sec
@@ -39,10 +39,10 @@ func TestMemory_holes_end(t *testing.T) {
 		},
 		"a charge of a drained bucket": func(_ *testing.T, m *Memory, p *Policy, _ [][]Check) {
 			now += 10 * sec
-			m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
+			chargeIn(m, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
 		},
 		"a charge that saturates": func(_ *testing.T, m *Memory, p *Policy, _ [][]Check) {
-			m.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: MaxCharge}})
+			chargeIn(m, []Check{{Policy: p, Key: EncodeKey("k"), Weight: MaxCharge}})
 		},
 		"a reset of the key": func(_ *testing.T, m *Memory, p *Policy, _ [][]Check) {
 			s := m.lock(p, "k")
@@ -88,8 +88,8 @@ func TestMemory_holes_overflow(t *testing.T) {
 	reserveThree(t, m, p, "kept")
 	for i := range 20 {
 		open := reserveThree(t, m, p, fmt.Sprint(i))
-		m.Refund(open[0])
-		m.Refund(open[2])
+		refundIn(m, open[0])
+		refundIn(m, open[2])
 	}
 	if got := holesOf(m, p); got != 1 {
 		t.Errorf("%d states have holes; want that of the kept key alone", got)

@@ -23,7 +23,7 @@ func TestLastSeen_charge(t *testing.T) {
 			check := Check{Policy: p, Key: EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}
 			decided := decide(t, f, check)[0]
 			decided.Weight, decided.Peek = charge.units, false
-			f.Charge([]Check{decided}, SourceRedis)
+			chargeAll(f, []Check{decided}, SourceRedis)
 			redistest.WaitFor(t, "the units are charged there and here", func() error {
 				there, here := Check{Policy: p, Key: check.Key, Peek: true}, Check{Policy: p, Key: check.Key, Peek: true}
 				err := f.shared.Peek(t.Context(), &there)

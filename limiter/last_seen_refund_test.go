@@ -52,7 +52,7 @@ func TestLastSeen_refund(t *testing.T) {
 				reserved = append(reserved, decide(t, f, Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
 			}
 			for i, cost := range costs {
-				f.SettleCost(reserved[i], cost, SourceRedis)
+				f.Settle(reserved[i], cost, SourceRedis)
 				left -= cost
 			}
 			waitForLeft(t, f, p, key, left, left)
@@ -75,7 +75,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 						t.Errorf("source %s, error %v", source, err)
 					}
 					if i > 0 || j > 0 {
-						f.Refund(reserved, source)
+						refundAll(f, reserved, source)
 					}
 				}
 			})
@@ -92,7 +92,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	f := NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
-		f.Refund(decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Refundable: true}), SourceRedis)
+		refundAll(f, decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Refundable: true}), SourceRedis)
 		waitForLeft(t, f, p, EncodeKey("k"), 5, 1)
 	}
 	server.Kill()
@@ -102,7 +102,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 		if err != nil || source != SourceFallback || !Allowed(check) {
 			t.Errorf("%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
 		}
-		f.Refund(check, SourceRedis) // which Redis does not do
+		refundAll(f, check, SourceRedis) // which Redis does not do
 		local := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
 		if f.PeekLocal(&local); local.Result.Remaining != 0 {
 			t.Errorf("%s: %d remain of a refund that Redis has not done", p.Name(), local.Result.Remaining)
@@ -122,7 +122,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 			answers = append(answers, decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Refundable: true})[0])
 		}
 		now += 1000
-		remote.Refund(answers[1:2])
+		refundIn(remote, answers[1:2])
 		refunded := decide(t, remote, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0]
 		for i, step := range []struct {
 			answer *Check
@@ -149,7 +149,7 @@ func TestLastSeen_refund_shown(t *testing.T) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := Check{Policy: p, Key: EncodeKey(key), Refundable: true}
 			decide(t, r, check)
-			c := newCall(opRefund, decide(t, r, check))
+			c := newRefund(decide(t, r, check)...)
 			c.shows = key == "kept"
 			r.send(t.Context(), r.topology.anyNode, []*call{c})
 			if got := c.checks[0].Result; c.err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.shows {

@@ -117,8 +117,7 @@ func TestKernel_restoreState(t *testing.T) {
 					local.remember(&check[0])
 					if Allowed(check) && random.IntN(2) == 0 {
 						now += random.Int64N(p.params.window * p.params.tick / 3)
-						check[0].excess = 1 + random.Int64N(check[0].Weight)
-						whole.Refund(check)
+						whole.Settle(check[0], random.Int64N(check[0].Weight))
 						local.rememberRefund(&decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0])
 					}
 				}

@@ -8,15 +8,15 @@ import (
 
 // ledger keeps what this process has admitted while the shared store did not decide.
 type ledger struct {
-	shared    *Redis
-	local     *Memory // whose bound of keys it has
-	clock     func(key string) (now, ahead int64)
-	onSettled func(policy string, units int64)
-	size      atomic.Int64
-	running   atomic.Bool // the timer is set
-	seed      maphash.Seed
-	shards    [ledgerShards]ledgerShard
-	next      int // the shard that the next span begins with; only the timer's function uses it
+	shared   *Redis
+	local    *Memory // whose bound of keys it has
+	clock    func(key string) (now, ahead int64)
+	onRepaid func(policy string, units int64)
+	size     atomic.Int64
+	running  atomic.Bool // the timer is set
+	seed     maphash.Seed
+	shards   [ledgerShards]ledgerShard
+	next     int // the shard that the next span begins with; only the timer's function uses it
 }
 
 // ledgerShards is how many locks the accounts are spread over.
@@ -40,8 +40,8 @@ type owedTake struct {
 	receipt receipt
 }
 
-func newLedger(shared *Redis, local *Memory, onSettled func(policy string, units int64)) *ledger {
-	l := &ledger{shared: shared, local: local, onSettled: onSettled, seed: maphash.MakeSeed()}
+func newLedger(shared *Redis, local *Memory, onRepaid func(policy string, units int64)) *ledger {
+	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
 	l.clock = l.redisTime
 	for i := range l.shards {
 		l.shards[i].accounts = map[quotaName]*account{}
@@ -134,7 +134,7 @@ func (a *account) begin(beyond state, now int64) {
 	a.all = beyond
 	a.all.c = serial
 	for _, d := range admitted {
-		a.all, _ = p.algorithm.kernel.settle(a.all, now, &p.params, d)
+		a.all, _ = p.algorithm.kernel.repay(a.all, now, &p.params, d)
 	}
 }
 
@@ -147,10 +147,17 @@ func (a *account) receipt(now int64) receipt {
 	return a.policy.algorithm.kernel.receipt(last)
 }
 
-// refund takes back what a check added, unless it was settled meanwhile.
-func (l *ledger) refund(c *Check) {
-	if l == nil || c.owed == nil {
-		return
+// settle charges what a check cost beyond what it took, and reports whether there was room for it; or it takes
+// back what the check added too much, unless that was repaid meanwhile.
+func (l *ledger) settle(c *Check) (kept bool) {
+	switch {
+	case l == nil || c.change == 0:
+		return false
+	case c.change > 0:
+		_, a := l.add(c, c.change, l.lastSeen(c), false)
+		return a != nil
+	case c.owed == nil:
+		return false
 	}
 	micros, _ := l.clock(c.Key.text)
 	s := l.shardOf(c.Key.text)
@@ -158,17 +165,9 @@ func (l *ledger) refund(c *Check) {
 	defer s.mu.Unlock()
 	if a := c.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), c.refunded(), c.owed.receipt)
+		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), -c.change, c.owed.receipt)
 	}
-}
-
-// charge adds what a request turned out to cost, and reports whether there was room for it.
-func (l *ledger) charge(c *Check) (kept bool) {
-	if l == nil {
-		return false
-	}
-	_, a := l.add(c, c.Weight, l.lastSeen(c), false)
-	return a != nil
+	return true
 }
 
 // drop removes an account, if there is one. The shard's lock is held.

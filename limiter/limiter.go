@@ -37,8 +37,8 @@ type Check struct {
 	// stands.
 	Peek bool
 
-	// Refundable requests a take that [Failover.Refund] can undo. The policy must allow refunds, see
-	// [Policy.AllowRefunds]. Default: the charge stays.
+	// Refundable requests a take that [Failover.Settle] can refund, all or a part. The policy must allow refunds,
+	// see [Policy.AllowRefunds]. Default: what it takes stays.
 	Refundable bool
 
 	// Result is filled in by the store. It is undefined after an error.
@@ -50,7 +50,8 @@ type Check struct {
 	owed     *owedTake    // of a reservation that passed in an outage
 	reserved *reservation // of a reservation, where its end is awaited; nil: it is not
 	withheld int64        // units that remain and are not in the result
-	excess   int64        // units of a reservation that its request did not cost; 0: all of them
+	change   int64        // of what it took, to settle it: units to charge, below 0 to refund
+	stays    int64        // units that settling it counts for bans
 	places   int64        // units that the request has until it ends, see Failover.EndRunning
 	run      *run         // its part in what a shared store knows of; nil: none
 }
@@ -90,7 +91,7 @@ type Result struct {
 // all its checks pass.
 func (r Result) Passes() bool { return r.RetryAfter == 0 }
 
-// refundable reports whether a check needs a charge that can be undone.
+// refundable reports whether a check needs a take that can be refunded.
 func refundable(checks []Check) bool {
 	for i := range checks {
 		if checks[i].Refundable {

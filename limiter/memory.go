@@ -184,23 +184,16 @@ func (m *Memory) decideMany(checks []Check) {
 	}
 }
 
-// Refund undoes the charges of checks with Refundable that passed. Other checks stay charged. It must be called at most
-// once for a decision.
-func (m *Memory) Refund(checks []Check) { m.each(checks, (*shard).refund) }
-
-// Charge charges checks without the condition that there is room, into debt if need be. A weight of 0 or less
-// charges nothing, one above [MaxCharge] that.
-func (m *Memory) Charge(checks []Check) { m.each(checks, (*shard).charge) }
-
-// Confirm counts units of checks that were reserved and stay, for bans of policies that refund.
-func (m *Memory) Confirm(checks []Check) { m.each(checks, (*shard).confirm) }
-
-// each runs a function on the shard of every check.
-func (m *Memory) each(checks []Check, do func(s *shard, c *Check, now int64)) {
-	for i := range checks {
-		c := &checks[i]
-		shard := m.lock(c.Policy, c.Key.text)
-		do(shard, c, m.clock())
-		shard.mu.Unlock()
+// Settle corrects what a check took to what its request cost, as [Failover.Settle] does.
+func (m *Memory) Settle(check Check, cost int64) {
+	if check.settleTo(cost) {
+		m.on(&check, (*shard).settle)
 	}
+}
+
+// on runs a function on the shard of a check.
+func (m *Memory) on(c *Check, do func(s *shard, c *Check, now int64)) {
+	shard := m.lock(c.Policy, c.Key.text)
+	defer shard.mu.Unlock()
+	do(shard, c, m.clock())
 }

@@ -39,7 +39,7 @@ func TestFailover_Refund_reserved(t *testing.T) {
 		if err != nil || !Allowed(checks) {
 			t.Fatal(name, err, checks)
 		}
-		store.Refund(checks, source)
+		refundAll(store, checks, source)
 		for p, want := range map[*Policy]int64{stays: 9, returns: 10} {
 			if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != want {
 				t.Errorf("%s: %s has %d left, %v; want %d", name, p.Name(), left.Remaining, err, want)
@@ -59,9 +59,9 @@ func TestStore_Refund_reserved(t *testing.T) {
 			t.Fatal(name, err, checks)
 		}
 		if store == shared {
-			shared.Refund(checks)
+			refundIn(shared, checks)
 		} else {
-			local.Refund(checks)
+			refundIn(local, checks)
 		}
 		for key, want := range map[string]int64{"k": 9, "other": 10} {
 			if left, err := Peek(t.Context(), store, p, key); err != nil || left.Remaining != want {
@@ -83,7 +83,7 @@ func TestFailover_Charge_peeked(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		checks[0].Weight = 4
-		store.Charge(checks, source)
+		chargeAll(store, checks, source)
 		if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 6 {
 			t.Errorf("%s: %d left, %v; want 6", name, left.Remaining, err)
 		}
@@ -101,8 +101,8 @@ func TestFailover_wrongSource(t *testing.T) {
 		if _, err := store.Decide(t.Context(), checks); err != nil {
 			t.Fatal(err)
 		}
-		store.Refund(checks, source)
-		store.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 2}}, source)
+		refundAll(store, checks, source)
+		chargeAll(store, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 2}}, source)
 		if left, err := Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 8 {
 			t.Errorf("%q: %d left, %v; want 8", source, left.Remaining, err)
 		}

@@ -99,7 +99,7 @@ func FuzzTraffic(f *testing.F) {
 			now += int64(binary.BigEndian.Uint16(steps)) * s.Window.Microseconds() / 20_000
 			weight := int64(steps[2]%8) + 1
 			if steps[2]&0x40 != 0 {
-				store.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 3 * weight}})
+				chargeIn(store, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 3 * weight}})
 				reference.admitted = append(reference.admitted, admission{now, 3 * weight})
 				continue
 			}

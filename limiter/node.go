@@ -18,7 +18,7 @@ type node struct {
 	clock   clockOffset
 	failed  func()                  // called after every failure
 	opened  func()                  // called after the breaker has opened
-	lost    func(err error)         // called for every refund and charge that Redis did not do; may be nil
+	lost    func(err error)         // called for what Redis did not settle; may be nil
 	cause   atomic.Pointer[attempt] // what failed when the breaker opened, and why it fails now
 	life    context.Context         //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
@@ -32,7 +32,7 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 		return ErrOutage
 	}
 	op, slot, sent := c.op, c.slot, now()
-	err := n.settle(ctx, c, n.batcher.do(ctx, c, timeout))
+	err := n.outcome(ctx, c, n.batcher.do(ctx, c, timeout))
 	n.report(op, slot, checks, sent, err)
 	return err
 }
@@ -44,7 +44,9 @@ func (n *node) refund(slot uint16, checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.settings.Lease == 0 {
-			plain = append(plain, *c)
+			back := *c
+			back.change, back.stays = -c.units(), 0
+			plain = append(plain, back)
 			continue
 		}
 		if c.units() > 0 {
@@ -54,15 +56,15 @@ func (n *node) refund(slot uint16, checks []Check) {
 		}
 	}
 	if len(plain) > 0 {
-		c := newCall(opRefund, plain)
+		c := newCall(opSettle, plain)
 		c.slot = slot
 		n.enqueue(c, nil)
 	}
 }
 
-// enqueue queues a call that no request waits for, and reports whether it was queued. Losses are
-// reported. The callback runs after success; it must not block nor keep the call.
-func (n *node) enqueue(c *call, answered func(*call)) bool {
+// enqueue queues a call that no request waits for. Losses are reported. The callback runs after success; it must
+// not block nor keep the call.
+func (n *node) enqueue(c *call, answered func(*call)) {
 	op := c.op
 	err := n.background(c, func(c *call) {
 		switch {
@@ -77,7 +79,6 @@ func (n *node) enqueue(c *call, answered func(*call)) bool {
 	if err != nil {
 		n.lose(op, err)
 	}
-	return err == nil
 }
 
 // background queues a call that no request waits for. An error says why it was not queued; the call is
@@ -100,16 +101,15 @@ func (n *node) background(c *call, done func(*call)) error {
 	return err
 }
 
-// lose reports a refund, a charge, a settlement or a confirm that Redis did not do. A peek without an
-// answer is no loss.
+// lose reports an operation in the background that Redis did not do. A peek without an answer is no loss.
 func (n *node) lose(op operation, err error) {
-	if n.lost != nil && op.settles() {
+	if n.lost != nil && op.isBackground() {
 		n.lost(err)
 	}
 }
 
-// settle ends a call that the batcher has finished: without a decision it is gone.
-func (n *node) settle(ctx context.Context, c *call, err error) error {
+// outcome ends a call that the batcher has finished: without a decision it is gone.
+func (n *node) outcome(ctx context.Context, c *call, err error) error {
 	if err != nil || c.err == nil {
 		return err
 	}

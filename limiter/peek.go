@@ -82,9 +82,9 @@ func Answered(err error) bool {
 
 // Peek returns what a request of the check's weight would get, without charging it.
 func (m *Memory) Peek(c *Check) {
-	checks := []Check{*c}
-	m.each(checks, (*shard).peek)
-	c.answeredBy(&checks[0])
+	peek := *c
+	m.on(&peek, (*shard).peek)
+	c.answeredBy(&peek)
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
@@ -110,7 +110,7 @@ func (r *Redis) Peek(ctx context.Context, check *Check) error {
 	}
 	defer r.uses.release()
 	return r.peekBy(check, func(n *node, c *call, _ []Check) error {
-		return n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
+		return n.outcome(ctx, c, n.batcher.do(ctx, c, r.timeout))
 	})
 }
 

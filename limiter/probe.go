@@ -19,6 +19,9 @@ type attempt struct {
 
 // attemptOf returns the attempt of an operation on checks of one slot.
 func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
+	if op == opSettle && !slices.ContainsFunc(checks, func(c Check) bool { return c.change < 0 }) {
+		op = opTake // a charge needs no other permissions
+	}
 	a := &attempt{op: op, slot: slot, err: err}
 	for i := range checks {
 		a.policies = append(a.policies, checks[i].Policy)
@@ -61,7 +64,7 @@ func (r *Redis) recover(n *node) {
 // refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 	checks := r.probeChecks(a)
-	if a.op != opRefund {
+	if a.op != opSettle {
 		denied := slices.Clone(checks)
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
@@ -73,7 +76,10 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 		}
 		return nil
 	}
-	for _, op := range []operation{opTakeRefundable, opTake, opRefund} {
+	for i := range checks {
+		checks[i].change = -1
+	}
+	for _, op := range []operation{opTakeRefundable, opTake, opSettle} {
 		if err := r.try(ctx, n, op, a.slot, checks); err != nil {
 			return err
 		}
@@ -86,7 +92,7 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 func (r *Redis) try(ctx context.Context, n *node, op operation, slot uint16, checks []Check) error {
 	c := newCall(op, checks)
 	c.slot = slot
-	err := n.settle(ctx, c, n.batcher.do(ctx, c, r.timeout))
+	err := n.outcome(ctx, c, n.batcher.do(ctx, c, r.timeout))
 	switch {
 	case err == nil:
 		c.take(checks)

@@ -143,12 +143,13 @@ func TestProbe_refund(t *testing.T) {
 			first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true})
 			decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
-			r.Refund(first)
+			refundIn(r, first)
 			waitReported(t, reported, "outage:auth lost:auth")
 			waitProbes(t, r.topology.anyNode)
-			r.Refund(first)
+			refundIn(r, first)
 			unsent := 0
-			r.chargeAsync(&first[0], func(*Check) {}, func(_ *Check, err error) {
+			first[0].change = 1
+			r.settle(&first[0], false, func(_ *Check, err error) {
 				if unsent++; !errors.Is(err, ErrOutage) {
 					t.Errorf("a charge while the breaker is open: %v", err)
 				}
@@ -288,7 +289,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }
 	s.batcher.waiting = make([]*call, maxQueue)
-	r.Refund([]Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Refundable: true}})
+	refundIn(r, []Check{{Policy: dayPolicy(t, "full", GCRA, 10), Key: EncodeKey("k"), Refundable: true}})
 	if reported.String() != "overload" || s.breaker.row.Load()%(failuresInARow+1) != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.breaker.row.Load()%(failuresInARow+1))
 	}

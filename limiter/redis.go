@@ -50,7 +50,7 @@ type RedisOptions struct {
 	// error is an [UndecidedError]. It must not block. May be nil.
 	OnRefusedLogin func(err error)
 
-	// OnLost is called for every refund and every charge that Redis did not do, with the reason. It
+	// OnLost is called for every refund, charge and repayment that Redis did not do, with the reason. It
 	// must not block. May be nil.
 	OnLost func(err error)
 
@@ -139,71 +139,51 @@ func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []C
 	return nil
 }
 
-// Refund undoes the charges of checks with Refundable, each at most once, in the background. Other checks
-// stay charged. Where Redis does not answer they drain by themselves.
-func (r *Redis) Refund(checks []Check) {
-	for i := range checks {
-		r.refundAsync(&checks[i], nil)
+// Settle corrects what a check took to what its request cost, as [Failover.Settle] does, at most once, in the
+// background. Where Redis does not answer, what was taken drains by itself.
+func (r *Redis) Settle(check Check, cost int64) {
+	if !check.settleTo(cost) {
+		return
 	}
+	r.settle(&check, false, func(_ *Check, err error) {
+		if err != nil {
+			r.topology.anyNode.lose(opSettle, err)
+		}
+	})
 }
 
-// refundAsync does so with one check. A function that is not nil is called after Redis has refunded it, as far as it
-// had not drained: the check's result is the quota as it stands then. It must not block nor keep the check.
-func (r *Redis) refundAsync(c *Check, refunded func(c *Check)) {
-	if c.Refundable && !c.Peek {
-		r.enqueueAsync(opRefund, c, refunded)
-	}
-}
-
-// chargeAsync charges a check without the condition that there is room, at most once, in the
-// background. Where Redis has charged it, or may have, charged is called with the check; a charge that may
-// have run is also reported as lost. Otherwise unsent is called, with the reason too, perhaps at once. Neither
-// must block nor keep the check.
-func (r *Redis) chargeAsync(check *Check, charged func(c *Check), unsent func(c *Check, err error)) {
+// settle does so by the check's change, and answers with the quota as it stands then if asked. The function runs with
+// the outcome, perhaps at once; it must not block nor keep the check.
+func (r *Redis) settle(check *Check, shows bool, done func(c *Check, err error)) {
 	if r.closed.Load() {
-		unsent(check, errClosed)
+		done(check, errClosed)
 		return
 	}
 	n, slot := r.nodeOf(check.Key)
-	c := newCall(opCharge, []Check{*check})
-	c.slot = slot
+	c := newCall(opSettle, []Check{*check})
+	c.slot, c.shows = slot, shows
 	err := n.background(c, func(c *call) {
-		switch {
-		case c.err == nil:
-			charged(&c.checks[0])
-		case isLost(c.err):
-			n.lose(opCharge, c.err)
-			charged(&c.checks[0])
-		default:
-			unsent(&c.checks[0], c.err)
+		err := c.err
+		if c.isPostponed() {
+			err = errOverload // the queue had no room for another try
 		}
+		done(&c.checks[0], err)
 	})
 	if err != nil {
-		unsent(check, err)
+		done(check, err)
 	}
 }
 
 // peekAsync queries what a check would get, without charging it, in the background. The callback
 // runs with the answer, if there is one; it must not block nor keep the check.
 func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
-	r.enqueueAsync(opPeek, check, answered)
-}
-
-// enqueueAsync queues an operation on a check that no request waits for, and reports whether it was
-// queued.
-func (r *Redis) enqueueAsync(op operation, check *Check, answered func(*Check)) bool {
-	s, slot := r.nodeOf(check.Key)
 	if r.closed.Load() {
-		s.lose(op, errClosed)
-		return false
+		return
 	}
-	c := newCall(op, []Check{*check})
-	c.slot, c.shows = slot, answered != nil
-	return s.enqueue(c, func(c *call) {
-		if answered != nil {
-			answered(&c.checks[0])
-		}
-	})
+	n, slot := r.nodeOf(check.Key)
+	c := newCall(opPeek, []Check{*check})
+	c.slot = slot
+	n.enqueue(c, func(c *call) { answered(&c.checks[0]) })
 }
 
 // Command runs a command that decides nothing, such as one of administration, and returns its reply; nil

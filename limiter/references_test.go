@@ -34,8 +34,8 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
 		t.Errorf("%d units remain, want 20", left)
 	}
-	f.Refund(reserved, SourceRedis)
-	f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 7}}, SourceRedis)
+	refundAll(f, reserved, SourceRedis)
+	chargeAll(f, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 7}}, SourceRedis)
 	f.Release()
 	<-store.uses.closed
 	if _, err := store.Decide(context.Background(), []Check{check}); !errors.Is(err, errClosed) {
@@ -60,7 +60,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	p := dayPolicy(t, "draining", FixedWindow, 100_000)
 	decide(t, store, Check{Policy: p, Key: EncodeKey("k"), Peek: true})
 	for range 2_000 {
-		f.Charge([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 3}}, SourceRedis)
+		chargeAll(f, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 3}}, SourceRedis)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func (r *refundTrace) step(t *testing.T) {
 		case kind == 8:
 			s.charge(answers[i])
 		case kind == 9:
-			r.settle(t, i, check.Weight*p.params.window*2/3)
+			r.repay(t, i, check.Weight*p.params.window*2/3)
 		case len(r.open) > 0:
 			refund := slices.Clone(r.open[at][i])
 			if part {
@@ -126,14 +126,14 @@ func (r *refundTrace) step(t *testing.T) {
 	}
 }
 
-// settle adds a debt in one of the stores.
-func (r *refundTrace) settle(t *testing.T, store int, amount int64) {
+// repay adds a debt in one of the stores.
+func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	t.Helper()
 	p := r.p
 	if store == 0 {
 		s := r.stores[0].local.lock(p, "k")
 		held, _ := s.kept("k")
-		if after, units := p.algorithm.kernel.settle(held, r.now/p.params.tick, &p.params, debt{0, amount}); units > 0 || after != held {
+		if after, units := p.algorithm.kernel.repay(held, r.now/p.params.tick, &p.params, debt{0, amount}); units > 0 || after != held {
 			s.put("k", after)
 		}
 		s.mu.Unlock()
@@ -145,7 +145,7 @@ func (r *refundTrace) settle(t *testing.T, store int, amount int64) {
 	}
 	v := &p.params
 	message := doubles(1, 1, float64(v.limit), float64(v.window), float64(v.capacity), float64(v.maxDelay), float64(v.maxDebt), float64(v.tick),
-		6, 1, 1, 1, 1, 0, float64(amount))
+		float64(opRepay), 1, 1, 1, 1, 0, float64(amount))
 	if err := r.redis.client.Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestFailover_Refund(t *testing.T) {
 				if denied, _ := take(); Allowed(denied) {
 					t.Fatalf("allowed: %+v", denied)
 				}
-				f.Refund(last, source)
+				refundAll(f, last, source)
 				redistest.WaitFor(t, "a unit is there again, at once", func() error {
 					if again, _ := take(); !Allowed(again) {
 						return fmt.Errorf("%+v", again)

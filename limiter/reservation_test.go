@@ -35,9 +35,9 @@ func refundingDay(t *testing.T, name, algorithm string, limit int64) *Policy {
 // beside them: after some of them have ended, in the ways that there are.
 func TestFailover_AwaitsRefunds(t *testing.T) {
 	t.Parallel()
-	stay, refund, cost := func(s *testStore, c []Check) { s.Confirm(c, s.source) }, func(s *testStore, c []Check) { s.Refund(c, s.source) },
+	stay, refund, cost := func(s *testStore, c []Check) { keepAll(s.Failover, c, s.source) }, func(s *testStore, c []Check) { refundAll(s.Failover, c, s.source) },
 		func(units int64) func(s *testStore, c []Check) {
-			return func(s *testStore, c []Check) { s.SettleCost(c[0], units, s.source) }
+			return func(s *testStore, c []Check) { s.Settle(c[0], units, s.source) }
 		}
 	for name, test := range map[string]struct {
 		ends            []func(s *testStore, c []Check) // of the reservations
@@ -103,7 +103,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 		if !banned.BanBegins || banned.RetryAfter < time.Hour {
 			t.Errorf("%s: %+v; want a ban", s.name, banned)
 		}
-		s.Refund(reserved[:1], s.source)
+		refundAll(s.Failover, reserved[:1], s.source)
 		s.settle()
 		if again := decide(t, s, Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
 			t.Errorf("%s: %+v; want it to pass after the refund", s.name, again)
@@ -121,7 +121,7 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 		s.awaitsRefunds = false
 		denied := decide(t, s, Check{Policy: p, Key: EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = true
-		s.Refund(reserved, s.source)
+		refundAll(s.Failover, reserved, s.source)
 		s.hasten(t.Context(), s.source, denied, time.Now().Add(time.Minute))
 		if wait := denied[0].Result.RetryAfter; wait != time.Second {
 			t.Errorf("%s: wait %v, want a second", s.name, wait)
@@ -144,7 +144,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 					case err != nil:
 						t.Error(err)
 					case wait == 0:
-						s.Refund(checks, source)
+						refundAll(s.Failover, checks, source)
 					case wait != time.Second:
 						t.Errorf("%s: wait %v, want a second", s.name, wait)
 					}
@@ -185,9 +185,9 @@ func TestReservations_sweep(t *testing.T) {
 	reserved := decide(t, f, Check{Policy: p, Key: EncodeKey("refunded"), Refundable: true})
 	stays := decide(t, f, Check{Policy: p, Key: EncodeKey("stays"), Refundable: true})
 	decide(t, f, Check{Policy: p, Key: EncodeKey("forgotten"), Refundable: true})
-	f.Refund(reserved, SourceMemory)
-	f.Refund(reserved, SourceMemory)
-	f.Confirm(stays, SourceMemory)
+	refundAll(f, reserved, SourceMemory)
+	refundAll(f, reserved, SourceMemory)
+	keepAll(f, stays, SourceMemory)
 	for _, step := range []struct {
 		after time.Duration
 		left  int

@@ -211,8 +211,7 @@ func TestWire_reserve(t *testing.T) {
 		{opTake, []int64{3, 3, 3}, head + group + 8, 1},
 		{opTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
 		{opTakeRefundable, []int64{0, 3}, head + 2*group + 8, 2},
-		{opCharge, []int64{0, 3}, head + group, 1},
-		{opRefund, []int64{0, 3}, head + group + 2*3*8, 1},
+		{opSettle, []int64{0, 3}, head + group + 2*5*8, 1},
 	} {
 		if bytes, groups := length(test.op, test.reserves...); bytes != test.bytes || groups != test.groups {
 			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)

@@ -102,7 +102,7 @@ func TestPeek_reserve(t *testing.T) {
 		}
 		cost := checks[0]
 		cost.Weight = 7
-		f.Charge([]Check{cost}, source)
+		chargeAll(f, []Check{cost}, source)
 		for way, peek := range map[string]func(*Check) error{
 			"Peek":   func(c *Check) error { _, err := f.Peek(t.Context(), c); return err },
 			"PeekIn": func(c *Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },

@@ -115,14 +115,14 @@ func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // finish passes the outcome of a message that was sent to its calls, and compares the clocks.
 func (n *node) finish(m *message, err error) {
-	m.settle(err)
+	m.deliver(err)
 	if m.redisTime > 0 {
 		n.clock.learn(m.began, m.ended, m.redisTime)
 	}
 }
 
-// settle passes the outcome of a message that was sent to its calls.
-func (m *message) settle(err error) {
+// deliver passes the outcome of a message that was sent to its calls.
+func (m *message) deliver(err error) {
 	m.redisTime = 0
 	if err == nil {
 		err = m.read(m.sent.Val())

@@ -110,14 +110,25 @@ func (s *shard) take(c *Check, old state, v verdict, now int64) {
 	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Refundable), now)
 }
 
-// charge charges a check without the condition that there is room.
-func (s *shard) charge(c *Check, now int64) {
-	weight := min(c.Weight, MaxCharge)
-	if weight <= 0 || c.Policy.CountsRunning() {
-		return
+// settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
+func (s *shard) settle(c *Check, now int64) {
+	if c.stays > 0 {
+		s.keepBan(c.Key.text, keptBan{banState: c.Policy.ban.confirm(s.bans[c.Key.text].banState, now, c.stays)}, now)
 	}
-	t, old := &c.Policy.params, s.get(c.Policy, c.Key.text, now)
-	s.store(c, old, c.Policy.algorithm.kernel.charge(old, now/t.tick, t, weight), now)
+	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
+	refund := func(held state) state {
+		return kernel.refund(held, now/t.tick, t, c.units(), -c.change, c.receipt)
+	}
+	switch held, found := s.kept(c.Key.text); {
+	case c.change == 0 || c.Policy.CountsRunning():
+	case c.change > 0:
+		old := s.get(c.Policy, c.Key.text, now)
+		s.store(c, old, kernel.charge(old, now/t.tick, t, c.change), now)
+	case found:
+		s.put(c.Key.text, refund(held))
+	case s.spill != nil:
+		s.spill.put(c.Key.text, refund(s.spill.get(c.Key.text)))
+	}
 }
 
 // store keeps the new state of a check's key, where there is room in a place of its own.
@@ -130,22 +141,6 @@ func (s *shard) store(c *Check, old, value state, now int64) {
 		}
 	}
 	s.put(c.Key.text, value)
-}
-
-// refund undoes a take or a part of it, wherever its state is now.
-func (s *shard) refund(c *Check, now int64) {
-	if !c.Refundable || c.Peek {
-		return
-	}
-	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
-	undo := func(held state) state {
-		return kernel.refund(held, now/t.tick, t, c.units(), c.refunded(), c.receipt)
-	}
-	if held, found := s.kept(c.Key.text); found {
-		s.put(c.Key.text, undo(held))
-	} else if s.spill != nil {
-		s.spill.put(c.Key.text, undo(s.spill.get(c.Key.text)))
-	}
 }
 
 const (

@@ -99,9 +99,9 @@ func (k slidingWindowCounter) owed(s, beyond state, now int64, t *params) (debts
 	return debts
 }
 
-// settle adds units of the current window or of the one before, as far as the estimate stays within the
+// repay adds units of the current window or of the one before, as far as the estimate stays within the
 // limit.
-func (k slidingWindowCounter) settle(s state, now int64, t *params, d debt) (state, int64) {
+func (k slidingWindowCounter) repay(s state, now int64, t *params, d debt) (state, int64) {
 	index, count, previous := k.rolled(s, now, t)
 	left := t.window - (max(now, index*t.window) - index*t.window)
 	switch d.at {

@@ -195,25 +195,25 @@ func merged(debts []debt, most int) []debt {
 	return kept
 }
 
-// settle appends an entry, at the debt's tick or that of the newest entry, whichever is later.
-func (k slidingWindowLog) settle(s state, now int64, t *params, d debt) (state, int64) {
+// repay appends an entry, at the debt's tick or that of the newest entry, whichever is later.
+func (k slidingWindowLog) repay(s state, now int64, t *params, d debt) (state, int64) {
 	live, before, at := k.live(s, now, t)
 	total, tick := before, min(d.at, at)
 	if len(live) > 0 {
 		newest := live[len(live)-1]
 		total, tick = newest.total(), max(tick, newest.tick(now))
 	}
-	settled := min(d.amount, t.limit-units(total, before))
-	if tick <= at-t.window || settled < 1 {
+	repaid := min(d.amount, t.limit-units(total, before))
+	if tick <= at-t.window || repaid < 1 {
 		return s, 0
 	}
 	if s.log == nil {
 		s.log = &unitLog{}
 	}
-	entry := newLogEntry(tick, total+settled)
+	entry := newLogEntry(tick, total+repaid)
 	s.log.entries, s.log.before = append(grown(live), entry), before
 	s.log.keepLead(entry, max(0, tick-at))
-	return s, settled
+	return s, repaid
 }
 
 // restoreState returns one entry with all units, at the tick of the newest one.

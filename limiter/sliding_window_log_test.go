@@ -78,7 +78,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 		}
 		r.send(context.Background(), r.topology.anyNode, calls)
 	}
-	r.Refund(first)
+	refundIn(r, first)
 	redistest.WaitFor(t, "the entry is gone", func() error {
 		n, err := client.LLen(t.Context(), r.RedisKey(p, EncodeKey("k"))).Result()
 		if err == nil && n != later {
@@ -151,7 +151,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatal(c.err)
 		}
 		if i < refunds {
-			back := newCall(opRefund, c.checks)
+			back := newRefund(c.checks...)
 			back.receipts = append(back.receipts[:0], c.receipts...)
 			calls = append(calls, back)
 		}

@@ -71,7 +71,7 @@ func TestMemory_Prune_refunded(t *testing.T) {
 			now := epoch
 			m := NewMemoryOnClock(func() int64 { return now })
 			p := mustPolicy(t, Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
-			m.Refund(decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Weight: 1}))
+			refundIn(m, decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Refundable: true}))
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
 				t.Errorf("%v live, with %d states", living, m.Len())
@@ -88,7 +88,7 @@ func TestMemory_refunded_flood(t *testing.T) {
 	m.Limit(1000, nil)
 	p := mustPolicy(t, Settings{Name: "flood", Algorithm: SlidingWindowLog, Limit: 1, Window: time.Second})
 	for i := range 5000 {
-		m.Refund(decide(t, m, Check{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}))
+		refundIn(m, decide(t, m, Check{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Refundable: true}))
 		now += 10_000
 	}
 	if n := m.Overflows(); n > 0 {

@@ -31,9 +31,9 @@ const (
 	followSpan = 10 * time.Millisecond
 )
 
-// settles reports whether the operation changes a state after its request was answered.
-func (o operation) settles() bool {
-	return o == opRefund || o == opCharge || o == opSettle || o == opConfirm || o == opRelease
+// isBackground reports whether the operation changes a state after its request was answered.
+func (o operation) isBackground() bool {
+	return o == opSettle || o == opRepay || o == opRelease
 }
 
 // quotaName identifies the state of a key in a policy.
@@ -41,9 +41,9 @@ type quotaName struct{ policy, key string }
 
 func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
 
-// quotas returns a check for each quota of a call. The debts of a settlement are of one.
+// quotas returns a check for each quota of a call. The debts of an outage are of one.
 func (c *call) quotas() []Check {
-	if c.op == opSettle {
+	if c.op == opRepay {
 		return c.checks[:1]
 	}
 	return c.checks
@@ -105,7 +105,7 @@ func (u *unsettled) putInBatch(c *call) {
 
 // isFollowedBy reports whether a call has to wait for operations on its quotas.
 func (u *unsettled) isFollowedBy(c *call) bool {
-	if len(u.quotas) == 0 || c.op.settles() {
+	if len(u.quotas) == 0 || c.op.isBackground() {
 		return false
 	}
 	for i := range c.checks {
@@ -151,11 +151,11 @@ func (b *batcher) hold(c *call) {
 	b.held++
 }
 
-// settle ends a batch's operations in the background. Those that the script has postponed return to
+// finishBackground ends a batch's operations in the background. Those that the script has postponed return to
 // the queue and leave the calls. The lock must be held.
-func (b *batcher) settle(calls []*call) []*call {
+func (b *batcher) finishBackground(calls []*call) []*call {
 	return slices.DeleteFunc(calls, func(c *call) bool {
-		if !c.op.settles() {
+		if !c.op.isBackground() {
 			return false
 		}
 		b.unsettled.remove(c)
@@ -171,7 +171,7 @@ func (b *batcher) settle(calls []*call) []*call {
 
 // isPostponed reports whether the script had no room for a refund.
 func (c *call) isPostponed() bool {
-	return c.op == opRefund && c.err == nil && !Allowed(c.checks)
+	return c.op == opSettle && c.err == nil && !Allowed(c.checks)
 }
 
 // keepPostponed turns a refund that was sent back into a queued one, with the checks left to do.

@@ -55,7 +55,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				want -= 600
 			}
 			for _, checks := range reserved {
-				f.Refund(checks, SourceRedis)
+				refundAll(f, checks, SourceRedis)
 			}
 			var asked, undecided int
 			var slowest time.Duration
@@ -126,12 +126,12 @@ func TestFailover_Refund_order(t *testing.T) {
 					overtook++
 					continue // already refunded
 				}
-				f.Refund(checks, SourceRedis)
+				refundAll(f, checks, SourceRedis)
 				if i%4 > 0 {
 					continue
 				}
 				owes := []Check{{Policy: budget, Key: EncodeKey(fmt.Sprint(i)), Weight: 1}}
-				f.Charge(owes, SourceRedis)
+				chargeAll(f, owes, SourceRedis)
 				if _, err := f.DecideIn(context.Background(), FailClosed, owes); err != nil || Allowed(owes) {
 					unpaid++
 				}
@@ -183,7 +183,7 @@ func TestBatcher_holds(t *testing.T) {
 	g := newGate()
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", GCRA, 10)
-	back := newCall(opRefund, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
+	back := newRefund(Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 	back.receipts = append(back.receipts[:0], receipt{})
 	back.detach(nil)
 	if err := g.enqueue(back); err != nil {
@@ -215,7 +215,7 @@ func TestBatcher_holds(t *testing.T) {
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
 func TestBatcher_fill_left_refund(t *testing.T) {
 	b := batcher{timeout: time.Second}
-	back := newCall(opRefund, []Check{{Policy: dayPolicy(t, "left", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
+	back := newRefund(Check{Policy: dayPolicy(t, "left", GCRA, 10), Key: EncodeKey("k"), Weight: 1})
 	b.unsettled.add(back)
 	b.waiting = append(b.waiting, back)
 	if left, sent := back.leave(); !left || sent {
@@ -235,7 +235,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			defer close(g.release)
 			g.senders.roundTrip, g.senders.usual, g.timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := dayPolicy(t, "held", GCRA, 10)
-			back := newCall(opRefund, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
+			back := newRefund(Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
 			back.receipts = append(back.receipts[:0], receipt{})
 			back.detach(nil)
 			if err := g.enqueue(back); err != nil {
@@ -267,7 +267,7 @@ func TestBatcher_next_watch(t *testing.T) {
 	g.senders.roundTrip = 500 * time.Millisecond // no busy machine stalls for so long
 	g.senders.open = 2
 	g.senders.begin(&inflight{})
-	postponed := newCall(opRefund, []Check{{Policy: dayPolicy(t, "postponed", GCRA, 10), Key: EncodeKey("k"), Weight: 1}})
+	postponed := newRefund(Check{Policy: dayPolicy(t, "postponed", GCRA, 10), Key: EncodeKey("k"), Weight: 1})
 	g.unsettled.add(postponed)
 	g.waiting = append(g.waiting, postponed)
 	if calls := g.next(nil, &inflight{}); len(calls) > 0 {

@@ -143,7 +143,7 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	if err := r.client.SetArgs(t.Context(), name, state[:16], redis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	r.Refund(checks)
+	refundIn(r, checks)
 	wantLeft(t, r, p, false, 4)
 	wantSize(t, r, p, 16)
 }

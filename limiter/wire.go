@@ -14,11 +14,9 @@ const (
 	opTake           operation = 1 + iota // charge if all checks pass
 	opPeek                                // decide, charge nothing
 	opTakeRefundable                      // take, and answer with receipts
-	opRefund                              // undo takes with receipts
-	opCharge                              // take without the condition of room
-	opSettle                              // add debts of an outage
+	opSettle                              // correct what was taken to what it cost
+	opRepay                               // add debts of an outage
 	opOffend                              // peek, and count denials for bans
-	opConfirm                             // count units that were reserved and stay, for bans
 	opRelease                             // state what this process runs, less what has ended
 	opState                               // the same by another name: no request waits for it
 	opLease                               // take, and take units ahead; both may be none
@@ -38,7 +36,7 @@ func (o operation) decides() bool {
 }
 
 // hasNumbers reports whether each call of the operation has numbers of its own.
-func (o operation) hasNumbers() bool { return o == opRefund || o == opSettle || o == opLease }
+func (o operation) hasNumbers() bool { return o == opSettle || o == opRepay || o == opLease }
 
 // headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
 const headSize = 8
@@ -290,15 +288,17 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 		return
 	}
 	for _, c := range calls {
+		shows := int64(0)
+		if c.shows {
+			shows = 1
+		}
 		for i, r := range c.receipts {
 			m.writeNumber(r.first)
 			m.writeNumber(r.second)
-			switch {
-			case c.op != opRefund:
-			case c.shows:
-				m.writeNumber(-c.checks[i].refunded())
-			default:
-				m.writeNumber(c.checks[i].refunded())
+			if c.op == opSettle {
+				m.writeNumber(c.checks[i].change)
+				m.writeNumber(c.checks[i].stays)
+				m.writeNumber(shows)
 			}
 		}
 	}

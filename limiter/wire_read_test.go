@@ -14,7 +14,7 @@ func TestMessage_read_invalid(t *testing.T) {
 		m.write([]*call{c}, KeyFormat{}.newWriter())
 		m.command("evalsha", "")
 		m.sent.SetVal(reply)
-		m.settle(nil)
+		m.deliver(nil)
 		if c.err == nil {
 			t.Errorf("%q was read as %+v", reply, c.checks[0].Result)
 		}
@@ -34,7 +34,7 @@ func FuzzRead(f *testing.F) {
 			m.write([]*call{c}, KeyFormat{}.newWriter())
 			m.command("evalsha", "")
 			m.sent.SetVal(reply)
-			m.settle(nil)
+			m.deliver(nil)
 			if r := c.checks[0].Result; c.err == nil && (r.Remaining < 0 || r.Remaining > 10 || r.RetryAfter < Never || r.ResetAfter < 0 || r.Delay < 0) {
 				t.Errorf("impossible result %+v", r)
 			}

@@ -9,23 +9,24 @@
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
 --       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
 --       requests of one shape until the end: operation (1 take, 2 peek, 3 take with a receipt, 4
---       refund, 5 charge, 6 settle, 7 offend, 8 confirm, 9 state, 11 lease), number of requests,
---       checks per request, per check: policy (from 1), weight, and, where the policy is negated,
---       its reserve: the units that must stay for others; for a refund, per request and check: the
---       numbers of its receipt, and how many units to refund, negated where the quota is to be
---       shown; to settle: instant and amount of a debt, see limiter/algorithm.go; for a lease: the
+--       settle, 5 repay, 6 offend, 7 state, 9 lease), number of requests, checks per request, per
+--       check: policy (from 1), weight, and, where the policy is negated, its reserve: the units
+--       that must stay for others; to settle, per request and check: the two numbers of its
+--       receipt, the change of what was taken (below 0: units of the weight to refund, above 0: to
+--       charge), the units that stay and count for bans, and 1 where the quota is to be
+--       shown; to repay: instant and amount of a debt, see limiter/algorithm.go; for a lease: the
 --       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
 --       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
 --       themselves, request by request, check by check.
---       A peek charges nothing; a receipt lets a take be refunded; a charge is a take that needs
---       no room; settle adds what was admitted while this Redis did not decide, up to the capacity.
---       A lease gives back, decides the weight, which may be 0, and then takes units ahead of their
---       requests, at most a quarter of what remains; its functions are fragments of their own
---       behind the kernels. Where a policy bans, ban.lua has more KEYS and ARGV: an offend is a
---       peek that counts denials, a confirm counts refundable units that stay. A state says
---       how much of a node runs. Charges, settlements, confirms and states are answered with
---       zeros, but for the units settled as remaining, and the wait and what remains of a state.
---       So are refunds, but for those that show the quota as it stands then.
+--       A peek charges nothing; a receipt lets a take be refunded; settle corrects what a request
+--       took to what it cost, and charges without the condition of room; repay adds what was
+--       admitted while this Redis did not decide, up to the capacity. A lease gives back, decides
+--       the weight, which may be 0, and then takes units ahead of their requests, at most a quarter
+--       of what remains; its functions are fragments of their own behind the kernels. Where a
+--       policy bans, ban.lua has more KEYS and ARGV: an offend is a peek that counts denials. A
+--       state says how much of a node runs. Settlements, repayments and states are answered with
+--       zeros, but for the quota that a settlement shows, the units repaid as remaining, and the
+--       wait and what remains of a state.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below), remaining (what must stay for others included),
@@ -37,8 +38,7 @@
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, REFUNDABLE, REFUND, CHARGE = 1, 2, 3, 4, 5
-local SETTLE, OFFEND, CONFIRM, STATE, LEASE = 6, 7, 8, 9, 11
+local TAKE, PEEK, REFUNDABLE, SETTLE, REPAY, OFFEND, STATE, LEASE = 1, 2, 3, 4, 5, 6, 7, 9
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -206,9 +206,9 @@ local function make_others()
     return numbers
   end
 
-  -- Raises the error of a check that cannot be decided now, before another of its request changes.
+  -- Raises the error of a check that cannot be decided now, before another one or a ban changes.
   local function verify()
-    for i = 1, checks > 1 and checks or 0 do
+    for i = 1, (checks > 1 or bans) and checks or 0 do
       local policy = shape_policies[i]
       if policy.kernel.verify then
         policy.kernel.verify(policy, KEYS[done + i])
@@ -216,39 +216,42 @@ local function make_others()
     end
   end
 
-  local function refund()
-    local receipts = read_numbers(3)
-    verify()
-    for i = 1, checks do
-      local policy = shape_policies[i]
-      local first, second, units = unpack(receipts, 3 * i - 2, 3 * i)
-      local key = KEYS[done + i]
-      answer(i, 0, 0, 0, 0)
-      if policy.kernel.refund(policy, key, shape_weights[i], math.abs(units), first, second) then
-        answer(i, 1, 0, 0, 0)
-      elseif units < 0 then
-        local _, remaining, reset = policy.kernel.decide(policy, key, 0, 0)
-        answer(i, 0, remaining, reset, 0)
-      end
+  -- Settles check i. Only a refund may be postponed, and nothing is changed then.
+  local function settle_one(i, first, second, change, stays, shows)
+    local policy, key = shape_policies[i], KEYS[done + i]
+    local kernel = policy.kernel
+    answer(i, 0, 0, 0, 0)
+    if change < 0 and kernel.refund(policy, key, shape_weights[i], -change, first, second) then
+      answer(i, 1, 0, 0, 0)
+      return
     end
-  end
-
-  local function charge()
-    verify()
-    for i = 1, checks do
-      local policy = shape_policies[i]
-      answer(i, 0, 0, 0, 0)
-      policy.kernel.charge(policy, KEYS[done + i], shape_weights[i])
+    if stays > 0 then
+      bans.confirm(i, policy, stays, done)
+    end
+    if change > 0 then
+      kernel.charge(policy, key, change)
+    end
+    if shows == 1 then
+      local _, remaining, reset = kernel.decide(policy, key, 0, 0)
+      answer(i, 0, remaining, reset, 0)
     end
   end
 
   local function settle()
+    local numbers = read_numbers(5)
+    verify()
+    for i = 1, checks do
+      settle_one(i, unpack(numbers, 5 * i - 4, 5 * i))
+    end
+  end
+
+  local function repay()
     local debts = read_numbers(2)
     verify()
     for i = 1, checks do
       local policy = shape_policies[i]
       answer(i, 0, 0, 0, 0)
-      local units = policy.kernel.settle(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
+      local units = policy.kernel.repay(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
       answer(i, 0, units, 0, 0)
     end
   end
@@ -292,21 +295,14 @@ local function make_others()
 
   return function()
     while left > 0 do
-      if operation == REFUND then
-        refund()
-      elseif operation == CHARGE then
-        charge()
-      elseif operation == SETTLE then
+      if operation == SETTLE then
         settle()
+      elseif operation == REPAY then
+        repay()
       elseif operation == STATE then
         state()
       elseif operation == LEASE then
         lease()
-      elseif operation == CONFIRM then
-        for i = 1, checks do
-          answer(i, 0, 0, 0, 0)
-          bans.confirm(i, shape_policies[i], shape_weights[i], done)
-        end
       else
         request()
       end

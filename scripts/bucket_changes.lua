@@ -23,8 +23,8 @@ kernels[#kernels + 1] = {
   end,
 
   -- Adds to the debt and returns the whole units of it. The serial advances by a unit for every
-  -- part of one, so that a refund never returns what was settled.
-  settle = function(policy, key, _, amount)
+  -- part of one, so that a refund never returns what was repaid.
+  repay = function(policy, key, _, amount)
     local window = policy.window
     local d, te, serial, holes = drained_bucket(policy, key)
     local added = min(amount, policy.volume - d)

@@ -89,7 +89,7 @@ kernels[#kernels + 1] = {
   end,
 
   -- Adds units of the current period and returns how many.
-  settle = function(policy, key, start, units)
+  repay = function(policy, key, start, units)
     local s, c, found, ends = rolled_period(policy, key)
     units = min(units, policy.limit - c)
     if units < 1 or not same_period(policy, s, start) then

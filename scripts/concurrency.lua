@@ -177,7 +177,7 @@ kernels[#kernels + 1] = {
   -- What a group of checks shares of other algorithms changes nothing here.
   refund = function() end,
   charge = function() end,
-  settle = function()
+  repay = function()
     return 0
   end,
 

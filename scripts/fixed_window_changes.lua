@@ -14,7 +14,7 @@ kernels[#kernels + 1] = {
   end,
 
   -- Adds units of the current window and returns how many.
-  settle = function(policy, key, index, units)
+  repay = function(policy, key, index, units)
     local w, c, found = rolled_window(policy, key)
     units = min(units, policy.limit - c)
     if w ~= index or units < 1 then

@@ -16,7 +16,7 @@ kernels[#kernels + 1] = {
 
   -- Adds units of the current window or of the one before, as far as the estimate stays within the
   -- limit, and returns how many.
-  settle = function(policy, key, index, units)
+  repay = function(policy, key, index, units)
     local limit, window = policy.limit, policy.window
     local w, c, p, found = rolled_counter(policy, key)
     local left = window - (max(policy.now, w * window) - w * window)

@@ -51,7 +51,7 @@ kernels[#kernels + 1] = {
 
   -- Appends an entry, at its tick or that of the newest entry, whichever is later, and returns its
   -- units.
-  settle = function(policy, key, tick, units)
+  repay = function(policy, key, tick, units)
     local window, now = policy.window, policy.now
     local te, used, base, keep_from, newest = log_used(policy, key)
     tick = max(min(tick, te), newest or 0)

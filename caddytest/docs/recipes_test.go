@@ -35,7 +35,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"A ladder against swarms":              recipeLadder,
 	"LLM token budgets":                    recipeTokens,
 	"Tokens per minute of a model's API":   recipeTokensPerMinute,
-	"Estimate and settle":                  recipeEstimate,
+	"Estimates of tokens":                  recipeEstimate,
 	"GraphQL query costs":                  recipeGraphQL,
 	"Download volume":                      recipeVolume,
 	"gRPC service":                         recipeGRPC,

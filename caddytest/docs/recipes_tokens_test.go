@@ -31,7 +31,7 @@ func recipeTokens(t *testing.T, e recipeEnv) {
 		return nil
 	})
 	caddytest.CheckQuota(t, e.Get(t, "/v1/silent", bolt), 10000, 9999)
-	e.waitForTokens(t, bolt, 9500) // the fallback of charge
+	e.waitForTokens(t, bolt, 9500) // the fallback
 	if a := e.Get(t, "/v1/chat"); a.Status != http.StatusBadRequest {
 		t.Errorf("got %v; want requests without a customer refused", a)
 	}

@@ -86,9 +86,9 @@ func recipeTokensPerMinute(t *testing.T, e recipeEnv) {
 		client, question string
 		cost             int
 	}{
-		{"acme", `{"messages":[]}`, 4001},
-		{"bolt", `{"stream":true,"stream_options":{"include_usage":true}}`, 5001},
-		{"hidden", `{"stream":true}`, 3001}, // the fallback
+		{"acme", `{"messages":[]}`, 4000},
+		{"bolt", `{"stream":true,"stream_options":{"include_usage":true}}`, 5000},
+		{"hidden", `{"stream":true}`, 3000}, // the fallback
 	} {
 		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip")
 		if a.Header.Get("Content-Encoding") != "" {
@@ -163,7 +163,7 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 	if want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left); !strings.Contains(a.Body, want) {
 		t.Errorf("got %v; want %s", a, want)
 	}
-	e.CheckMetric(t, `invalid_values_total{option="settle",policy="money"}`, 1) // no usage
+	e.CheckMetric(t, `invalid_values_total{option="cost",policy="money"}`, 1) // no usage
 }
 
 func recipeGraphQL(t *testing.T, e recipeEnv) {
@@ -181,7 +181,7 @@ func recipeVolume(t *testing.T, e recipeEnv) {
 			t.Fatalf("got %d bytes, %v", n, err)
 		}
 		_ = response.Body.Close()
-		e.WaitForRefund(t, "volume", "127.0.0.1", max(0, 1e8-int64(i+1)*(filmLength+1)))
+		e.WaitForRefund(t, "volume", "127.0.0.1", max(0, 1e8-int64(i+1)*filmLength))
 	}
 	caddytest.CheckRefusal(t, e.Get(t, "/downloads/film"), http.StatusTooManyRequests)
 }

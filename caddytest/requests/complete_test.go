@@ -61,7 +61,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
 			n := caddytest.Start(t, caddytest.Config(option+"\nservers {\nprotocols h1 h2c\n}\n", "redis_ratelimit {\n"+
-				policy("settled", "weight 11260\nsettle json usage.total_tokens 11260")+policy("charged", "charge json usage.total_tokens 11260")+
+				policy("settled", "weight 11260\ncost json usage.total_tokens 11260")+policy("charged", "cost json usage.total_tokens 11260")+
 				"}\nreverse_proxy "+upstream))
 			speaker := speakers(t)[version]
 			for path, cost := range map[string]int64{"stream": 40, "document": 40, "within": 11260, "half": 11260} {
@@ -70,9 +70,9 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 					readAndLeave(t, speaker, n.URL+"/"+path+"?k="+key, len(bodies[path][1]))
 				}
 				n.WaitForRefund(t, "settled", key, 1_000_000-20*cost)
-				n.WaitForRefund(t, "charged", key, 1_000_000-20*(1+cost))
+				n.WaitForRefund(t, "charged", key, 1_000_000-20*cost)
 			}
-			for _, series := range []string{`option="settle",policy="settled"`, `option="charge",policy="charged"`} {
+			for _, series := range []string{`option="cost",policy="settled"`, `option="cost",policy="charged"`} {
 				n.CheckMetric(t, "invalid_values_total{"+series+"}", 0)
 			}
 		}
@@ -86,7 +86,7 @@ func TestComplete_withoutKeepAlive(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {query.k} 1000000 24h {
 		algorithm fixed_window
 		weight 1000
-		settle {http.reverse_proxy.header.X-None} 7
+		cost {http.reverse_proxy.header.X-None} 7
 	}
 	reverse_proxy `+upstream+` {
 		flush_interval -1
@@ -114,7 +114,7 @@ func TestComplete_leftBeforeTheHeader(t *testing.T) {
 		<-r.Context().Done()
 	})
 	for source, want := range map[string]int64{"json a 70": 100, "json a 170": 170, "{http.reverse_proxy.header.X-None} 70": 100, "response_bytes": 100} {
-		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\nsettle "+source+"\n}\nreverse_proxy "+upstream))
+		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream))
 		ctx, leave := context.WithCancel(t.Context())
 		gone := make(chan struct{})
 		go func() {
@@ -143,7 +143,7 @@ func TestComplete_bytesOfAFailedWrite(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 24h {
 		algorithm fixed_window
 		weight 100
-		settle response_bytes
+		cost response_bytes
 	}
 	respond /long `+strings.Repeat("x", 100_000)+`
 	respond `+strings.Repeat("x", piece)))

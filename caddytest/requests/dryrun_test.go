@@ -20,7 +20,7 @@ var refusingDryRuns = map[string]string{
 	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch `int({query.n}) > 1`\n}\n}",
 	"handler":           "redis_ratelimit {\non_empty_key reject\ndry_run\nname p\nkey {header.X-Key}\nlimit 9\nwindow 24h\n}",
 	"beside one":        "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\npolicy other {\nkey same\nlimit 9\nwindow 24h\ndry_run\n}\n}",
-	"with count and so": "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\ncount_if status 401\ncharge response_bytes\n}\n}",
+	"with count and so": "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\ncount_if status 401\ncost response_bytes\n}\n}",
 }
 
 func TestDryRun_handlers(t *testing.T) {

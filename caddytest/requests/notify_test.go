@@ -113,13 +113,13 @@ func TestNotify_nodes(t *testing.T) {
 	}
 }
 
-// TestNotify_charge reaches marks by what responses cost.
-func TestNotify_charge(t *testing.T) {
+// TestNotify_cost reaches marks by what responses cost.
+func TestNotify_cost(t *testing.T) {
 	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("charge response_bytes")))
-		n.Get(t, "/?k=a&body=123456") // 7 of 10
-		if e := n.Get(t, "/?k=b&body=1234567"); e.Status != http.StatusOK {
+		n := caddytest.Start(t, caddytest.Config(option, notifySite("cost response_bytes")))
+		n.Get(t, "/?k=a&body=1234567") // 7 of 10
+		if e := n.Get(t, "/?k=b&body=12345678"); e.Status != http.StatusOK {
 			t.Fatal(e)
 		}
 		if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 2 || e.Source != source {
@@ -155,7 +155,7 @@ func TestNotify_countIf(t *testing.T) {
 // directive: its mark is reached all the same.
 func TestNotify_estimate(t *testing.T) {
 	t.Parallel()
-	const watched, once = "key {query.k}\nlimit 10\nwindow 24h\nalgorithm fixed_window\nnotify 80%\nweight 9\nsettle {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 24h\n"
+	const watched, once = "key {query.k}\nlimit 10\nwindow 24h\nalgorithm fixed_window\nnotify 80%\nweight 9\ncost {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 24h\n"
 	for name, site := range map[string]string{
 		"further in": "route {\nredis_ratelimit {\nname watched\n" + watched + "}\nredis_ratelimit {\nname once\n" + once + "}\nrespond hello\n}",
 		"dry run":    "redis_ratelimit {\npolicy watched {\n" + watched + "dry_run\n}\npolicy once {\n" + once + "}\n}\nrespond hello",

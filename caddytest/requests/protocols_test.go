@@ -179,7 +179,7 @@ func TestProtocols_extendedConnect(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
 	site := "redis_ratelimit {\nheaders off\npolicy upgrades {\nkey same\nlimit 100\nwindow 24h\ncount_if status 101\n}\n" +
-		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\nsettle response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
+		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\ncost response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
 	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}", site), "GODEBUG=http2xconnect=1")
 	connection, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // come back in a second, also after a reload, and not while the units stay because clients have left.
 func TestRefundWait(t *testing.T) {
 	t.Parallel()
-	for name, option := range map[string]string{"count_if": "count_if status 401 403", "settle": "settle {http.reverse_proxy.header.X-Cost} 1"} {
+	for name, option := range map[string]string{"count_if": "count_if status 401 403", "cost": "weight {query.weight} 1\ncost {http.reverse_proxy.header.X-Cost} 1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {

@@ -58,12 +58,12 @@ func TestRepeated_numbers(t *testing.T) {
 		key {path}
 		limit 100
 		window 24h
-		charge {header.X-Cost} 30
+		cost {header.X-Cost} 30
 		headers off
 	}`+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/a?limit=60&limit=70", "Cookie: COST=1; cost=2", "X-Cost: 1"), 100, 50)
 	caddytest.CheckQuota(t, n.Get(t, "/b?limit=60", "Cookie: cost=2", "X-Cost: 1", "X-Cost: 2"), 60, 58)
-	for _, series := range []string{`option="limit",policy="numbers"`, `option="weight",policy="numbers"`, `option="charge",policy="charged"`} {
+	for _, series := range []string{`option="limit",policy="numbers"`, `option="weight",policy="numbers"`, `option="cost",policy="charged"`} {
 		n.CheckMetric(t, "invalid_values_total{"+series+"}", 1)
 	}
 	if e := n.Explain(t, "/?limit=1&limit=2", ""); e.Policies[0].Limit != 100 {

@@ -95,7 +95,7 @@ func TestUsageBody_shapes(t *testing.T) {
 	upstream := usageUpstream(t)
 	var site strings.Builder
 	for name, shape := range usageShapes {
-		fmt.Fprintf(&site, "redis_ratelimit /%s {query.k} 100000 24h {\nname %[1]s\nalgorithm fixed_window\nweight 100\nsettle json %s 77\n}\n", name, shape.paths)
+		fmt.Fprintf(&site, "redis_ratelimit /%s {query.k} 100000 24h {\nname %[1]s\nalgorithm fixed_window\nweight 100\ncost json %s 77\n}\n", name, shape.paths)
 	}
 	site.WriteString("reverse_proxy " + upstream + " {\nflush_interval -1\n}")
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
@@ -114,7 +114,7 @@ func TestUsageBody_shapes(t *testing.T) {
 			}
 		}
 		for name := range usageShapes {
-			n.CheckMetric(t, `invalid_values_total{option="settle",policy="`+name+`"}`, 0)
+			n.CheckMetric(t, `invalid_values_total{option="cost",policy="`+name+`"}`, 0)
 		}
 	})
 }
@@ -152,19 +152,19 @@ func TestUsageBody_fallback(t *testing.T) {
 	})
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 24h {
 		algorithm fixed_window
-		charge json a 50
+		cost json a 50
 	}
 	reverse_proxy `+upstream))
 	for name, body := range bodies {
 		if a := n.Get(t, "/"+name, "Accept-Encoding: gzip"); a.Body != body.body || a.Header.Get("Content-Encoding") != body.encoding {
 			t.Errorf("%s: got %v; want the body as it is", name, a)
 		}
-		n.WaitForRefund(t, "default", "/"+name, 949)
+		n.WaitForRefund(t, "default", "/"+name, 950)
 	}
-	n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, float64(len(bodies)))
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
 	n.Send(t, http.MethodHead, n.URL+"/absent", "") // has no body in which a number could be
-	n.WaitForRefund(t, "default", "/absent", 898)
-	n.CheckMetric(t, `invalid_values_total{option="charge",policy="default"}`, float64(len(bodies)))
+	n.WaitForRefund(t, "default", "/absent", 900)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
 	if log := n.Log.String(); !strings.Contains(log, "json a: ") {
 		t.Errorf("the log does not name the path:\n%s", log)
 	}
@@ -181,11 +181,11 @@ func TestUsageBody_prices(t *testing.T) {
 		}
 		redis_ratelimit {query.k} 1000000 24h {
 			name mapped
-			charge json {price}*a-{discount}*b 500
+			cost json {price}*a-{discount}*b 500
 		}
 		redis_ratelimit {query.k} 1000000 24h {
 			name sent
-			charge json {header.X-Price}*a+{query.more}*a 500
+			cost json {header.X-Price}*a+{query.more}*a 500
 		}
 		header Content-Type application/json
 		respond "{\"a\":1000,\"b\":501}"
@@ -208,11 +208,11 @@ func TestUsageBody_prices(t *testing.T) {
 	} {
 		key := fmt.Sprint("k", i)
 		n.Get(t, "/?k="+key+"&"+test.query, test.headers...)
-		n.WaitForRefund(t, "mapped", key, max(0, 1_000_000-1-test.mapped))
-		n.WaitForRefund(t, "sent", key, max(0, 1_000_000-1-test.sent))
+		n.WaitForRefund(t, "mapped", key, max(0, 1_000_000-test.mapped))
+		n.WaitForRefund(t, "sent", key, max(0, 1_000_000-test.sent))
 	}
-	n.CheckMetric(t, `invalid_values_total{option="charge",policy="mapped"}`, 7)
-	n.CheckMetric(t, `invalid_values_total{option="charge",policy="sent"}`, 7)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="mapped"}`, 7)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 7)
 	ours := n.Log.Lines(caddytest.Ours)
 	if text := fmt.Sprint(ours); !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd") {
 		t.Errorf("got the log %s; want the placeholder without its value", text)
@@ -220,7 +220,7 @@ func TestUsageBody_prices(t *testing.T) {
 }
 
 // TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
-// told a part of its cost. At least the fallback is charged, and at least the estimate stays.
+// told a part of its cost. At least the weight and the fallback stay.
 func TestUsageBody_brokenOff(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{}, 10)
@@ -237,13 +237,13 @@ func TestUsageBody_brokenOff(t *testing.T) {
 	limit := func(path, option string) string {
 		return "redis_ratelimit " + path + " {query.k} 1000 24h {\nname " + path[1:] + "\nalgorithm fixed_window\n" + option + "\n}\n"
 	}
-	n := caddytest.Start(t, caddytest.Config("", limit("/charge", "charge json a 50")+limit("/settle", "weight 100\nsettle json a 50")+"reverse_proxy "+upstream))
+	n := caddytest.Start(t, caddytest.Config("", limit("/one", "cost json a 50")+limit("/more", "weight 100\ncost json a 50")+"reverse_proxy "+upstream))
 	for _, test := range []struct {
 		path, a string
 		remain  int64
 	}{
-		{"charge", "7", 949}, {"charge", "70", 929}, {"charge", "null", 949},
-		{"settle", "7", 900}, {"settle", "170", 830}, {"settle", "null", 900},
+		{"one", "7", 950}, {"one", "70", 930}, {"one", "null", 950},
+		{"more", "7", 900}, {"more", "170", 830}, {"more", "null", 900},
 	} {
 		for _, end := range []string{"leave", "break"} {
 			key := end + test.a
@@ -276,14 +276,14 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 				key same
 				limit 1000
 				window 24h
-				charge json usage.in 50
+				cost json usage.in 50
 			}
 			policy both {
 				key same
 				limit 1000
 				window 24h
 				weight 10
-				settle json usage.in+usage.out 50
+				cost json usage.in+usage.out 50
 			}
 		}
 		encode {
@@ -292,7 +292,7 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 		}
 		redis_ratelimit same 1000 24h {
 			name inner
-			charge json usage.out 50
+			cost json usage.out 50
 		}
 		header Content-Type application/json
 		respond `+"`"+`{"usage":{"in":3,"out":4},"text":"`+strings.Repeat("x", 1000)+`"}`+"`"+`
@@ -300,15 +300,15 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 	if a := n.Get(t, "/"); a.Status != http.StatusOK {
 		t.Fatalf("got %v", a)
 	}
-	n.WaitForRefund(t, "in", "same", 996)
+	n.WaitForRefund(t, "in", "same", 997)
 	n.WaitForRefund(t, "both", "same", 993)
-	n.WaitForRefund(t, "inner", "same", 995)
+	n.WaitForRefund(t, "inner", "same", 996)
 	if a := n.Get(t, "/", "Accept-Encoding: gzip"); a.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("got %v", a)
 	}
-	n.WaitForRefund(t, "in", "same", 945) // the fallback: the outer handler sees what is compressed
+	n.WaitForRefund(t, "in", "same", 947) // the fallback: the outer handler sees what is compressed
 	n.WaitForRefund(t, "both", "same", 943)
-	n.WaitForRefund(t, "inner", "same", 990)
+	n.WaitForRefund(t, "inner", "same", 992)
 }
 
 // TestUsageBody_file is a file, which Caddy sends by ReadFrom.
@@ -321,16 +321,16 @@ func TestUsageBody_file(t *testing.T) {
 	}
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {query.k} 1000 24h {
 		algorithm fixed_window
-		charge json size 50
+		cost json size 50
 	}
 	root * `+folder+`
 	file_server`))
 	if a := n.Get(t, "/a.json?k=whole"); a.Body != body {
 		t.Errorf("got %d bytes, want the file", len(a.Body))
 	}
-	n.WaitForRefund(t, "default", "whole", 992)
+	n.WaitForRefund(t, "default", "whole", 993)
 	if a := n.Get(t, "/a.json?k=range", "Range: bytes=0-9"); a.Status != http.StatusPartialContent || a.Body != body[:10] {
 		t.Errorf("got %v, want the part", a)
 	}
-	n.WaitForRefund(t, "default", "range", 949)
+	n.WaitForRefund(t, "default", "range", 950)
 }

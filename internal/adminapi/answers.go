@@ -263,10 +263,9 @@ type ExplainedPolicy struct {
 	DryRun   bool   `json:"dry_run,omitempty"`
 	Weight   int64  `json:"weight,omitempty"`
 
-	// Charge is what the response costs beyond the weight, Settle what it costs in all, where the weight is
-	// an estimate: a placeholder, or response_bytes. That is known with the response only.
-	Charge string `json:"charge,omitempty"`
-	Settle string `json:"settle,omitempty"`
+	// Cost is what the request costs in all instead of the weight, known with the response only: a placeholder,
+	// paths of its body, or response_bytes.
+	Cost string `json:"cost,omitempty"`
 
 	// Lease is for how many seconds at most a node decides requests of a busy key by units that it has
 	// leased. Remaining does not count these.

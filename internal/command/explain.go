@@ -125,14 +125,11 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 	return t
 }
 
-// printNotes prints what the response will add to weights or make of them, and who may decide instead.
+// printNotes prints what the response will make of weights, and who may decide instead.
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 	for _, p := range policies {
-		if p.Charge != "" {
-			i.terminal.PrintWords(escape.Text(p.Policy + ": the response is charged by " + p.Charge + ", beyond the weight"))
-		}
-		if p.Settle != "" {
-			i.terminal.PrintWords(escape.Text(p.Policy + ": the weight is an estimate, settled by " + p.Settle + " after the response"))
+		if p.Cost != "" {
+			i.terminal.PrintWords(escape.Text(p.Policy + ": after the response it costs " + p.Cost + " in all, instead of the weight"))
 		}
 		if p.Lease > 0 {
 			i.terminal.PrintWords(escape.Text(p.Policy + ": while the key is busy a node decides by units that it has leased, for up to " + humanize.Seconds(p.Lease) + "; what is left does not count them"))

@@ -80,7 +80,7 @@ func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn 
 	for i := range visits {
 		e.report.Policies = append(e.report.Policies, explainRule(&visits[i], peeks))
 	}
-	goesOn = !rejected && e.settle(peeks)
+	goesOn = !rejected && e.record(peeks)
 	switch {
 	case rejected:
 		e.report.Decision = decisionRejected
@@ -94,9 +94,9 @@ func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn 
 	return goesOn, nil
 }
 
-// settle records what a limiter would have charged and why Redis was not asked, and reports whether the
+// record records what a limiter would have charged and why Redis was not asked, and reports whether the
 // request would go on.
-func (e *explanation) settle(peeks []peek) (goesOn bool) {
+func (e *explanation) record(peeks []peek) (goesOn bool) {
 	goesOn = true
 	for i := range peeks {
 		p := &peeks[i]
@@ -142,7 +142,7 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Reserve = string(p.decision()), p.check.Weight, p.check.Reserve
-		explained.Charge, explained.Settle = v.Rule.Texts.Charge, v.Rule.Texts.Settle
+		explained.Cost = v.Rule.Texts.Cost
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())
 		}

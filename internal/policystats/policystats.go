@@ -31,12 +31,12 @@ var (
 
 	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
-		Help: "Requests whose limit, burst, weight, charge or settle came from a placeholder and could not be used, and those with a repeated value in a key.",
+		Help: "Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those with a repeated value in a key.",
 	}, []string{"policy", "option"})
 
 	SettledUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "caddy_redis_ratelimit", Name: "settled_units_total",
-		Help: "Units that were settled later, by policy and direction: charged and refunded, what settle took too little and too much; outage, charged on Redis for what this node admitted while Redis did not decide.",
+		Help: "Units that were settled later, by policy and direction: charged and refunded, what weights were too low and too high by (cost); outage, charged on Redis for what this node admitted while Redis did not decide.",
 	}, []string{"policy", "direction"})
 
 	LeasedUnits = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -94,12 +94,11 @@ type PolicyResult struct {
 	Unlimited bool   `json:"unlimited,omitempty"`
 
 	// MaxDelay is how long a request is delayed instead of refused. CountIf is true if only requests with
-	// certain responses count. Charge is what is charged after the response beyond the weight, Settle what is
-	// charged in all: a placeholder, or response_bytes.
+	// certain responses count. Cost is what a request costs in all, known after its response: a placeholder, paths of
+	// its body, or response_bytes.
 	MaxDelay time.Duration `json:"max_delay,omitempty"`
 	CountIf  bool          `json:"count_if,omitempty"`
-	Charge   string        `json:"charge,omitempty"`
-	Settle   string        `json:"settle,omitempty"`
+	Cost     string        `json:"cost,omitempty"`
 
 	// Reserve is what must stay for others than the requests of a handler: units, or percent of the capacity; several are
 	// joined by commas.

@@ -63,11 +63,8 @@ func (r *PolicyResult) Options() []string {
 	if r.CountIf {
 		options = append(options, "count_if")
 	}
-	if r.Charge != "" {
-		options = append(options, "charge "+escape.Short(r.Charge, shownPlaceholder))
-	}
-	if r.Settle != "" {
-		options = append(options, "settle "+escape.Short(r.Settle, shownPlaceholder))
+	if r.Cost != "" {
+		options = append(options, "cost "+escape.Short(r.Cost, shownPlaceholder))
 	}
 	if r.Enforce != nil {
 		options = append(options, "enforce "+strconv.FormatFloat(*r.Enforce, 'f', -1, 64)+"%")

@@ -83,7 +83,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 			d.denied++
 			keys[a.key] = true
 		case a.returned:
-			store.Refund(checks)
+			store.Settle(checks[0], 0)
 		}
 	}
 	d.clients = len(keys)

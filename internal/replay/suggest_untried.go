@@ -12,11 +12,8 @@ import (
 // such options the ladders do not show the policy as it is.
 func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
-	if p.Charge != "" {
-		sentences = append(sentences, fmt.Sprintf("what is charged after responses (%s) is left out: real limits have to be higher", escape.Short(p.Charge, shownPlaceholder)))
-	}
-	if p.Settle != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; that they are settled after responses (%s) is left out", escape.Short(p.Settle, shownPlaceholder)))
+	if p.Cost != "" {
+		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; what responses cost (%s) is left out", escape.Short(p.Cost, shownPlaceholder)))
 	}
 	if from := p.LimitFrom + p.MaxConcurrentFrom; from != "" {
 		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(from, shownPlaceholder)))

@@ -22,8 +22,7 @@ func TestSuggester_NotTried(t *testing.T) {
 		{"a plain policy", PolicyResult{Limit: 5}, nil, nil},
 		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil, nil},
 		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil, nil},
-		{"a charge", PolicyResult{Limit: 5, Charge: "response_bytes"}, nil, []string{"what is charged after responses (response_bytes) is left out: real limits have to be higher"}},
-		{"a settlement", PolicyResult{Limit: 5, Settle: "{x}"}, nil, []string{"each limit is tried with the weights; that they are settled after responses ({x}) is left out"}},
+		{"a cost", PolicyResult{Limit: 5, Cost: "{x}"}, nil, []string{"each limit is tried with the weights; what responses cost ({x}) is left out"}},
 		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
 		{"running requests of each request", PolicyResult{MaxConcurrentFrom: "{x}"}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
 		{"a part of the keys", PolicyResult{Limit: 5, Enforce: new(12.5)}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
@@ -56,7 +55,7 @@ func TestSuggester_OwnLimit(t *testing.T) {
 		{"another window", time.Hour, PolicyResult{Limit: 77}, Decision{Key: "a"}, 0},
 		{"another key", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "b"}, 0},
 		{"a key that says the same", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "a"}, 77},
-		{"something that is not tried", 0, PolicyResult{Limit: 77, Charge: "response_bytes"}, Decision{Key: "a"}, 0},
+		{"something that is not tried", 0, PolicyResult{Limit: 77, Cost: "response_bytes"}, Decision{Key: "a"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.decided.Weight = 1

@@ -25,13 +25,13 @@ func TestWriteTable_settings(t *testing.T) {
 	r := &Result{Policies: []PolicyResult{
 		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: time.Minute},
 		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute, DryRun: true},
-		{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, CountIf: true, Charge: "response_bytes", Window: time.Hour},
+		{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, CountIf: true, Cost: "response_bytes", Window: time.Hour},
 	}}
 	text := tableOf(t, r)
 	for _, want := range []string{
 		"policy dynamic: limit {http.request.header.X-Limit}, else 5, per 1m, gcra, burst {b}, else 7\n",
 		"policy queue: 60 per 1m, leaky_bucket, burst 20, max_delay 5s, dry run\n",
-		"policy counts: 1,000 per 1h, fixed_window, count_if, charge response_bytes\n",
+		"policy counts: 1,000 per 1h, fixed_window, count_if, cost response_bytes\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -67,7 +67,7 @@ func TestWriteTable_width(t *testing.T) {
 	r := &Result{
 		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Minute{Requests: 999_999},
 		Policies: []PolicyResult{{
-			Name: "api", Algorithm: "sliding_window_counter", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Charge: "{http.vars.units}",
+			Name: "api", Algorithm: "sliding_window_counter", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Cost: "{http.vars.units}",
 			Window: time.Minute, MaxDelay: 5 * time.Second, CountIf: true, DryRun: true, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
 			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}},
 		}},

@@ -50,7 +50,7 @@ func addUnits(a, b int64) int64 {
 
 // shownUnits returns the units where they say more than the numbers of requests do; nil otherwise.
 func (p *policyTally) shownUnits() *Units {
-	if !p.weighted && p.result.Charge == "" && p.result.Settle == "" {
+	if !p.weighted && p.result.Cost == "" {
 		return nil
 	}
 	return &p.units

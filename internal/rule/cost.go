@@ -21,18 +21,20 @@ const WordJSON = "json"
 
 const prefixJSON = WordJSON + " "
 
-// Cost is the source of the units that a request is charged after its response: beyond its weight, or
-// instead of it. The zero value charges none.
+// wordCost is the option.
+const wordCost = "cost"
+
+// Cost is the source of the units that a request costs in all, known after its response. The zero value is the
+// weight.
 type Cost struct {
 	// From is [ResponseBytes], [WordJSON] with a sum of numbers behind it, or the name of a placeholder
 	// without braces.
 	From string
 
-	// Fallback is the cost where the response has none: the placeholder is empty or no whole number from 0
+	// Fallback is the cost if the response has none: the placeholder is empty or no whole number from 0
 	// to 2^52, or the body has no such numbers.
 	Fallback int64
 
-	option string // that it was read from
 	source Placeholder
 	body   usagebody.Sum
 	prices []Placeholder // that factors of the sum come from
@@ -42,13 +44,17 @@ type Cost struct {
 // ReadsBody reports whether the cost is read from the response's body.
 func (c *Cost) ReadsBody() bool { return strings.HasPrefix(c.From, prefixJSON) }
 
-// ReadsBody reports whether one of the rule's costs is read from the response's body.
-func (r *Rule) ReadsBody() bool { return r.Charge.ReadsBody() || r.Settle.ReadsBody() }
-
 // Response is what became of a response.
 type Response struct {
 	// Request is what it answers; required.
 	Request *http.Request
+
+	// Status and Header are what count_if judges by. 0: nothing is judged, and all count.
+	Status int
+	Header http.Header
+
+	// Refused says that another handler denied the request, or that an error below 499 ended it without a response.
+	Refused bool
 
 	// Begun says that it has a header.
 	Begun bool
@@ -64,37 +70,37 @@ type Response struct {
 	Body *usagebody.Body
 }
 
-// ParseCost reads an option's source and fallback: charge_from and charge, or settle_from and settle.
-func ParseCost(option, from string, fallback int64) (Cost, error) {
+// ParseCost reads what cost_from and cost say.
+func ParseCost(from string, fallback int64) (Cost, error) {
 	switch {
 	case fallback < 0 || fallback > limiter.MaxCharge:
-		return Cost{}, fmt.Errorf("%s %d: use a whole number from 0 to 2^52", option, fallback)
+		return Cost{}, fmt.Errorf("cost %d: use a whole number from 0 to 2^52", fallback)
 	case from == "" && fallback != 0:
-		return Cost{}, fmt.Errorf("%s %d: say in %[1]s_from what is charged; to charge a number known beforehand use weight", option, fallback)
+		return Cost{}, fmt.Errorf("cost %d: say in cost_from what is charged; to charge a number known beforehand use weight", fallback)
 	case from == "":
 		return Cost{}, nil
 	case from == ResponseBytes && fallback == 0:
-		return Cost{From: from, option: option}, nil
+		return Cost{From: from}, nil
 	}
 	if strings.Trim(from, "{}") == ResponseBytes {
-		return Cost{}, fmt.Errorf("%s %s %d: %[2]s is always known and takes no fallback; write it without braces and number", option, from, fallback)
+		return Cost{}, fmt.Errorf("cost %s %d: %[1]s is always known and takes no fallback; write it without braces and number", from, fallback)
 	}
 	if sum, ok := strings.CutPrefix(from, prefixJSON); ok {
-		cost := Cost{From: from, Fallback: fallback, option: option}
+		cost := Cost{From: from, Fallback: fallback}
 		err := cost.parseSum(sum)
 		return cost, err
 	}
-	source, err := ParsePlaceholder(option, from)
-	return Cost{From: source.Name, Fallback: fallback, option: option, source: source}, err
+	source, err := ParsePlaceholder(wordCost, from)
+	return Cost{From: source.Name, Fallback: fallback, source: source}, err
 }
 
 // parseSum reads what is behind [WordJSON].
 func (c *Cost) parseSum(text string) (err error) {
 	if c.body, err = usagebody.ParseSum(text); err != nil {
-		return fmt.Errorf("%s %s: %w", c.option, c.From, err)
+		return fmt.Errorf("cost %s: %w", c.From, err)
 	}
 	for _, factor := range c.body.Placeholders() {
-		price, err := ParsePlaceholder(c.option, factor)
+		price, err := ParsePlaceholder(wordCost, factor)
 		if err != nil {
 			return err
 		}
@@ -103,40 +109,69 @@ func (c *Cost) parseSum(text string) (err error) {
 	return nil
 }
 
-// CostOf returns the units of a rule's cost for a response, from 0 to 2^52, and whether the response told
-// them. One that broke off before it told all costs at least the fallback and a number of units. A header
-// tells all, and response_bytes is what was sent.
-func (s *Set) CostOf(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response, least int64) (units int64, told bool) {
-	complete := response.Complete
+// Counts reports whether count_if counts a response.
+func (r *Rule) Counts(response *Response) bool {
+	return r.CountIf == nil || response.Status == 0 || r.CountIf.Match(response.Status, response.Header)
+}
+
+// CostOf returns the units that a request is charged in all for a rule, from 0 to 2^52, by its response. It took
+// some of them before. Told is false if the fallback takes the place of a cost that the response should tell.
+//
+//	the response                                       units
+//	complete                                           what it tells, else the fallback
+//	broke off                                          the largest of those and what was taken
+//	response_bytes, once it has a header               the bytes sent
+//	denied further in, or an error below 499           what was taken
+//	count_if does not match                            0
+//
+// A weight of 1 is never given back, unless count_if does not match.
+func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken int64) (units int64, told bool) {
+	switch {
+	case !rule.Counts(response):
+		return 0, true
+	case rule.Cost.From == "" || response.Refused:
+		return taken, true
+	}
+	units, told = s.responseCost(rule, repl, response, taken)
+	if !rule.estimates() {
+		units = max(units, taken)
+	}
+	return units, told
+}
+
+// responseCost returns the cost by a response that counts. A header tells it completely.
+func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response, taken int64) (units int64, told bool) {
+	cost, complete := &rule.Cost, response.Complete
 	switch {
 	case cost.From == ResponseBytes && response.Begun:
 		return response.Bytes, true
 	case cost.From == ResponseBytes:
-		return least, true
+		return taken, true
 	case cost.ReadsBody():
-		units, told = s.bodyCost(rule, cost, repl, response)
+		units, told = s.bodyCost(rule, repl, response)
 	default:
-		units, told = s.headerCost(rule, cost, repl, response)
+		units, told = s.headerCost(rule, repl, response)
 		complete = complete || told && response.Begun
 	}
 	if !told {
 		units = cost.Fallback
 	}
 	if !complete {
-		units = max(units, cost.Fallback, least)
+		units = max(units, cost.Fallback, taken)
 	}
 	return units, told
 }
 
 // headerCost returns the cost that a placeholder has. Units are not earned by a number below zero.
-func (s *Set) headerCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told bool) {
-	text := s.valueOf(rule, cost.option, &cost.source, response.Request, repl)
+func (s *Set) headerCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
+	cost := &rule.Cost
+	text := s.valueOf(rule, wordCost, &cost.source, response.Request, repl)
 	if text == "" && response.Complete && !cost.source.field.repeated(response.Request) {
-		s.warn(rule, cost.option, fmt.Errorf("{%s} is empty", cost.From))
+		s.warn(rule, wordCost, fmt.Errorf("{%s} is empty", cost.From))
 	}
-	n, ok := s.parse(rule, cost.option, &cost.source, text)
+	n, ok := s.parse(rule, wordCost, &cost.source, text)
 	if ok && (n < 0 || n > limiter.MaxCharge) {
-		s.warn(rule, cost.option, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
+		s.warn(rule, wordCost, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
 		return 0, false
 	}
 	return n, ok
@@ -144,26 +179,27 @@ func (s *Set) headerCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response 
 
 // bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
 // configuration.
-func (s *Set) bodyCost(rule *Rule, cost *Cost, repl *caddy.Replacer, response *Response) (units int64, told bool) {
+func (s *Set) bodyCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
 	if response.Body == nil {
 		return 0, false
 	}
+	cost := &rule.Cost
 	n, err := response.Body.Sum(cost.number, func(i int) (usagebody.Factor, error) {
-		return s.factorOf(rule, cost, &cost.prices[i], repl, response.Request)
+		return s.factorOf(rule, &cost.prices[i], repl, response.Request)
 	})
 	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
 	if err != nil && (response.Complete || !missing) {
-		s.warn(rule, cost.option, fmt.Errorf("%s: %w", cost.From, err))
+		s.warn(rule, wordCost, fmt.Errorf("%s: %w", cost.From, err))
 	}
 	return n, err == nil
 }
 
 // factorOf returns the factor of a cost's sum that a placeholder has.
-func (s *Set) factorOf(rule *Rule, cost *Cost, from *Placeholder, repl *caddy.Replacer, r *http.Request) (usagebody.Factor, error) {
+func (s *Set) factorOf(rule *Rule, from *Placeholder, repl *caddy.Replacer, r *http.Request) (usagebody.Factor, error) {
 	if from.field.repeated(r) {
 		return 0, errRepeated
 	}
-	factor, ok := usagebody.ParseFactor(s.valueOf(rule, cost.option, from, r, repl))
+	factor, ok := usagebody.ParseFactor(s.valueOf(rule, wordCost, from, r, repl))
 	if !ok {
 		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", from.Name)
 	}
@@ -172,13 +208,6 @@ func (s *Set) factorOf(rule *Rule, cost *Cost, from *Placeholder, repl *caddy.Re
 
 // NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.
 func (s *Set) NewBody(header http.Header) *usagebody.Body { return s.bodies.NewBody(header) }
-
-// planBody has a cost read from bodies with those of the set's other rules.
-func (s *Set) planBody(cost *Cost) {
-	if cost.ReadsBody() {
-		cost.number = s.bodies.Add(cost.body)
-	}
-}
 
 // Header returns the response header that the cost is read from. The one that reverse_proxy received keeps
 // its name's form.
@@ -195,10 +224,17 @@ func (r *Rule) ReadsResponseHeader() bool {
 	if r.CountIf != nil && len(r.CountIf.Headers) > 0 {
 		return true
 	}
-	_, charge := r.Charge.Header()
-	_, settle := r.Settle.Header()
-	return charge || settle
+	_, ok := r.Cost.Header()
+	return ok
+}
+
+// estimates reports whether the weight is an estimate of the cost, which may be refunded.
+func (r *Rule) estimates() bool {
+	return r.Cost.From != "" && (r.Numbers.Weight > 1 || r.Numbers.WeightFrom.Name != "")
 }
 
 // Refunds reports whether what the rule takes may be refunded after the response.
-func (r *Rule) Refunds() bool { return r.CountIf != nil || r.Settle.From != "" }
+func (r *Rule) Refunds() bool { return r.CountIf != nil || r.estimates() }
+
+// AwaitsResponse reports whether the response decides what a request is charged in all.
+func (r *Rule) AwaitsResponse() bool { return r.CountIf != nil || r.Cost.From != "" }

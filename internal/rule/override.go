@@ -66,9 +66,9 @@ func BlockSource(check *limiter.Check) limiter.Source {
 	return SourceOverride
 }
 
-// settleBlock makes the checks those of a denial: what is left of quotas that no store was asked for is
+// forgetRemaining makes the checks those of a denial: what is left of quotas that no store was asked for is
 // unknown.
-func (e *Evaluation) settleBlock() {
+func (e *Evaluation) forgetRemaining() {
 	for i := range e.Enforced {
 		if e.Enforced[i].Result.Passes() {
 			e.Enforced[i].Result.Remaining = limiter.Unknown

@@ -47,12 +47,8 @@ type Rule struct {
 	// CountIf selects the responses that count; nil: all.
 	CountIf *caddyhttp.ResponseMatcher
 
-	// Charge is what a request costs beyond its weight, known after its response.
-	Charge Cost
-
-	// Settle is what a request costs in all, known after its response. The weight is taken before, as an
-	// estimate.
-	Settle Cost
+	// Cost is what a request costs in all, known after its response. The weight is taken before.
+	Cost Cost
 
 	// Reserve is what must stay for others.
 	Reserve Reserve
@@ -67,7 +63,7 @@ type Rule struct {
 }
 
 // Texts are options as they are configured; empty: not at all.
-type Texts struct{ Key, LimitFrom, BurstFrom, Charge, Settle string }
+type Texts struct{ Key, LimitFrom, BurstFrom, Cost string }
 
 // EmptyKey is what becomes of a request for which a placeholder of a key is empty.
 type EmptyKey string
@@ -139,7 +135,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		}
 	}
 	if e.Blocked {
-		e.settleBlock()
+		e.forgetRemaining()
 	}
 	return refused
 }

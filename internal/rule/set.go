@@ -51,8 +51,9 @@ func NewSet(rules []Rule) *Set {
 
 // add adds a rule and records where it stands.
 func (s *Set) add(r Rule) {
-	s.planBody(&r.Charge)
-	s.planBody(&r.Settle)
+	if r.Cost.ReadsBody() {
+		r.Cost.number = s.bodies.Add(r.Cost.body)
+	}
 	r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
 	s.Rules = append(s.Rules, r)
 	if len(s.Rules) > fewRules && !r.repeats {

@@ -20,7 +20,7 @@ type missingData struct {
 	unanswered       int64 // those without headers of the response
 	redactedKeys     []int64
 	redactedMatchers []int64
-	costs            []int64 // of which neither charge nor settle found its number, by policy
+	costs            []int64 // whose cost the log does not tell, by policy
 	files            bool    // some were looked for
 
 	suggestKey                    string // as it was written
@@ -77,7 +77,7 @@ func (s *Simulation) Warnings() (sentences []string) {
 	for i, requests := range m.redactedMatchers {
 		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(s.inputs.Headers[i]))
 	}
-	warn(m.unanswered, "requests without headers of the response in the log, although count_if, charge or settle asks for them")
+	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	if m.files {
 		sentences = append(sentences, "the configuration looks for files of the site, as try_files, php_fastcgi and file matchers do; none was looked for here, and all were taken as missing")
 	}
@@ -86,7 +86,7 @@ func (s *Simulation) Warnings() (sentences []string) {
 
 // untoldText returns why the log does not tell what a policy's requests cost.
 func (s *Simulation) untoldText(policy int) string {
-	if s.rules[policy].ReadsBody() {
+	if s.rules[policy].Cost.ReadsBody() {
 		return "is in the response's body, which a log lacks"
 	}
 	return "the log does not tell"
@@ -94,11 +94,7 @@ func (s *Simulation) untoldText(policy int) string {
 
 // fallbackText returns what counts of a policy's requests whose cost is unknown.
 func (s *Simulation) fallbackText(policy int) string {
-	r := s.rules[policy]
-	if r.Settle.From != "" {
-		return fmt.Sprintf("the fallback of settle counts, %d, or after an error the weight", r.Settle.Fallback)
-	}
-	return fmt.Sprintf("the fallback of charge counts, %d", r.Charge.Fallback)
+	return fmt.Sprintf("the fallback of cost counts, %d, after an error at least the weight", s.rules[policy].Cost.Fallback)
 }
 
 // shown is a text of the configuration as part of a sentence.

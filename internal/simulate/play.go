@@ -119,17 +119,17 @@ func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (pa
 	for i := range checks {
 		c := &checks[i]
 		r := v.limiter.Rules.RuleOf(c)
-		header := s.responseHeader(r)
+		response := s.response(v, r)
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: c.Weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
-			Returned: s.refunds(r, c, header), Taken: passes,
+			Returned: !r.Counts(&response), Taken: passes,
 		}
 		if r.Key.Contains(v.request, v.repl, redactedText) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if passes && (r.Refunds() || r.Charge.From != "") {
-			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, header: header, refunded: d.Returned, decision: len(s.verdict.Decisions)})
+		if passes && r.AwaitsResponse() {
+			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, response: response, decision: len(s.verdict.Decisions)})
 		}
 		s.note(c.Policy, d)
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -22,76 +21,48 @@ func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
 	return header
 }
 
-// refunds reports whether the response in the log has the units of a check refunded. Errors of the server
-// count.
-func (s *Simulation) refunds(r *rule.Rule, c *limiter.Check, header http.Header) bool {
-	status := s.entry.Status
-	return r.CountIf != nil && c.Refundable && status != 0 && status != statusClientGone && status < http.StatusInternalServerError &&
-		!r.CountIf.Match(status, header)
-}
-
 // taken is a check that passed and that depends on the response.
 type taken struct {
 	visit
 	rule     *rule.Rule
 	check    limiter.Check
-	header   http.Header // of the response in the log
-	refunded bool        // by that response
-	decision int         // its index in the verdict
+	response rule.Response // in the log
+	decision int           // its index in the verdict
 }
 
-// settle refunds units and charges for the response, once it is known whether the request passes all
-// policies. If one refuses it, the refusal is the response, and nothing is charged for it.
+// response returns what the log tells of a response to a rule. It has no bodies, and does not tell errors from
+// responses: the client left or the server failed if the status says so, and all count.
+func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
+	e := s.entry
+	failed := e.Status >= statusClientGone
+	response := rule.Response{Request: v.request, Header: s.responseHeader(r), Begun: !failed || e.Size > 0, Complete: !failed, Bytes: e.Size}
+	if !failed {
+		response.Status = e.Status
+	}
+	if e.Method == http.MethodHead {
+		response.Bytes = 0
+	}
+	return response
+}
+
+// settle makes what checks took what the request costs, once it is known whether it passes all policies. If one
+// refuses it, the refusal is the response.
 func (s *Simulation) settle() {
 	for i := range s.taken {
 		t := &s.taken[i]
-		refunded := t.refunded
 		if s.refused != 0 {
-			refunded = t.rule.CountIf != nil && !t.rule.CountIf.Match(s.refused, http.Header{})
+			t.response.Refused, t.response.Status, t.response.Header = true, s.refused, http.Header{}
 		}
-		switch {
-		case refunded:
-			s.decisionOf(t).Refunded = t.check.Weight
-			s.store.Refund([]limiter.Check{t.check}, limiter.SourceMemory)
-		case s.refused == 0 && t.rule.Settle.From != "":
-			s.settleCost(t)
-		case t.check.Refundable:
-			s.store.Confirm([]limiter.Check{t.check}, limiter.SourceMemory)
+		if name, ok := t.rule.Cost.Header(); ok {
+			t.repl.Set(t.rule.Cost.From, strings.Join(t.response.Header[name], ","))
+			t.response.Begun = t.response.Begun || len(t.response.Header[name]) > 0
 		}
-		if s.refused == 0 && t.rule.Charge.From != "" {
-			t.check.Weight = s.costOf(t, &t.rule.Charge, 0)
-			s.decisionOf(t).Charged = t.check.Weight
-			s.store.Charge([]limiter.Check{t.check}, limiter.SourceMemory)
+		cost, told := t.limiter.Rules.CostOf(t.rule, t.repl, &t.response, t.check.Weight)
+		if !told {
+			s.missing.costs[s.indices[t.check.Policy.Name()]]++
 		}
+		d := &s.verdict.Decisions[t.decision]
+		d.Charged, d.Refunded = max(0, cost-t.check.Weight), max(0, t.check.Weight-cost)
+		s.store.Settle(t.check, cost, limiter.SourceMemory)
 	}
-}
-
-// costOf returns a cost of the response in the log, at least so many units if it broke off. The log has no bodies,
-// and does not tell errors from responses: the client left or the server failed where the status says so.
-func (s *Simulation) costOf(t *taken, cost *rule.Cost, least int64) int64 {
-	failed := s.entry.Status >= statusClientGone
-	response := rule.Response{Request: t.request, Begun: !failed || s.entry.Size > 0, Complete: !failed, Bytes: s.entry.Size}
-	if name, ok := cost.Header(); ok {
-		t.repl.Set(cost.From, strings.Join(t.header[name], ","))
-		response.Begun = response.Begun || len(t.header[name]) > 0
-	}
-	if s.entry.Method == http.MethodHead {
-		response.Bytes = 0
-	}
-	units, told := t.limiter.Rules.CostOf(t.rule, cost, t.repl, &response, least)
-	if !told {
-		s.missing.costs[s.indices[t.check.Policy.Name()]]++
-	}
-	return units
-}
-
-// decisionOf returns the decision of a check in the verdict.
-func (s *Simulation) decisionOf(t *taken) *replay.Decision { return &s.verdict.Decisions[t.decision] }
-
-// settleCost makes what a check took what the response in the log costs.
-func (s *Simulation) settleCost(t *taken) {
-	cost := s.costOf(t, &t.rule.Settle, t.check.Weight)
-	d := s.decisionOf(t)
-	d.Charged, d.Refunded = max(0, cost-t.check.Weight), max(0, t.check.Weight-cost)
-	s.store.SettleCost(t.check, cost, limiter.SourceMemory)
 }

@@ -164,7 +164,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	result := replay.PolicyResult{
 		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, MaxConcurrent: settings.MaxConcurrent, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
 		Key: r.Texts.Key, DryRun: r.DryRun, BurstFrom: r.Texts.BurstFrom,
-		CountIf: r.CountIf != nil, Charge: r.Texts.Charge, Settle: r.Texts.Settle, Reserve: r.Reserve.String(), Unlimited: r.Numbers.Unlimited,
+		CountIf: r.CountIf != nil, Cost: r.Texts.Cost, Reserve: r.Reserve.String(), Unlimited: r.Numbers.Unlimited,
 	}
 	if result.LimitFrom = r.Texts.LimitFrom; r.Policy.CountsRunning() {
 		result.LimitFrom, result.MaxConcurrentFrom = "", r.Texts.LimitFrom

@@ -30,7 +30,7 @@ func hostileResult(text string) *replay.Result {
 	r := sampleResult()
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		p.Name, p.Key, p.Algorithm, p.LimitFrom, p.BurstFrom, p.Charge = text, text, text, text, text, text
+		p.Name, p.Key, p.Algorithm, p.LimitFrom, p.BurstFrom, p.Cost = text, text, text, text, text, text
 		for j := range p.Worst {
 			p.Worst[j].Key = text
 		}

@@ -76,11 +76,8 @@ func peaksCaveat(p replay.PolicyResult) string {
 	if p.CountIf {
 		text += " Units that were refunded after the response count until then."
 	}
-	if p.Charge != "" || p.Settle != "" {
-		text += " What is charged after responses is not part of it."
-	}
-	if p.Settle != "" {
-		text += " Weights count as they were estimated, not as responses settled them."
+	if p.Cost != "" {
+		text += " Weights count as they were taken, not what responses cost."
 	}
 	return text
 }

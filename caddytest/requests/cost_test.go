@@ -1,0 +1,138 @@
+package requests
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// costlySite is a directive that costs what responses tell, and one that shows the quota unchanged.
+func costlySite(t *testing.T, algorithm, more string) string {
+	t.Helper()
+	return `redis_ratelimit /ask* {query.k} 1000 24h {
+		algorithm ` + algorithm + `
+		cost {http.reverse_proxy.header.X-Tokens-Used} 70
+		` + more + `
+	}
+	redis_ratelimit /look {query.k} 1000 24h {
+		algorithm ` + algorithm + `
+		count_if status 418
+	}
+	reverse_proxy ` + model(t)
+}
+
+// TestCost_afterwards corrects weights by the tokens of responses, with every algorithm.
+func TestCost_afterwards(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
+			for at, weight := range []string{"weight 100", "weight 1"} {
+				key := "?k=" + algorithm + strconv.Itoa(at)
+				n := caddytest.Start(t, caddytest.Config(option, costlySite(t, algorithm, weight)))
+				for _, step := range []struct{ path, remain, remainOfOne string }{
+					{"&tokens=100", "900", "900"},              // a weight of 100 was right
+					{"&tokens=40", "860", "860"},               // 60 are refunded
+					{"&tokens=250", "610", "610"},              // 150 are charged
+					{"&tokens=0", "610", "609"},                // a weight of 1 is never given back
+					{"", "540", "539"},                         // the fallback
+					{"&tokens=many", "470", "469"},             // the same
+					{"&tokens=-500", "400", "399"},             // the same: units are not earned
+					{"&tokens=4503599627370497", "330", "329"}, // the same: above 2^52
+					{"&tokens=4503599627370496", "0", "0"},     // into debt
+				} {
+					if a := n.Get(t, "/ask"+key+step.path); a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000" {
+						t.Fatalf("%s%s: got %v", algorithm, step.path, a)
+					}
+					checkRemaining(t, n, "/look"+key, []string{step.remain, step.remainOfOne}[at])
+				}
+				if a := n.Get(t, "/ask"+key); a.Status != http.StatusTooManyRequests {
+					t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
+				}
+				n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, 4)
+			}
+		}
+	})
+}
+
+// TestCost_countIf refunds everything if the response does not count, and settles if it does.
+func TestCost_countIf(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, costlySite(t, "token_bucket", "weight 100\ncount_if header X-Tokens-Used *")))
+		n.Get(t, "/ask?k=a&tokens=40")
+		checkRemaining(t, n, "/look?k=a", "960")
+		n.Get(t, "/ask?k=a&tokens=150")
+		checkRemaining(t, n, "/look?k=a", "810")
+		if a := n.Get(t, "/ask?k=a"); a.Header.Get("X-Ratelimit-Remaining") != "810" {
+			t.Errorf("got %v; want the refund in the headers", a)
+		}
+		checkRemaining(t, n, "/look?k=a", "810")
+		n.CheckMetric(t, `settled_units_total{direction="refunded",policy="default"}`, 60)
+		n.CheckMetric(t, `settled_units_total{direction="charged",policy="default"}`, 50)
+	})
+}
+
+// TestCost_several settles each policy of a request by itself: of one handler, of a handler further in,
+// and of a dry run. The site denies every second request further in: its estimates stay, and nothing is
+// settled.
+func TestCost_several(t *testing.T) {
+	t.Parallel()
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		policy := func(name, more string) string {
+			return "policy " + name + " {\nkey {query.k}\nlimit 1000\nwindow 24h\nalgorithm fixed_window\n" + more + "\n}\n"
+		}
+		tokens, bytes := "cost {http.reverse_proxy.header.X-Tokens-Used} 70", "cost response_bytes"
+		look := func(name string) string {
+			return "redis_ratelimit /" + name + " {\n" + policy(name, "count_if status 418") + "}\n"
+		}
+		n := caddytest.Start(t, caddytest.Config(option, "route {\n"+
+			"redis_ratelimit /ask {\n"+policy("one", "weight 100\n"+tokens)+policy("two", "weight 10\n"+bytes)+policy("three", bytes)+policy("four", "")+"}\n"+
+			"redis_ratelimit /ask {\n"+policy("inner", "weight 100\n"+tokens)+policy("pretended", "weight 100\ndry_run\n"+tokens)+"}\n"+
+			"redis_ratelimit /ask {query.k} 1 24h {\nname last\nmatch {\nquery deny=1\n}\n}\n"+
+			look("one")+look("two")+look("three")+look("four")+look("inner")+look("pretended")+
+			"reverse_proxy "+model(t)+"\n}"))
+		n.Get(t, "/ask?k=a&tokens=40&bytes=200")
+		for name, left := range map[string]string{"one": "960", "two": "800", "three": "800", "four": "999", "inner": "960", "pretended": "960"} {
+			checkRemaining(t, n, "/"+name+"?k=a", left)
+		}
+		n.Get(t, "/ask?k=b&deny=1&tokens=40&bytes=200")
+		checkRemaining(t, n, "/inner?k=b", "960")
+		if a := n.Get(t, "/ask?k=b&deny=1"); a.Status != http.StatusTooManyRequests {
+			t.Fatalf("got %v", a)
+		}
+		n.Get(t, "/ask?k=end&tokens=100&bytes=10") // what is settled before it is done by then
+		for name, left := range map[string]string{"one": "860", "two": "790", "three": "799", "inner": "860", "pretended": "860"} {
+			checkRemaining(t, n, "/"+name+"?k=b", left)
+		}
+	})
+}
+
+// TestCost_denied takes nothing where the estimate does not fit, and settles nothing.
+func TestCost_denied(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit /ask {query.k} 150 24h {
+		algorithm token_bucket
+		weight 100
+		cost {http.reverse_proxy.header.X-Tokens-Used} 70
+		notify 40% 90%
+	}
+	redis_ratelimit /look {query.k} 150 24h {
+		algorithm token_bucket
+		count_if status 418
+	}
+	reverse_proxy `+model(t)))
+	n.Get(t, "/ask?k=a&tokens=80")
+	checkRemaining(t, n, "/look?k=a", "70")
+	waitForThresholds(t, n, 40) // and not by the estimate
+	if a := n.Get(t, "/ask?k=a&tokens=0"); a.Status != http.StatusTooManyRequests {
+		t.Fatalf("got %v", a)
+	}
+	checkRemaining(t, n, "/look?k=a", "70")
+	n.Get(t, "/ask?k=b&tokens=140")
+	checkRemaining(t, n, "/look?k=b", "10")
+	waitForThresholds(t, n, 40, 40, 90) // by what was charged
+	n.Ratelimit(t, "policies").Want(t, 0, "cost {http.reverse_proxy.header.X-Tokens-Used}")
+	n.Ratelimit(t, "explain", "--url", n.URL+"/ask?k=a").Want(t, 4, "after the response it costs {http.reverse_proxy.header.X-Tokens-Used} in all")
+}

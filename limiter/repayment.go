@@ -1,0 +1,193 @@
+package limiter
+
+import "time"
+
+// This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this
+// process admits requests by itself. Redis is told of them when it decides again, each unit once:
+//
+//	0.0 s  Redis stops. The breaker opens. A client with 7 of 10 units left takes 5 of them here.
+//	4.0 s  The breaker closes. The client's next request arrives. Its debt of 5 units leaves ahead of
+//	       it in the same run of the script, which answers with the 2 units that are left.
+//	4.1 s  The debts of other clients leave by and by, 128 of them every 250 ms.
+//
+// A debt raises a quota at most to its capacity: eight nodes that each admitted a whole limit would
+// otherwise keep a client waiting for seven windows. Windows and buckets go on while Redis is away, so
+// that a debt decays as the units in Redis would have. Of a bucket that means two states: `beyond` is
+// what was last seen in Redis, and `all` that with what was admitted here; their difference is owed.
+
+const (
+	// repaySpan and repaidPerSpan pace the debts that no request waits for, on each Redis.
+	repaySpan     = 250 * time.Millisecond
+	repaidPerSpan = 128
+
+	// repayScan is how many debts are looked at in a span.
+	repayScan = 16 * repaidPerSpan
+)
+
+// repayAhead sends the debts of the checks' quotas, ahead of the checks themselves: the batcher keeps
+// operations in the background ahead of requests of the same quota.
+func (l *ledger) repayAhead(checks []Check) {
+	for i := range checks {
+		name, s := quotaNameOf(&checks[i]), l.shardOf(checks[i].Key.text)
+		s.mu.Lock()
+		a := s.accounts[name]
+		s.mu.Unlock()
+		if a == nil {
+			continue
+		}
+		n, slot := l.shared.nodeOf(EncodedKey{a.key})
+		if n.breaker.closed() && l.detach(s, name, a) {
+			l.send(n, slot, a)
+		}
+	}
+}
+
+// detach removes an account if it is still the one of its quota, and reports whether it was.
+func (l *ledger) detach(s *ledgerShard, name quotaName, a *account) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.accounts[name] != a {
+		return false
+	}
+	l.drop(s, name)
+	return true
+}
+
+// send sends the debts of an account that was removed, and reports whether there were any. They return to
+// the ledger if they have certainly not arrived. Debts that may have arrived are never sent again.
+func (l *ledger) send(n *node, slot uint16, a *account) bool {
+	debts := l.owed(a)
+	if len(debts) == 0 {
+		return false
+	}
+	checks := make([]Check, len(debts))
+	for i, d := range debts {
+		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, receipt: receipt{d.at, d.amount}}
+	}
+	c := newCall(opRepay, checks)
+	c.slot = slot
+	err := n.background(c, func(c *call) {
+		switch {
+		case c.err == nil:
+			units := int64(0)
+			for i := range c.checks {
+				units += c.checks[i].Result.Remaining
+			}
+			if l.onRepaid != nil {
+				l.onRepaid(a.policy.Name(), units)
+			}
+		case isLost(c.err):
+			n.lose(opRepay, c.err)
+		default:
+			l.putBack(a, debts)
+		}
+	})
+	if err != nil {
+		l.putBack(a, debts)
+	}
+	return true
+}
+
+// putBack returns debts to the ledger that were not sent, or that Redis has refused.
+func (l *ledger) putBack(a *account, debts []debt) {
+	p, name, s := a.policy, quotaName{a.policy.id, a.key}, l.shardOf(a.key)
+	micros, _ := l.clock(a.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newer := s.accounts[name]
+	if newer == nil {
+		s.accounts[name] = a
+		l.size.Add(1)
+		l.start()
+		return
+	}
+	for _, d := range debts {
+		newer.all, _ = p.algorithm.kernel.repay(newer.all, micros/p.params.tick, &p.params, d)
+	}
+}
+
+// start sets the timer of the debts that no request waits for.
+func (l *ledger) start() {
+	if !l.running.Swap(true) {
+		time.AfterFunc(repaySpan, l.repaySome)
+	}
+}
+
+// repaySome sends some of the debts whose Redis decides, and drops some that have decayed: a long outage
+// would otherwise fill all places with accounts of clients that owe nothing any more.
+func (l *ledger) repaySome() {
+	if l.shared.topology.life.Err() != nil {
+		l.lose()
+		return
+	}
+	sent := map[*node]int{}
+	left := repayScan
+	for range ledgerShards {
+		if left <= 0 {
+			break
+		}
+		left = l.repayShard(&l.shards[l.next%ledgerShards], sent, left)
+		l.next++
+	}
+	l.running.Store(false)
+	if !l.isEmpty() {
+		l.start()
+	}
+}
+
+// repayShard does so for a shard and returns how many more debts may be looked at. Finding a node may
+// wait for a Cluster, so that no lock is held meanwhile.
+func (l *ledger) repayShard(s *ledgerShard, sent map[*node]int, left int) int {
+	for name, a := range s.some(left) {
+		left--
+		n, slot := l.shared.nodeOf(EncodedKey{a.key})
+		switch {
+		case !n.breaker.closed():
+			l.dropDecayed(s, name, a)
+		case sent[n] < repaidPerSpan && l.detach(s, name, a) && l.send(n, slot, a):
+			sent[n]++
+		}
+	}
+	return left
+}
+
+// dropDecayed removes an account whose units are all free again. One that owes less than a unit stays, as
+// the next ones add to it.
+func (l *ledger) dropDecayed(s *ledgerShard, name quotaName, a *account) {
+	micros, _ := l.clock(a.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := a.policy
+	now := micros / p.params.tick
+	if s.accounts[name] == a && p.algorithm.kernel.expires(a.all, now, &p.params) <= now {
+		l.drop(s, name)
+	}
+}
+
+// some returns at most so many accounts of a shard.
+func (s *ledgerShard) some(most int) map[quotaName]*account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	some := make(map[quotaName]*account, min(most, len(s.accounts)))
+	for name, a := range s.accounts {
+		if len(some) >= most {
+			break
+		}
+		some[name] = a
+	}
+	return some
+}
+
+// lose gives all debts up when the store has ended.
+func (l *ledger) lose() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for name, a := range s.accounts {
+			if l.drop(s, name); len(l.owed(a)) > 0 {
+				l.shared.topology.anyNode.lose(opRepay, errClosed)
+			}
+		}
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,464 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
+type outageNode struct {
+	*Failover
+	set     func(micros int64)
+	settled atomic.Int64
+	lost    atomic.Int64
+}
+
+// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
+// server or of a proxy before it.
+func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
+	t.Helper()
+	n := &outageNode{}
+	client, err := NewClient(ClientOptions{Addresses: []string{address}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	t.Cleanup(func() { _ = r.Close() })
+	r.scripts.clock = testClockFragment
+	var now atomic.Int64
+	n.Failover = NewFailover(r, NewMemoryOnClock(now.Load), FailoverOptions{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
+	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
+	n.ledger.running.Store(true) // no timer: debts leave ahead of requests alone
+	admin := server.Client(t)
+	n.set = func(micros int64) {
+		now.Store(micros)
+		if err := admin.Set(t.Context(), "test:clock", micros, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// away keeps requests from Redis, back sends them again.
+func (n *outageNode) away() { keepOpen(n.shared) }
+func (n *outageNode) back() { n.shared.topology.anyNode.breaker.close() }
+
+// take takes units and reports whether they passed.
+func (n *outageNode) take(t *testing.T, p *Policy, units int64) bool {
+	t.Helper()
+	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: units}}
+	if _, err := n.Decide(t.Context(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return Allowed(checks)
+}
+
+// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
+// were.
+func (n *outageNode) wantRepaid(t *testing.T, p *Policy, units, remaining int64) {
+	t.Helper()
+	left, err := Peek(t.Context(), n, p, "k")
+	if err != nil || left.Remaining != remaining {
+		t.Errorf("%+v, %v; want %d left", left, err, remaining)
+	}
+	if got := n.settled.Load(); got != units {
+		t.Errorf("%d units settled; want %d", got, units)
+	}
+	if !n.ledger.isEmpty() {
+		t.Errorf("%d accounts left", n.ledger.size.Load())
+	}
+}
+
+// TestRepayment_vectors plays the vectors of the design: what a node owes after an outage, and what that
+// leaves on Redis.
+func TestRepayment_vectors(t *testing.T) {
+	t.Parallel()
+	bucketOfTen := Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second}
+	for _, v := range []struct {
+		name      string
+		settings  Settings
+		before    int64   // units taken on Redis at 0
+		admitted  []int64 // units admitted in the outage, and the times in seconds
+		at        []int64
+		recovery  int64 // in half seconds
+		units     int64
+		remaining int64
+	}{
+		{"a bucket that was full", bucketOfTen, 10, []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 20, 10, 0},
+		{"a bucket that was not seen", bucketOfTen, 0, []int64{10}, []int64{0}, 10, 5, 5},
+		{"the window before", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{5}, 24, 6, 6},
+		{"both windows", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, 2, []int64{6, 3}, []int64{5, 15}, 30, 9, 3},
+		{"the current window", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{8}, 19, 6, 4},
+		{"a window that has ended", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{8}, 24, 0, 10},
+		{"a log", Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 10 * time.Second}, 1, []int64{2, 3}, []int64{1, 5}, 23, 3, 7},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			server := redistest.Start(t)
+			n := newOutageNode(t, server, server.Addr)
+			p := mustPolicy(t, v.settings)
+			n.set(epoch)
+			if v.before > 0 {
+				n.take(t, p, v.before)
+			}
+			n.away()
+			for i, units := range v.admitted {
+				n.set(epoch + v.at[i]*sec)
+				if !n.take(t, p, units) {
+					t.Fatalf("%d units at %d s were denied", units, v.at[i])
+				}
+			}
+			n.set(epoch + v.recovery*sec/2)
+			n.back()
+			n.wantRepaid(t, p, v.units, v.remaining)
+			n.wantRepaid(t, p, v.units, v.remaining) // once
+		})
+	}
+}
+
+// TestRepayment_nodes has two nodes admit a whole bucket each. Both drain theirs, so that 10 of the 20
+// units are owed after 5 s.
+func TestRepayment_nodes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := newOutageNode(t, server, server.Addr), newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: GCRA, Limit: 10, Window: 10 * time.Second})
+	for _, n := range []*outageNode{a, b} {
+		n.set(epoch)
+		n.away()
+		n.take(t, p, 10)
+	}
+	for i, n := range []*outageNode{a, b} {
+		n.set(epoch + 5*sec)
+		n.back()
+		n.wantRepaid(t, p, 5, int64(5-5*i))
+	}
+}
+
+// TestRepayment_capacity has many nodes admit a whole limit each. No quota is raised above its capacity.
+func TestRepayment_capacity(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		for range 4 {
+			n := newOutageNode(t, server, server.Addr)
+			n.set(epoch + 1)
+			n.away()
+			if !n.take(t, p, 10) {
+				t.Fatal("a node has no quota of its own")
+			}
+			n.back()
+			if left, err := Peek(t.Context(), n, p, "k"); err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour {
+				t.Errorf("%s: %+v, %v", algorithm, left, err)
+			}
+		}
+		n := newOutageNode(t, server, server.Addr)
+		n.set(epoch + 1)
+		denied := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 10}}
+		if n.take(t, p, 1) {
+			t.Errorf("%s: a unit passes", algorithm)
+		}
+		if _, err := n.Decide(t.Context(), denied); err != nil || denied[0].Result.RetryAfter > 2*time.Hour {
+			t.Errorf("%s: %+v, %v", algorithm, denied[0].Result, err)
+		}
+	}
+}
+
+// TestRepayment_unknown admits a request that Redis may have charged: nothing is owed for it. One that was
+// certainly not sent is owed.
+func TestRepayment_unknown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
+		for _, outcome := range []struct {
+			reason error
+			units  int64
+		}{
+			{errTimeout, 0}, {&UndecidedError{Kind: "connection", Err: errors.New("EOF")}, 0},
+			{errors.Join(ErrOutage, errTimeout), 0},
+			{&UndecidedError{Kind: "value", Err: failure("FOREIGNVALUE")}, 0},
+			{errUnsent, 1}, {ErrOutage, 1}, {errOverload, 1}, {ErrAlreadyTimedOut, 1}, {errors.Join(ErrOutage, errUnsent), 1},
+			{undecided(failure("OOM command not allowed")), 1}, {undecided(failure("READONLY You can't write")), 1},
+		} {
+			n.settled.Store(0)
+			before, err := Peek(t.Context(), n, p, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Fallback(FailLocal, []Check{{Policy: p, Key: EncodeKey("k")}}, outcome.reason); err != nil {
+				t.Fatal(err)
+			}
+			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
+		}
+	}
+}
+
+// TestRepayment_unknownFirst has the first request of an outage time out, so that Redis may have charged
+// it. What was seen of the bucket before drains beneath all that is admitted afterwards.
+func TestRepayment_unknownFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 9)
+	if _, err := n.Fallback(FailLocal, []Check{{Policy: p, Key: EncodeKey("k")}}, errTimeout); err != nil {
+		t.Fatal(err)
+	}
+	n.away()
+	for second := range int64(10) {
+		n.set(epoch + (second+1)*sec)
+		if !n.take(t, p, 1) {
+			t.Fatalf("the unit of second %d is denied", second+1)
+		}
+	}
+	n.back()
+	n.wantRepaid(t, p, 10, 0)
+}
+
+// TestRepayment_atOnce has two requests begin an outage at once: the one that has seen the bucket adds to
+// the account of the other.
+func TestRepayment_atOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 8)
+	n.away()
+	check := Check{Policy: p, Key: EncodeKey("k")}
+	seen := n.ledger.lastSeen(&check)
+	n.ledger.admit(&check, lastSeen{}, ErrOutage)
+	n.ledger.admit(&check, seen, ErrOutage)
+	n.set(epoch + 8*sec)
+	n.back()
+	n.wantRepaid(t, p, 2, 8)
+}
+
+// TestRepayment_decayed begins an outage with clients whose units are free again soon. They leave their
+// places to others.
+func TestRepayment_decayed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.local.Limit(5, nil)
+	n.set(epoch)
+	n.away()
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
+		n.take(t, p, 10)
+	}
+	scan := func() {
+		for i := range n.ledger.shards {
+			n.ledger.repayShard(&n.ledger.shards[i], map[*node]int{}, repayScan)
+		}
+	}
+	scan()
+	if got := n.ledger.size.Load(); got != 5 {
+		t.Fatalf("%d accounts, want 5", got)
+	}
+	n.set(epoch + 3*sec)
+	scan()
+	if got := n.ledger.size.Load(); got != 0 {
+		t.Errorf("%d accounts, want none", got)
+	}
+	day := dayPolicy(t, "day", FixedWindow, 10)
+	n.take(t, day, 3)
+	n.back()
+	n.wantRepaid(t, day, 3, 7)
+}
+
+// TestRepayment_lostReply loses the reply to a settlement. Its units are never sent again; those that are
+// admitted afterwards are.
+func TestRepayment_lostReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	n := newOutageNode(t, server, proxy.Addr)
+	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 10, Window: time.Hour})
+	n.set(epoch)
+	other := mustPolicy(t, Settings{Name: "other", Algorithm: FixedWindow, Limit: 10, Window: time.Hour})
+	if _, err := Peek(t.Context(), n, other, "k"); err != nil { // loads the script that also settles
+		t.Fatal(err)
+	}
+	n.away()
+	n.take(t, p, 3)
+	n.back()
+	proxy.CutNextReply()
+	if _, err := Peek(t.Context(), n, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	redistest.WaitFor(t, "the loss is reported", func() error {
+		if n.lost.Load() != 1 {
+			return fmt.Errorf("%d losses", n.lost.Load())
+		}
+		return nil
+	})
+	n.away()
+	n.take(t, p, 2)
+	n.back()
+	n.wantRepaid(t, p, 2, 5) // Redis has done both
+}
+
+// TestRepayment_refused has Redis refuse to write while debts are sent: they stay.
+func TestRepayment_refused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "refused-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		n.settled.Store(0)
+		n.away()
+		n.take(t, p, 2)
+		n.back()
+		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.take(t, p, 3)
+		redistest.WaitFor(t, "the debts are back", func() error {
+			if got := n.ledger.debtsOf(p); n.ledger.size.Load() != 1 || len(got) != 1 {
+				return fmt.Errorf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
+			}
+			return nil
+		})
+		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.back()
+		n.wantRepaid(t, p, 5, 5)
+	}
+}
+
+// debtsOf returns the debts of the key "k".
+func (l *ledger) debtsOf(p *Policy) []debt {
+	s := l.shardOf("k")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.accounts[quotaName{p.id, "k"}]
+	if a == nil {
+		return nil
+	}
+	return l.owed(a)
+}
+
+// TestRepayment_Refund refunds units that were reserved in an outage, before and after they were settled.
+func TestRepayment_Refund(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range Algorithms() {
+		p := mustPolicy(t, Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		n.settled.Store(0)
+		n.away()
+		var reserved [3][]Check
+		for i := range reserved {
+			reserved[i] = []Check{{Policy: p, Key: EncodeKey("k"), Weight: int64(i + 1), Refundable: true}}
+			if source, err := n.Decide(t.Context(), reserved[i]); err != nil || source != SourceFallback {
+				t.Fatal(source, err)
+			}
+		}
+		refundAll(n.Failover, reserved[2], SourceFallback)
+		n.back()
+		n.wantRepaid(t, p, 3, 7)
+		refundAll(n.Failover, reserved[0], SourceFallback) // too late
+		n.wantRepaid(t, p, 3, 7)
+	}
+}
+
+// TestRepayment_Charge charges what requests turned out to cost while Redis is away.
+func TestRepayment_Charge(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: time.Hour})
+	n.take(t, p, 1)
+	n.away()
+	chargeAll(n.Failover, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 4}}, SourceRedis)
+	n.back()
+	n.wantRepaid(t, p, 4, 5)
+	n.away()
+	chargeAll(n.Failover, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceFallback)
+	n.back()
+	n.wantRepaid(t, p, 9, 0) // up to the capacity
+}
+
+// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
+// decayed.
+func TestRepayment_paced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var settled atomic.Int64
+	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	p := dayPolicy(t, "paced", SlidingWindowCounter, 10)
+	short := mustPolicy(t, Settings{Name: "short", Algorithm: FixedWindow, Limit: 10, Window: time.Millisecond})
+	keepOpen(f.shared)
+	const keys = 500
+	for i := range keys {
+		for _, policy := range []*Policy{p, short} {
+			if result, err := Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
+				t.Fatal(result, err)
+			}
+		}
+	}
+	if _, err := f.shared.Reset(t.Context(), p, EncodeKey("none")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Reset(t.Context(), p, EncodeKey("7")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f.shared.topology.anyNode.breaker.close()
+	redistest.WaitFor(t, "all debts are settled", func() error {
+		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
+			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
+		}
+		return nil
+	})
+	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
+		t.Errorf("settled within %v; want at least %v", took, least)
+	}
+	if got := settled.Load(); got != keys-1 {
+		t.Errorf("%d units settled, want %d", got, keys-1)
+	}
+	for _, i := range []int{0, 7, keys - 1} {
+		want := int64(9)
+		if i == 7 {
+			want = 10
+		}
+		if left, err := Peek(t.Context(), f, p, fmt.Sprint(i)); err != nil || left.Remaining != want {
+			t.Errorf("key %d: %+v, %v; want %d left", i, left, err, want)
+		}
+	}
+	redistest.WaitFor(t, "the timer has ended", func() error {
+		if f.ledger.running.Load() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
+// TestRepayment_off forgives outages.
+func TestRepayment_off(t *testing.T) {
+	t.Parallel()
+	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{ForgiveOutages: true})
+	p := dayPolicy(t, "off", FixedWindow, 10)
+	keepOpen(f.shared)
+	if _, err := Allow(t.Context(), f, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	f.shared.topology.anyNode.breaker.close()
+	if left, err := Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 10 {
+		t.Errorf("%+v, %v", left, err)
+	}
+}
