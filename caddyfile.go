@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -223,10 +222,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	case "fail_mode":
 		h.FailMode = limiter.FailMode(value)
 	case "grpc":
-		h.GRPC = new(value == "on")
-		if value != "on" && value != "off" {
-			err = p.Errf("grpc %s: use on or off", humanize.Shown(value))
-		}
+		h.GRPC, err = caddyfileopt.Switch(p.Dispenser, option, value)
 	case "usage":
 		h.Usage = value
 	case "status":

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -128,10 +127,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		app.LocalShare = new(float64)
 		*app.LocalShare, err = caddyfileopt.Percent(d, option, value)
 	case "settle_outage":
-		app.SettleOutage = new(value == "on")
-		if value != "on" && value != "off" {
-			err = d.Errf("settle_outage %s: use on or off", humanize.Shown(value))
-		}
+		app.SettleOutage, err = caddyfileopt.Switch(d, option, value)
 	case "deny_cache":
 		app.DenyCache = new(caddy.Duration)
 		if value != "off" {

@@ -25,24 +25,18 @@ func (p *handlerParser) parsePolicy() error {
 	if name == "" {
 		return p.Err("policy: empty; write its name behind the word policy")
 	}
-	policy, own := &Policy{Name: name}, caddyfileopt.Places{"": *p.Dispenser}
+	policy := &Policy{Name: name}
 	p.handler.Policies = append(p.handler.Policies, policy)
-	p.policies = append(p.policies, own)
-	known := slices.Concat(policyOptions[1:], commonOptions)
-	for nesting := p.Nesting(); p.NextBlock(nesting); {
-		option := p.Val()
-		switch {
-		case option == "name":
+	own, err := blocks.Each(p.Dispenser, slices.Concat(policyOptions, commonOptions), func(option string) error {
+		if option == "name" {
 			return p.Err("name: a policy block has its name behind the word policy")
-		case !slices.Contains(known, option):
-			return blocks.Unknown(p.Dispenser, option, known)
-		case !own.Note(p.Dispenser, option):
-			return p.Errf("%s stands in policy %s twice; leave one out", option, name)
 		}
-		if err := p.parsePolicyOption(policy); err != nil {
-			return err
-		}
+		return p.parsePolicyOption(policy)
+	})
+	if err != nil {
+		return err
 	}
+	p.policies = append(p.policies, own)
 	whole := *policy
 	whole.setDefaults(&commonDefaults) // the handler's may follow
 	if err := cmp.Or(whole.check(), p.handler.checkRepeated()); err != nil {

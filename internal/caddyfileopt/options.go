@@ -53,6 +53,14 @@ func Text(d *caddyfile.Dispenser) (string, error) {
 	return args[0], nil
 }
 
+// Switch reads on or off.
+func Switch(d *caddyfile.Dispenser, option, value string) (*bool, error) {
+	if value != "on" && value != "off" {
+		return nil, d.Errf("%s %s: use on or off", option, humanize.Shown(value))
+	}
+	return new(value == "on"), nil
+}
+
 // Number reads a whole number from least to most. Its error does not show the value: a secret may
 // stand in the wrong line of a redis block.
 func Number(d *caddyfile.Dispenser, option, value string, least, most int) (int, error) {
