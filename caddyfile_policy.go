@@ -155,7 +155,7 @@ func (p *handlerParser) parseCost(policy *Policy) (err error) {
 	}
 	bytes := len(args) > 0 && args[0] == rule.ResponseBytes
 	if len(args) == 0 || len(args) > 2 || bytes && len(args) > 1 || args[0] == rule.WordJSON || p.NextBlock(p.Nesting()) {
-		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, or a placeholder, and the number that counts if it has none, such as cost json usage.total_tokens 500, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
+		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or a placeholder, and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
 	}
 	policy.CostFrom = args[0]
 	if len(args) == 2 {

@@ -111,7 +111,9 @@ type Policy struct {
 	// body as this handler sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json`
 	// and paths of numbers in a JSON body, in events or in lines of JSON, such as `json usage.total_tokens`. A
 	// path is names and indexes of arrays joined by dots. `a|b` is the first of the numbers that is there, `a+b`
-	// the sum; of each path the last number counts. The weight is taken before. After the response what it took
+	// the sum, `a-b` the difference, in which a missing `b` is 0; of each path the last number counts. Factors
+	// such as in `0.5*a+{http.vars.price}*b` are decimals of at most 6 places up to 10^6, or placeholders that
+	// have one after the response. The sum is exact and rounded up. The weight is taken before. After the response what it took
 	// too little is charged, into debt if need be, which later requests pay; what it took too much is refunded,
 	// except a weight of 1. If the response breaks off before it tells its cost, at least the weight and the
 	// fallback stay. It belongs to this handler and not to the policy. With a weight above 1 or from a placeholder

@@ -169,12 +169,7 @@ func (s *Set) headerCost(rule *Rule, repl *caddy.Replacer, response *Response) (
 	if text == "" && response.Complete && !cost.source.field.repeated(response.Request) {
 		s.warn(rule, wordCost, fmt.Errorf("{%s} is empty", cost.From))
 	}
-	n, ok := s.parse(rule, wordCost, &cost.source, text)
-	if ok && (n < 0 || n > limiter.MaxCharge) {
-		s.warn(rule, wordCost, fmt.Errorf("{%s} is below 0 or above 2^52", cost.From))
-		return 0, false
-	}
-	return n, ok
+	return s.parse(rule, wordCost, &cost.source, text, 0, limiter.MaxCharge)
 }
 
 // bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the

@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
 
 // weightOf returns the units that a request takes.
 func (s *Set) weightOf(rule *Rule, r *http.Request, repl *caddy.Replacer) int64 {
-	if given, ok := s.number(rule, "weight", &rule.Numbers.WeightFrom, r, repl); ok {
+	if given, ok := s.number(rule, "weight", &rule.Numbers.WeightFrom, r, repl, math.MinInt64); ok {
 		return max(1, given) // a weight below 1 would be a free pass
 	}
 	return rule.Numbers.Weight
@@ -108,7 +109,7 @@ func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limi
 	case 0:
 		return n.Variants.none, Blocked
 	}
-	if given, ok := s.fromOne(rule, "burst", &n.BurstFrom, r, repl); ok {
+	if given, ok := s.number(rule, "burst", &n.BurstFrom, r, repl, 1); ok {
 		burst = given
 	}
 	if limit == ownLimit && burst == ownBurst {
@@ -157,27 +158,12 @@ func (s *Set) limitOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (int64,
 	if text == WordUnlimited {
 		return unlimited, true
 	}
-	n, ok := s.parse(rule, option, from, text)
-	if ok && n < 0 {
-		s.warn(rule, option, fmt.Errorf("{%s} is below 0", from.Name))
-		return 0, false
-	}
-	return n, ok
+	return s.parse(rule, option, from, text, 0, math.MaxInt64)
 }
 
-// fromOne reads the placeholder of a burst, which is from 1.
-func (s *Set) fromOne(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (int64, bool) {
-	n, ok := s.number(rule, option, from, r, repl)
-	if ok && n < 1 {
-		s.warn(rule, option, fmt.Errorf("{%s} is below 1", from.Name))
-		return 0, false
-	}
-	return n, ok
-}
-
-// number reads a placeholder. It is false where the value is empty or no whole number.
-func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (int64, bool) {
-	return s.parse(rule, option, from, s.valueOf(rule, option, from, r, repl))
+// number reads a placeholder. It is false if the value is empty, no whole number or below one.
+func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer, least int64) (int64, bool) {
+	return s.parse(rule, option, from, s.valueOf(rule, option, from, r, repl), least, math.MaxInt64)
 }
 
 // valueOf returns the value of a placeholder, without space around it; empty if it stands in the request
@@ -198,18 +184,25 @@ func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Requ
 	return text
 }
 
-// parse reads a number from the value of a placeholder. It is false where the value is empty or no whole
-// number.
-func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string) (int64, bool) {
+// parse reads a number from the value of a placeholder. It is false if the value is empty, no whole number or
+// out of range.
+func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string, least, most int64) (int64, bool) {
 	if text == "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		s.warn(rule, option, fmt.Errorf("{%s} is no whole number", from.Name))
-		return 0, false
+	switch {
+	case err != nil:
+		err = fmt.Errorf("{%s} is no whole number", from.Name)
+	case n < least:
+		err = fmt.Errorf("{%s} is below %d", from.Name, least)
+	case n > most:
+		err = fmt.Errorf("{%s} is above %d", from.Name, most)
+	default:
+		return n, true
 	}
-	return n, true
+	s.warn(rule, option, err)
+	return 0, false
 }
 
 func (s *Set) warn(rule *Rule, option string, err error) {
