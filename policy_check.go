@@ -3,8 +3,6 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -32,8 +30,10 @@ func (p *Policy) check() error {
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
 	case p.Ban != nil && len(p.Ban.Durations) == 0:
 		err = errors.New("ban: no duration; write one or more, such as ban 30s 5m 1h")
-	case p.Lease != 0 && p.checkLease() != nil:
-		err = p.checkLease()
+	case p.Lease != 0 && p.CountIf != nil:
+		err = errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
+	case p.Lease != 0 && p.CostFrom != "":
+		err = errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	case p.checkCommon() != nil:
@@ -118,27 +118,6 @@ func (p *Policy) checkRunning(policy *limiter.Policy) error {
 		if other.given {
 			return errors.New(beside.Of(other.option + ", max_concurrent"))
 		}
-	}
-	return nil
-}
-
-// checkLease refuses a length of leases that cannot be, and what leases exclude.
-func (p *Policy) checkLease() error {
-	switch longest := time.Duration(p.Lease); {
-	case longest < limiter.MinLease || longest > limiter.MaxLease:
-		return fmt.Errorf("lease %s: use a duration from 5ms to 1s, or none for 1s", longest)
-	case p.CountIf != nil:
-		return errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
-	case p.CostFrom != "":
-		return errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
-	case p.Calendar != "":
-		return fmt.Errorf("lease, window %s: a node may know the end of a calendar period less exactly than a lease lasts; leave out lease, or use a window such as 720h", p.Calendar)
-	case p.isDynamic() && slices.Contains([]string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA}, p.Algorithm):
-		return fmt.Errorf("lease, algorithm %s: units that were leased under a low limit would drain too fast under a higher one of the same key; leave out lease or the placeholder, or use another algorithm", p.Algorithm)
-	case p.MaxDelay != nil:
-		return errors.New("lease, max_delay: how long a queue holds a request depends on all requests before it; leave one of them out")
-	case p.Ban != nil:
-		return errors.New("lease, ban: Redis counts denials, and sees none of a request that a node decides; leave one of them out")
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func (s *Settings) checkLease(a *algorithm) error {
 	case s.Lease < MinLease || s.Lease > MaxLease:
 		return &FieldError{"Lease", s.Lease.String(), "use a duration from 5ms to 1s"}
 	case s.Calendar != "":
-		return &FieldError{"Lease", "", "a node may know the end of a calendar period less exactly than a lease lasts; use Lease or Calendar"}
+		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease lasts; leave the lease out, or use a window such as 720h"}
 	case s.Dynamic && a.bursts:
-		return &FieldError{"Lease", "", "units that were leased under a low limit would drain too fast under a higher one of the same key; use Lease or Dynamic, or another algorithm"}
+		return &FieldError{"Lease, Algorithm", a.name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
 	case s.MaxDelay != nil:
-		return &FieldError{"Lease", "", "how long a queue holds a request depends on all that came before, which no node knows by itself; use Lease or MaxDelay"}
+		return &FieldError{"Lease, MaxDelay", "", "how long a queue holds a request depends on all requests before it; leave one of them out"}
 	case len(s.Ban) > 0:
-		return &FieldError{"Lease", "", "denials are counted on Redis alone; use Lease or Ban"}
+		return &FieldError{"Lease, Ban", "", "Redis counts denials, and sees none of a request that a node decides; leave one of them out"}
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ func TestNewPolicy_lease(t *testing.T) {
 		{"too short", Settings{Lease: MinLease - 1}, "from 5ms to 1s"},
 		{"too long", Settings{Lease: MaxLease + 1}, "from 5ms to 1s"},
 		{"negative", Settings{Lease: -MinLease}, "from 5ms to 1s"},
-		{"calendar periods", Settings{Lease: MaxLease, Window: 0, Algorithm: FixedWindow, Calendar: "month"}, "use Lease or Calendar"},
-		{"a queue", Settings{Lease: MaxLease, Algorithm: LeakyBucket, MaxDelay: &second}, "use Lease or MaxDelay"},
-		{"a bucket with limits of requests", Settings{Lease: MaxLease, Algorithm: GCRA, Dynamic: true}, "use Lease or Dynamic"},
+		{"calendar periods", Settings{Lease: MaxLease, Window: 0, Algorithm: FixedWindow, Calendar: "month"}, "Lease, Window month: "},
+		{"a queue", Settings{Lease: MaxLease, Algorithm: LeakyBucket, MaxDelay: &second}, "Lease, MaxDelay: "},
+		{"a bucket with limits of requests", Settings{Lease: MaxLease, Algorithm: GCRA, Dynamic: true}, "Lease, Algorithm gcra: "},
 		{"a window with limits of requests", Settings{Lease: MaxLease, Dynamic: true}, ""},
-		{"bans", Settings{Lease: MaxLease, Ban: []time.Duration{time.Minute}}, "use Lease or Ban"},
+		{"bans", Settings{Lease: MaxLease, Ban: []time.Duration{time.Minute}}, "Lease, Ban: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.settings
