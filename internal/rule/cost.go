@@ -165,11 +165,11 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 // headerCost returns the cost that a placeholder has. Units are not earned by a number below zero.
 func (s *Set) headerCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
 	cost := &rule.Cost
-	text := s.valueOf(rule, wordCost, &cost.source, response.Request, repl)
-	if text == "" && response.Complete && !cost.source.field.repeated(response.Request) {
-		s.warn(rule, wordCost, fmt.Errorf("{%s} is empty", cost.From))
+	text, err := s.valueOf(rule, wordCost, &cost.source, response.Request, repl)
+	if text == "" && err == nil && response.Complete {
+		err = fmt.Errorf("{%s} is empty", cost.From)
 	}
-	return s.parse(rule, wordCost, &cost.source, text, 0, limiter.MaxCharge)
+	return s.parse(rule, wordCost, &cost.source, text, err, 0, limiter.MaxCharge)
 }
 
 // bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
@@ -191,10 +191,11 @@ func (s *Set) bodyCost(rule *Rule, repl *caddy.Replacer, response *Response) (un
 
 // factorOf returns the factor of a cost's sum that a placeholder has.
 func (s *Set) factorOf(rule *Rule, from *Placeholder, repl *caddy.Replacer, r *http.Request) (usagebody.Factor, error) {
-	if from.field.repeated(r) {
-		return 0, errRepeated
+	text, err := s.valueOf(rule, wordCost, from, r, repl)
+	if err != nil {
+		return 0, err
 	}
-	factor, ok := usagebody.ParseFactor(s.valueOf(rule, wordCost, from, r, repl))
+	factor, ok := usagebody.ParseFactor(text)
 	if !ok {
 		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", from.Name)
 	}

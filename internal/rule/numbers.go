@@ -154,52 +154,53 @@ func (r *Rule) limitOption() string {
 // limitOf reads the placeholder of a limit: a number from 0, or the word unlimited.
 func (s *Set) limitOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (int64, bool) {
 	from, option := &rule.Numbers.LimitFrom, rule.limitOption()
-	text := s.valueOf(rule, option, from, r, repl)
+	text, err := s.valueOf(rule, option, from, r, repl)
 	if text == WordUnlimited {
 		return unlimited, true
 	}
-	return s.parse(rule, option, from, text, 0, math.MaxInt64)
+	return s.parse(rule, option, from, text, err, 0, math.MaxInt64)
 }
 
 // number reads a placeholder. It is false if the value is empty, no whole number or below one.
 func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer, least int64) (int64, bool) {
-	return s.parse(rule, option, from, s.valueOf(rule, option, from, r, repl), least, math.MaxInt64)
+	text, err := s.valueOf(rule, option, from, r, repl)
+	return s.parse(rule, option, from, text, err, least, math.MaxInt64)
 }
 
-// valueOf returns the value of a placeholder, without space around it; empty if it stands in the request
-// several times.
-func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) string {
+// valueOf returns the value of a placeholder, without space around it. The error is that of one that stands in
+// the request several times.
+func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (string, error) {
 	switch {
 	case from.Name == "":
-		return ""
+		return "", nil
 	case from.field.repeated(r):
-		s.warn(rule, option, errRepeated)
-		return ""
+		return "", errRepeated
 	}
 	text, _ := repl.GetString(from.Name)
 	text = strings.TrimSpace(text)
 	if from.saw(text); text == "" {
 		s.suspect(rule, option, from)
 	}
-	return text
+	return text, nil
 }
 
-// parse reads a number from the value of a placeholder. It is false if the value is empty, no whole number or
-// out of range.
-func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string, least, most int64) (int64, bool) {
-	if text == "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
+// parse reads a number from the value of a placeholder. It is false if the value is empty, no whole number, out of
+// range or has an error, and warns of all but the first.
+func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string, err error, least, most int64) (n int64, ok bool) {
 	switch {
 	case err != nil:
-		err = fmt.Errorf("{%s} is no whole number", from.Name)
-	case n < least:
-		err = fmt.Errorf("{%s} is below %d", from.Name, least)
-	case n > most:
-		err = fmt.Errorf("{%s} is above %d", from.Name, most)
+	case text == "":
+		return 0, false
 	default:
-		return n, true
+		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
+			err = fmt.Errorf("{%s} is no whole number", from.Name)
+		} else if n < least {
+			err = fmt.Errorf("{%s} is below %d", from.Name, least)
+		} else if n > most {
+			err = fmt.Errorf("{%s} is above %d", from.Name, most)
+		} else {
+			return n, true
+		}
 	}
 	s.warn(rule, option, err)
 	return 0, false
