@@ -41,11 +41,12 @@ type Check struct {
 	// see [Policy.AllowRefunds]. Default: what it takes stays.
 	Refundable bool
 
+	turn int32 // in which the store answered at asOf; it stands here to need no room of its own
+
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
 	asOf     int64        // the store's time at its answer, in microseconds
-	turn     int32        // in which it answered at that time
 	receipt  receipt      // of a reservation that passed, or a debt
 	owed     *owedTake    // of a reservation that passed in an outage
 	reserved *reservation // of a reservation, where its end is awaited; nil: it is not
