@@ -57,10 +57,10 @@ type books struct {
 	hotAdmitted, hotCounted   int
 }
 
-const settlementHeader = "outage | requests sent | admitted by Redis | admitted by the nodes | of unknown outcome | counted afterwards | hot key admitted / counted | slowest response | properties hold"
+const settlementHeader = "outage | requests sent | admitted by Redis | admitted by the nodes | of unknown outcome | counted afterwards | hot key admitted / counted | slowest response"
 
 func (b *books) String() string {
-	return fmt.Sprintf("%s | %d | %d | %d | %d | %d | %d / %d | %.1f ms | ", b.name, b.sent, b.onRedis, b.onNodes, b.unknown, b.counted,
+	return fmt.Sprintf("%d | %d | %d | %d | %d | %d / %d | %.1f ms", b.sent, b.onRedis, b.onNodes, b.unknown, b.counted,
 		b.hotAdmitted, b.hotCounted, b.slowest.Seconds()*1000)
 }
 

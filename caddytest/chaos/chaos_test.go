@@ -2,18 +2,23 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
-// faults are the faults of the suite. Each has processes of its own.
-var faults = []struct {
+// fault is a row of the suite, with processes of its own.
+type fault struct {
 	name   string
 	happen func(t *testing.T, r *row)
-}{
+}
+
+var faults = []fault{
 	{"killed and restarted empty", killed("local")},
 	{"killed and restarted empty, fail_mode open", killed("open")},
 	{"killed and restarted empty, fail_mode closed", killed("closed")},
@@ -49,33 +54,49 @@ func stormPhase() time.Duration {
 	return 500 * time.Millisecond
 }
 
-// TestChaos sends load to Caddy during one fault after the other and prints the results of the requests.
-func TestChaos(t *testing.T) {
-	var rows []*row
-	for _, fault := range faults {
-		t.Run(fault.name, func(t *testing.T) {
-			r := &row{fault: fault.name}
-			rows = append(rows, r)
-			defer func() {
-				r.outcome = "yes"
-				if t.Failed() {
-					r.outcome = "NO"
-				}
-				t.Log(r)
-			}()
-			fault.happen(t, r)
-		})
+// beside has a test run beside others of the short suite. With CHAOS=long each has the machine for itself.
+func beside(t *testing.T) {
+	t.Helper()
+	if !isLong() {
+		t.Parallel()
 	}
-	t.Logf("\n%s", table(rows))
 }
 
-// table returns the rows as an aligned table.
-func table(rows []*row) string {
-	lines := header
-	for _, r := range rows {
-		lines += "\n" + r.String()
+// checkNoneWaits checks that no request waited for longer than it may, if the test has the machine for itself.
+func checkNoneWaits(t *testing.T, slowest, stalled time.Duration) {
+	t.Helper()
+	if isLong() {
+		caddytest.CheckNoneWaits(t, slowest, stalled)
 	}
-	return aligned(lines)
+}
+
+// playAll plays the rows of a table, each in a test of its own, and logs the table. play returns the columns between
+// the row's name and its outcome.
+func playAll[R any](t *testing.T, header string, rows []R, name func(R) string, play func(t *testing.T, row R) fmt.Stringer) {
+	t.Helper()
+	lines := make([]string, len(rows))
+	t.Cleanup(func() { t.Logf("\n%s", aligned(header+" | properties hold\n"+strings.Join(lines, "\n"))) })
+	for i, row := range rows {
+		lines[i] = name(row) + " | NO"
+		t.Run(name(row), func(t *testing.T) {
+			beside(t)
+			columns, outcome := play(t, row), "yes"
+			if t.Failed() {
+				outcome = "NO"
+			}
+			lines[i] = fmt.Sprintf("%s | %v | %s", name(row), columns, outcome)
+			t.Log(lines[i])
+		})
+	}
+}
+
+// TestChaos sends load to Caddy during one fault after the other and prints the results of the requests.
+func TestChaos(t *testing.T) {
+	playAll(t, header, faults, func(f fault) string { return f.name }, func(t *testing.T, f fault) fmt.Stringer {
+		r := new(row)
+		f.happen(t, r)
+		return r
+	})
 }
 
 // aligned returns lines of columns with the columns below one another.

@@ -53,11 +53,11 @@ type crowd struct {
 	healed       time.Duration // the longest time from the end of a fault until the limit holds and is reached
 }
 
-const crowdHeader = "fault | requests sent | let through | most at once / limit | healed after | properties hold"
+const crowdHeader = "fault | requests sent | let through | most at once / limit | healed after"
 
 // String returns the columns of the table but the last.
 func (c *crowd) String() string {
-	return fmt.Sprintf("%d | %d | %d / %d | %.1f s | ", c.sent.Load(), c.passed.Load(), c.worst, c.limit, c.healed.Seconds())
+	return fmt.Sprintf("%d | %d | %d / %d | %.1f s", c.sent.Load(), c.passed.Load(), c.worst, c.limit, c.healed.Seconds())
 }
 
 // newCrowd starts the backend. The nodes begin with the load.
@@ -159,8 +159,8 @@ func (c *crowd) ask(n *caddytest.Node) {
 func (*crowd) hold() { <-time.After(stormPhase()) }
 
 // checkHealed waits until as many requests as allowed run at once and not more, since an instant, and checks
-// that this stays so. It may take as long as Redis counts the requests of a node that it has lost contact
-// with, and a third for what the nodes state. More than allowed may run only where Redis has forgotten some,
+// that this stays so. If the test has the machine for itself, it may take as long as Redis counts the requests of a
+// node that it has lost contact with, and a third for what the nodes state. More than allowed may run only where Redis has forgotten some,
 // and then at most twice as many.
 func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 	t.Helper()
@@ -180,11 +180,11 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 			c.healed = max(c.healed, took)
 			break
 		}
-		if took > crowdTimeout*4/3+10*crowdLook {
+		if isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute {
 			t.Fatalf("%d requests run at once after %v, want %d", most, took, c.limit)
 		}
 	}
-	if c.healed > crowdTimeout*4/3+2*crowdLook {
+	if isLong() && c.healed > crowdTimeout*4/3+2*crowdLook {
 		t.Errorf("it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
 	}
 	most = 0

@@ -43,6 +43,7 @@ type rush struct {
 // TestChaos_lease has nodes that lease decide a hot key of each algorithm, while one of them is killed and Redis
 // is paused. In no span more is admitted than the algorithm would without leases.
 func TestChaos_lease(t *testing.T) {
+	beside(t)
 	server := redistest.Start(t)
 	site := ""
 	rushes := map[string]*rush{}

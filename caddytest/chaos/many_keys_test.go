@@ -23,6 +23,7 @@ func manyKeys() int64 {
 // TestChaos_settlement_keys admits a unit each of many clients in an outage, none of whom comes again. All
 // are settled, at the pace that docs/reliability.md names.
 func TestChaos_settlement_keys(t *testing.T) {
+	beside(t)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no")
 	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
 		"redis_ratelimit {query.k} 10 24h {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))

@@ -8,11 +8,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// runningFaults are what happens while two nodes run as many requests as they may.
-var runningFaults = []struct {
+// runningFault is what happens while two nodes run as many requests as they may.
+type runningFault struct {
 	name   string
 	happen func(t *testing.T) *crowd
-}{
+}
+
+var runningFaults = []runningFault{
 	{"nothing, 2 nodes with 200 clients each", undisturbed},
 	{"node killed with 50 requests running", nodeKilled},
 	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
@@ -25,19 +27,11 @@ var runningFaults = []struct {
 
 // TestChaos_running counts at the backend how many requests run at a time.
 func TestChaos_running(t *testing.T) {
-	lines := crowdHeader
-	for _, fault := range runningFaults {
-		t.Run(fault.name, func(t *testing.T) {
-			c := fault.happen(t)
-			c.end()
-			outcome := "yes"
-			if t.Failed() {
-				outcome = "NO"
-			}
-			lines += "\n" + fault.name + " | " + c.String() + outcome
-		})
-	}
-	t.Logf("\n%s", aligned(lines))
+	playAll(t, crowdHeader, runningFaults, func(f runningFault) string { return f.name }, func(t *testing.T, f runningFault) fmt.Stringer {
+		c := f.happen(t)
+		c.end()
+		return c
+	})
 }
 
 // undisturbed checks the properties without a fault.

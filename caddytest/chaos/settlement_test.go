@@ -61,19 +61,11 @@ func outageLength() time.Duration {
 // TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was
 // admitted.
 func TestChaos_settlement(t *testing.T) {
-	lines := settlementHeader
-	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
-			b := o.play(t)
-			b.check(t)
-			outcome := "yes"
-			if t.Failed() {
-				outcome = "NO"
-			}
-			lines += "\n" + b.String() + outcome
-		})
-	}
-	t.Logf("\n%s", aligned(lines))
+	playAll(t, settlementHeader, outages, func(o outage) string { return o.name }, func(t *testing.T, o outage) fmt.Stringer {
+		b := o.play(t)
+		b.check(t)
+		return b
+	})
 }
 
 // play starts Redis and the nodes, and has Redis fail under load.
@@ -153,7 +145,7 @@ func (b *books) check(t *testing.T) {
 	for q, a := range b.admitted {
 		b.checkQuota(t, q, *a)
 	}
-	caddytest.CheckNoneWaits(t, b.slowest, b.stalled())
+	checkNoneWaits(t, b.slowest, b.stalled())
 }
 
 // checkQuota waits until a quota's debts have arrived, and checks that no unit arrived twice.
