@@ -34,11 +34,14 @@ build: ## build ./caddy, Caddy with the rate limiter (needs only Go)
 run: build ## build ./caddy and run it with Caddyfile.example
 	./caddy run --config Caddyfile.example --adapter caddyfile
 
+# Tests at once in a package. Most of them wait for processes, more than for a core.
+PARALLEL ?= 4
+
 .PHONY: test
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout $(TIMEOUT) ./...
+	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...
 	go -C deploy test -timeout $(TIMEOUT) ./...
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.

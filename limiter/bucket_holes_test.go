@@ -107,6 +107,7 @@ func (b *bucketPair) debt() int64 {
 // TestBucket_Refund_list_of_takes plays random schedules. A state refunds as much as the list until
 // holes become a sum, and then never more.
 func TestBucket_Refund_list_of_takes(t *testing.T) {
+	t.Parallel()
 	const schedules = 20_000
 	random := rand.New(rand.NewPCG(11, 4))
 	several, sums, less := 0, 0, 0

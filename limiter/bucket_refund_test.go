@@ -158,6 +158,7 @@ func (s *bucketSchedule) lesserDebt(p *params) (debt int64) {
 }
 
 func TestBucket_Refund_overlapping(t *testing.T) {
+	t.Parallel()
 	const schedules, steps = 60_000, 30
 	random := rand.New(rand.NewPCG(7, 15))
 	refunds := 0

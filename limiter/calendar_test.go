@@ -164,6 +164,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 // wrong and a clock of Redis that runs backwards at times: never much more passes in a period than one table
 // would let through.
 func TestCalendar_tables(t *testing.T) {
+	t.Parallel()
 	const limit, steps = 5, 400
 	server := redistest.Start(t)
 	for seed := range uint64(6) {

@@ -189,6 +189,7 @@ const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
 // TestStores_agree_on_random_traces is the conformance suite: Lua and Go answer the same to any
 // trace.
 func TestStores_agree_on_random_traces(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	const seeds, steps = 48, 800

@@ -111,6 +111,7 @@ func crowd(t testing.TB, r *Redis, clients, each int) {
 
 // TestRedis_password_file rotates a password while connections are replaced, on each kind of Redis.
 func TestRedis_password_file(t *testing.T) {
+	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) (ClientOptions, []*redistest.Server){
 		"standalone": func(t *testing.T) (ClientOptions, []*redistest.Server) {
 			server := redistest.Start(t)
@@ -148,6 +149,7 @@ func TestRedis_password_file(t *testing.T) {
 // TestRedis_password_file_late changes the password in Redis before the file. More clients want more
 // connections, which are refused.
 func TestRedis_password_file_late(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	app := loginsAt(t, server)
 	proxy := redistest.NewProxy(t, server.Addr)

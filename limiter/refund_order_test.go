@@ -47,6 +47,7 @@ func permutations(of []int) (all [][]int) {
 // TestStores_Refund_any_order takes units at one instant and refunds them in many orders. Each comes
 // back at once.
 func TestStores_Refund_any_order(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 8))
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
 		s.set(epoch)
@@ -186,6 +187,7 @@ func (r *refundTrace) compare(t *testing.T) {
 
 // TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
 func TestStores_Refund_agree(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	most, sums := 0, 0
 	for seed := range uint64(8) {

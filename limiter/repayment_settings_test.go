@@ -190,6 +190,7 @@ func TestRepayment_Reset(t *testing.T) {
 // TestRepayment_closed ends a store in an outage, as a reload with another Redis does. What it is still
 // owed is lost and counted; nothing of it goes on.
 func TestRepayment_closed(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	before := runtime.NumGoroutine()
 	for range 5 {

@@ -208,6 +208,7 @@ func TestConcurrency_vectors(t *testing.T) {
 // TestConcurrency_twins_agree sends random messages of several nodes under a clock that steps in both
 // directions.
 func TestConcurrency_twins_agree(t *testing.T) {
+	t.Parallel()
 	const second, seeds, steps = 1_000_000, 40, 400
 	server := redistest.Start(t)
 	client := server.Client(t)

@@ -36,6 +36,7 @@ func waitCounted(t testing.TB, r *Redis, p *Policy, want int64) {
 // TestFailover_concurrency_outage: without Redis a process decides by what it runs itself, and tells
 // Redis of it afterwards.
 func TestFailover_concurrency_outage(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 200*time.Millisecond)
 	f := NewFailover(r, NewMemory(), FailoverOptions{LocalFraction: 0.5})
@@ -166,6 +167,7 @@ func TestRedis_concurrency_closed(t *testing.T) {
 
 // TestCluster_concurrency decides checks of two slots, all or nothing.
 func TestCluster_concurrency(t *testing.T) {
+	t.Parallel()
 	masters := redistest.StartCluster(t)
 	client, err := NewClient(ClientOptions{Mode: Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second})
 	if err != nil {

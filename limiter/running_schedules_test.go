@@ -384,6 +384,7 @@ func scheduleNodes(t *testing.T) []*rawNode {
 // TestConcurrency_schedules: never more than the limit run while nodes are in contact with Redis and
 // Redis keeps its data. Once all is answered Redis counts what runs.
 func TestConcurrency_schedules(t *testing.T) {
+	t.Parallel()
 	raw := scheduleNodes(t)
 	most := int64(0)
 	for seed := range schedules() {
@@ -429,6 +430,7 @@ func TestConcurrency_schedules(t *testing.T) {
 // TestConcurrency_faults: whatever happened, Redis counts what runs after the node timeout and a third
 // of it.
 func TestConcurrency_faults(t *testing.T) {
+	t.Parallel()
 	raw := scheduleNodes(t)
 	for seed := range schedules() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -113,6 +113,7 @@ func (pair *takesPair) take(random *rand.Rand, policies []*Policy, keys []string
 // TestScripts_agree_on_takes plays random batches of takes: of one policy or several, of one shape or several, with
 // keys that come several times, clocks that go backwards, and values that are no states.
 func TestScripts_agree_on_takes(t *testing.T) {
+	t.Parallel()
 	pair := newTakesPair(t)
 	outcomes := map[string]int{}
 	keys := []string{"a", "b", "c", "d", "e"}
