@@ -47,9 +47,10 @@ func (p *handlerParser) parsePolicy() error {
 
 func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	option := p.Val()
-	switch option {
-	case "dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_key":
+	if slices.Contains(commonOptions, option) {
 		return p.parseCommon(option, &policy.Common)
+	}
+	switch option {
 	case "match":
 		return p.parseMatch(policy)
 	case "count_if":
