@@ -48,9 +48,9 @@ func (r *Redis) banKey(p *Policy, key EncodedKey) string {
 func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && !c.Peek && c.Policy.refunds.Load() && Allowed(checks) {
-			stays := *c
-			stays.change, stays.stays = 0, c.units()
-			f.settle(&stays, source)
+			kept := *c
+			kept.change, kept.stays = 0, c.units()
+			f.settle(&kept, source)
 		}
 	}
 }

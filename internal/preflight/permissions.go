@@ -126,6 +126,12 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 			unused = append(unused, slices.DeleteFunc(lacks, func(right string) bool { return slices.Contains(unused, right) })...)
 		}
 	}
+	p.reportPermissions(s, missing, unused, unknown)
+}
+
+// reportPermissions reports what is missing for the configuration, or for what it does not use, or could not be
+// found out.
+func (p *preflight) reportPermissions(s *checkedServer, missing, unused []string, unknown error) {
 	if len(s.absent) > 0 {
 		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
