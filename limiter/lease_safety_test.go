@@ -3,27 +3,14 @@ package limiter
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// leaseDecisions is how many decisions of a kernel the test plays; LEASE_DECISIONS says another number.
-func leaseDecisions(t *testing.T, usually int64) int64 {
-	t.Helper()
-	text := os.Getenv("LEASE_DECISIONS")
-	if text == "" {
-		return usually
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// leaseDecisions is how many decisions of a kernel are played.
+func leaseDecisions() int64 { return redistest.Rounds[int64](40_000, 5_000_000) }
 
 // TestLeases_never_admit_more plays one to four nodes that lease from one key, with pauses, late and lost
 // messages, crashes and clocks that run at other rates, biased to the instants at which something changes.
@@ -35,7 +22,7 @@ func TestLeases_never_admit_more(t *testing.T) {
 			t.Parallel()
 			var sum leaseWorld
 			traces := uint64(0)
-			for want := leaseDecisions(t, 40_000); sum.decisions < want; traces++ {
+			for want := leaseDecisions(); sum.decisions < want; traces++ {
 				w := playLeases(t, algorithm, traces, func(*leaseWorld) leaseStoreInWorld { return &kernelStore{} })
 				sum.add(w)
 				if err := exactly(w.policy, w.admitted); err != nil {
@@ -220,7 +207,7 @@ func TestLeases_never_admit_more_on_Redis(t *testing.T) {
 	remote := redisInWorld{t, store, leaseOnRedis(store)}
 	for i, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
 		decisions, leased := int64(0), int64(0)
-		for trace := uint64(0); decisions < leaseDecisions(t, 40_000)/20; trace++ {
+		for trace := uint64(0); decisions < leaseDecisions()/20; trace++ {
 			w := playLeases(t, algorithm, 1_000_000*uint64(i+1)+trace, func(*leaseWorld) leaseStoreInWorld { return remote })
 			decisions, leased = decisions+w.decisions, leased+w.leased
 			if err := exactly(w.policy, w.admitted); err != nil {

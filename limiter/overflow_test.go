@@ -3,11 +3,12 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestMemory_full_quota floods a small store with keys, before and after clients have used up their
@@ -59,12 +60,9 @@ func TestMemory_full_quota(t *testing.T) {
 	}
 }
 
-// TestMemory_full_flood measures the heap; CHAOS=long floods with 10 million keys.
+// TestMemory_full_flood measures the heap; a soak floods with 10 million keys.
 func TestMemory_full_flood(t *testing.T) {
-	keys, bound := 300_000, int64(30_000)
-	if os.Getenv("CHAOS") == "long" {
-		keys, bound = 10_000_000, 100_000
-	}
+	keys, bound := redistest.Rounds(300_000, 10_000_000), redistest.Rounds[int64](30_000, 100_000)
 	for _, algorithm := range []string{SlidingWindowCounter, SlidingWindowLog} {
 		m := NewMemory()
 		m.Limit(bound, nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -17,13 +16,8 @@ import (
 // answers, reorders, loses and repeats none; nodes crash. With faults Redis also loses its data, returns
 // to older data, its clock steps, and nodes lose contact. Time is the test's.
 
-// schedules is how many schedules are played of each kind; CHAOS=long plays many more.
-func schedules() uint64 {
-	if os.Getenv("CHAOS") == "long" {
-		return 20_000
-	}
-	return 600
-}
+// schedules is how many schedules are played of each kind.
+func schedules() uint64 { return redistest.Rounds[uint64](600, 20_000) }
 
 const (
 	scheduleSteps   = 70
