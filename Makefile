@@ -89,7 +89,8 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 		go -C $$module mod tidy -diff || exit 1; \
 	done
 	$(GOLANGCI_LINT) config verify
-	@for module in $(filter-out tools,$(MODULES)); do \
+	go -C tools run ./structure ..
+	@for module in $(MODULES); do \
 		echo "golangci-lint run, in $$module"; \
 		(cd $$module && "$(CURDIR)/$(GOLANGCI_LINT)" run --config "$(CURDIR)/.golangci.yml" ./...) || exit 1; \
 	done

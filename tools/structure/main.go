@@ -1,0 +1,230 @@
+// Command structure measures how the packages of the root module hang together, and fails where a
+// package is larger or more entangled than the file of bounds allows:
+//
+//	go -C tools run ./structure -table ..
+//
+// A reference leads from a file to another one of its package that declares something the first one names: a
+// type, function, method, field, variable or constant. A circle is files of which each leads to all others. Tests
+// do not count.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	path := flag.String("bounds", "structure.txt", "the `file` of bounds: lines of package, files, lines, circle; * is any other package")
+	table := flag.Bool("table", false, "print how large and how entangled each package is")
+	list := flag.String("circle", "", "list the references between the files of the largest circle of this `package`")
+	flag.Parse()
+	if err := run(*path, *table, *list, flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run measures the module in a folder and checks it against the bounds.
+func run(path string, table bool, list, folder string) error {
+	bounds, err := readBounds(path)
+	if err != nil {
+		return err
+	}
+	loaded, err := packages.Load(&packages.Config{
+		Dir:  folder,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedModule,
+	}, "./...")
+	if err != nil {
+		return err
+	}
+	if packages.PrintErrors(loaded) > 0 {
+		return errors.New("the packages do not compile")
+	}
+	if table {
+		fmt.Printf("%-28s %5s %5s %6s %10s\n", "package", "files", "lines", "circle", "references")
+	}
+	var broken []string
+	for _, p := range loaded {
+		if len(p.Syntax) == 0 {
+			continue // tests alone
+		}
+		name, s := nameOf(p), measure(p)
+		broken = append(broken, bounds.broken(name, s)...)
+		if table {
+			fmt.Printf("%-28s %5d %5d %6d %10d\n", name, s.files, s.lines, len(s.circle), len(s.inside))
+		}
+		if name == list {
+			fmt.Println(strings.Join(s.inside, "\n"))
+		}
+	}
+	if len(broken) > 0 {
+		return fmt.Errorf("larger than %s allows:\n%s", path, strings.Join(broken, "\n"))
+	}
+	return nil
+}
+
+// nameOf returns a package's path in its module; the root is a dot.
+func nameOf(p *packages.Package) string {
+	if name := strings.TrimPrefix(p.PkgPath, p.Module.Path+"/"); name != p.Module.Path {
+		return name
+	}
+	return "."
+}
+
+// size is how large and how entangled a package is.
+type size struct {
+	files, lines int
+	circle       []string // the files of the largest circle
+	inside       []string // the references between them, with the names
+}
+
+func measure(p *packages.Package) (s size) {
+	refs := references(p)
+	var names []string
+	for _, f := range p.Syntax {
+		names = append(names, fileOf(p, f))
+		s.lines += p.Fset.File(f.FileStart).LineCount()
+	}
+	s.files = len(names)
+	for _, circle := range circles(names, refs) {
+		if len(circle) > len(s.circle) {
+			s.circle = circle
+		}
+	}
+	for _, from := range s.circle {
+		for _, to := range s.circle {
+			if words := refs[from][to]; len(words) > 0 {
+				s.inside = append(s.inside, from+" -> "+to+": "+strings.Join(words, " "))
+			}
+		}
+	}
+	return s
+}
+
+func fileOf(p *packages.Package, f *ast.File) string {
+	return filepath.Base(p.Fset.File(f.FileStart).Name())
+}
+
+// references returns the names by which each file leads to each other one.
+func references(p *packages.Package) map[string]map[string][]string {
+	refs := map[string]map[string][]string{}
+	for _, f := range p.Syntax {
+		from := fileOf(p, f)
+		refs[from] = map[string][]string{}
+		ast.Inspect(f, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			object := p.TypesInfo.Uses[id]
+			if object == nil || object.Pkg() != p.Types || isLocal(object) {
+				return true
+			}
+			to := filepath.Base(p.Fset.Position(object.Pos()).Filename)
+			if to != from && !slices.Contains(refs[from][to], id.Name) {
+				refs[from][to] = append(refs[from][to], id.Name)
+			}
+			return true
+		})
+	}
+	return refs
+}
+
+// isLocal reports whether an object is declared within a function. A field and a method are not.
+func isLocal(object types.Object) bool {
+	scope := object.Parent()
+	return scope != nil && scope != object.Pkg().Scope()
+}
+
+// circles returns the files that lead to one another, by Tarjan's algorithm. A file alone is none.
+func circles(names []string, refs map[string]map[string][]string) (found [][]string) {
+	number, low, stack := map[string]int{}, map[string]int{}, []string(nil)
+	var visit func(name string)
+	visit = func(name string) {
+		number[name] = len(number) + 1
+		low[name] = number[name]
+		stack = append(stack, name)
+		for to := range refs[name] {
+			if number[to] == 0 {
+				visit(to)
+				low[name] = min(low[name], low[to])
+			} else if slices.Contains(stack, to) {
+				low[name] = min(low[name], number[to])
+			}
+		}
+		if low[name] < number[name] {
+			return
+		}
+		at := slices.Index(stack, name)
+		circle := slices.Clone(stack[at:])
+		stack = stack[:at]
+		if len(circle) > 1 {
+			slices.Sort(circle)
+			found = append(found, circle)
+		}
+	}
+	for _, name := range names {
+		if number[name] == 0 {
+			visit(name)
+		}
+	}
+	return found
+}
+
+// bound is the most that a package may have.
+type bound struct{ files, lines, circle int }
+
+type boundsFile map[string]bound
+
+func readBounds(path string) (boundsFile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	bounds := boundsFile{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var name string
+		var b bound
+		if _, err := fmt.Sscan(line, &name, &b.files, &b.lines, &b.circle); err != nil {
+			return nil, fmt.Errorf("%s: %q: write package, files, lines, circle: %w", path, line, err)
+		}
+		bounds[name] = b
+	}
+	if _, found := bounds["*"]; !found {
+		return nil, fmt.Errorf("%s: has no line of * for the other packages", path)
+	}
+	return bounds, nil
+}
+
+// broken returns what of a package is above its bounds.
+func (b boundsFile) broken(name string, s size) (broken []string) {
+	most, found := b[name]
+	if !found {
+		most = b["*"]
+	}
+	for _, c := range []struct {
+		what      string
+		has, most int
+	}{{"files", s.files, most.files}, {"lines", s.lines, most.lines}, {"files in a circle", len(s.circle), most.circle}} {
+		if c.has > c.most {
+			broken = append(broken, fmt.Sprintf("%s: %d %s, at most %d", name, c.has, c.what, c.most))
+		}
+	}
+	return broken
+}
