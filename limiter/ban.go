@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"slices"
 	"time"
 )
 
@@ -17,60 +16,8 @@ type ban struct {
 	id        string // names the states, as [Policy.ID]
 }
 
-func newBan(s Settings) *ban {
-	if len(s.Ban) == 0 {
-		return nil
-	}
-	b := &ban{after: int64(max(1, s.BanAfter)), window: s.Window.Microseconds(), id: s.Name + ":" + banCode + windowCode(s.Window, 1)}
-	for _, d := range s.Ban {
-		b.durations = append(b.durations, d.Microseconds())
-		b.longest = max(b.longest, d.Microseconds())
-	}
-	return b
-}
-
 // banCode begins the last part of the Redis keys of bans. No algorithm has it.
 const banCode = "b"
-
-const (
-	// MinBan is the shortest duration of [Settings.Ban].
-	MinBan = time.Second
-
-	// MaxBan is the longest one.
-	MaxBan = 365 * 24 * time.Hour
-
-	// MaxBans is how many durations there may be.
-	MaxBans = 16
-
-	// MaxBanAfter is the largest [Settings.BanAfter].
-	MaxBanAfter = 1000
-)
-
-// checkBan reports what is wrong with the settings of bans.
-func (s *Settings) checkBan() error {
-	switch {
-	case len(s.Ban) == 0 && s.BanAfter != 0:
-		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "there are no durations of bans; add some, or leave it out"}
-	case len(s.Ban) > MaxBans:
-		return &FieldError{"Ban", "", "there are " + decimal(int64(len(s.Ban))) + " durations; use at most " + decimal(MaxBans) + ", of which the last goes on"}
-	case s.BanAfter < 0 || s.BanAfter > MaxBanAfter:
-		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "use a whole number of denials from 1 to " + decimal(MaxBanAfter)}
-	}
-	for i, d := range s.Ban {
-		switch {
-		case d < MinBan || d > MaxBan || d%time.Microsecond != 0:
-			return &FieldError{"Ban", d.String(), "use durations from 1s to 365d, in whole microseconds"}
-		case i > 0 && d < s.Ban[i-1]:
-			return &FieldError{"Ban", d.String(), "shorter than the duration before it; each is for the next offense, so write them in ascending order"}
-		}
-	}
-	return nil
-}
-
-// sameBans reports whether two settings ban alike.
-func (s *Settings) sameBans(other *Settings) bool {
-	return slices.Equal(s.Ban, other.Ban) && max(1, s.BanAfter) == max(1, other.BanAfter)
-}
 
 // banState is what is kept of a key's denials; all zero is the state of a client without any.
 // Instants are microseconds since the Unix epoch.
@@ -147,13 +94,17 @@ func (s banState) expires(window int64) int64 {
 	return ends
 }
 
-// ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
-func (c *Check) ban(left int64, begins bool) {
-	r := &c.Result
-	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
-	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
-	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
-	if !c.Peek {
-		r.RetryAfter = max(r.RetryAfter, r.BanLeft)
+// describe returns the state in words for operators.
+func (s banState) describe() map[string]any {
+	words := map[string]any{"denials": s.denials, "offenses": s.offenses}
+	instants := map[string]int64{"denials_since": s.since, "banned_until": s.until, "offenses_forgotten": s.forgotten, "counted_since": s.confirmed}
+	for name, micros := range instants {
+		if micros > 0 {
+			words[name] = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano) //nolint:forbidigo // for people
+		}
 	}
+	if s.counted > 0 {
+		words["units_counted"] = s.counted
+	}
+	return words
 }

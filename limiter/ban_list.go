@@ -1,10 +1,7 @@
 package limiter
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,40 +31,6 @@ const (
 	banListBudget = 30 * time.Second
 )
 
-// Banned lists the clients that the shared store, or without one this process, refuses now: those of
-// the policy of that name, of all policies where it is empty. The longest bans come first. The list is
-// not complete where there are more than [MaxBanned], or the search took too long. With an error it
-// has what was found until then.
-func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, complete bool, err error) {
-	if policy != "" && !validName(policy) {
-		return nil, true, nil // no policy is called so, and Redis must not match a pattern
-	}
-	policy = cmp.Or(policy, anyPolicy)
-	if f.shared == nil {
-		list = f.local.banned(policy)
-	} else {
-		list, err = f.shared.banned(ctx, policy)
-	}
-	complete = err == nil && len(list) <= MaxBanned
-	slices.SortFunc(list, func(a, b Banned) int {
-		return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key.text, b.Key.text))
-	})
-	return list[:min(len(list), MaxBanned)], complete, err
-}
-
-// banned lists the clients that this process refuses, at most one more than a list holds.
-func (m *Memory) banned(policy string) (list []Banned) {
-	now := m.clock()
-	m.eachShardOf(policy, func(s *shard) {
-		for key, b := range s.bans {
-			if left := b.until - now; left > 0 && len(list) <= MaxBanned {
-				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.offenses})
-			}
-		}
-	})
-	return list
-}
-
 // banned lists the clients that are banned on any master, at most one more than a list holds.
 func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err error) {
 	var mu sync.Mutex
@@ -79,11 +42,6 @@ func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err e
 		return len(list) <= MaxBanned, err
 	})
 	return list, err
-}
-
-// banPattern matches the keys of the bans of a policy, or of [anyPolicy], and a few others.
-func (r *Redis) banPattern(policy string) string {
-	return r.pattern(policy + ":" + banCode + "*")
 }
 
 // readBanned reads the bans among the names of keys of one master.
@@ -114,29 +72,16 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 	return list, nil
 }
 
-// nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
-// is known.
-func (r *Redis) nowOn(name string) int64 {
-	ahead, _ := r.offset(slotOfName(name))
-	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
-}
-
-// learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
-// Without an answer it counts as that of this machine.
-func (r *Redis) learnClock(ctx context.Context, master *redis.Client, name string) {
-	slot := slotOfName(name)
-	if _, known := r.offset(slot); known {
-		return
+// readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
+// none, or a foreign value.
+func (r *Redis) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
+	text, err := answer.Result()
+	if isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return state, 0, nil
 	}
-	sent := time.Now()
-	if redisTime, err := master.Time(ctx).Result(); err == nil {
-		r.topology.lastNode(slot).clock.learn(sent, time.Now(), redisTime.UnixMicro()) //nolint:forbidigo // it is Redis's
+	if err != nil {
+		return state, 0, err
 	}
-}
-
-// slotOfName returns the slot of a key of that name: that of the part between its braces.
-func slotOfName(name string) uint16 {
-	_, tag, _ := strings.Cut(name, "{")
-	tag, _, _ = strings.Cut(tag, "}")
-	return slotOfTag([]byte(tag))
+	state, _ = decodeBan(text)
+	return state, max(0, state.until-r.nowOn(name)), nil
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -144,52 +143,4 @@ func certain(err error) bool {
 	}
 	var caught failure
 	return errors.As(err, &caught) && !FailedAlone(err)
-}
-
-// moment is an instant on this process's monotonic clock, in nanoseconds since the process started.
-// A step of the wall clock does not move it. The type keeps it apart from Unix times.
-type moment int64
-
-// processStart is the moment 0.
-var processStart = time.Now()
-
-// now returns the current moment.
-func now() moment { return momentOf(time.Now()) }
-
-// momentOf returns the moment of a reading of [time.Now], whose wall clock is ignored.
-func momentOf(t time.Time) moment { return moment(t.Sub(processStart)) }
-
-// add returns the moment that lies so much later.
-func (m moment) add(d time.Duration) moment { return m + moment(d) }
-
-// since returns how long after an earlier moment this one is.
-func (m moment) since(earlier moment) time.Duration { return time.Duration(m - earlier) }
-
-// outages counts the nodes whose breaker is open, and reports when the first opens and the last
-// closes, in turn.
-type outages struct {
-	mu         sync.Mutex   // while they are reported
-	failing    atomic.Int32 // changes under the lock
-	since      moment
-	onOutage   func(err error)
-	onRecovery func(after time.Duration)
-}
-
-func (o *outages) begin(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failing.Add(1) == 1 {
-		o.since = now()
-		if o.onOutage != nil {
-			o.onOutage(err)
-		}
-	}
-}
-
-func (o *outages) end() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failing.Add(-1) == 0 && o.onRecovery != nil {
-		o.onRecovery(now().since(o.since))
-	}
 }

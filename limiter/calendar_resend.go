@@ -1,7 +1,5 @@
 package limiter
 
-import "time"
-
 // This file sends checks again whose calendar periods, as they were sent, are not around Redis's time. A
 // node derives the periods from its own clock and what earlier answers have shown of Redis's:
 //
@@ -27,20 +25,4 @@ func (m *message) hasUncovered() bool {
 // usesPeriods reports whether a policy of the message counts in calendar periods.
 func (m *message) usesPeriods() bool {
 	return m.kernels&kernelSetOf(&calendarAlgorithm) != 0
-}
-
-func (c *call) isUncovered() bool { return c.err != nil && Kind(c.err) == kindClock }
-
-// again writes the uncovered calls of a message that was answered once more, by the time of the answer.
-func (w *writer) again(n *node, m *message) *message {
-	var calls []*call
-	for _, c := range m.order {
-		if c.isUncovered() {
-			calls = append(calls, c)
-		}
-	}
-	again := w.message(n)
-	again.asOf = m.redisTime + time.Since(m.ended).Microseconds()
-	again.write(calls, w.keys)
-	return again
 }

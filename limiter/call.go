@@ -2,31 +2,7 @@ package limiter
 
 import (
 	"sync"
-	"sync/atomic"
-	"time"
 )
-
-// call is one request on its way through a batch. Exactly one side recycles it: the caller that got
-// the answer or the error; the sender that finds it in the queue or has its answer, where the caller
-// has left or there is none; or the code that refuses to queue it.
-type call struct {
-	op       operation
-	checks   []Check
-	receipts []receipt
-	err      error
-	alone    [1]*call    // itself, for a batch of one
-	inflight inflight    // where it is sent alone
-	slot     uint16      // of a Cluster
-	detached bool        // no caller waits for it
-	shows    bool        // settling is answered with the quota as it stands then
-	done     func()      // of a detached call: runs when it is answered; may be nil
-	uses     *references // of a detached call, queued or in flight: keeps the store open
-
-	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
-
-	state  atomic.Int32
-	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
-}
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
 // call that Redis did not let in is queued again.
@@ -42,38 +18,6 @@ const (
 // nothing to build up again.
 var callPool = sync.Pool{New: func() any { return new(call) }}
 
-// newCall copies the checks, to settle them with their receipts, so that the caller may leave at any time.
-func newCall(op operation, checks []Check) *call {
-	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.op, c.err, c.detached, c.shows, c.done = op, nil, false, false, nil
-	c.alone[0] = c
-	c.checks = append(c.checks[:0], checks...)
-	c.receipts = c.receipts[:0]
-	if !op.decides() {
-		for i := range checks {
-			c.checks[i].Reserve = 0 // makes no difference to the shape
-			c.checks[i].asOf = 0    // of its decision
-			if op == opSettle || op == opRepay {
-				c.receipts = append(c.receipts, checks[i].receipt)
-			}
-		}
-	}
-	c.state.Store(callQueued)
-	return c
-}
-
-// recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
-// data.
-func (c *call) recycle() {
-	clear(c.checks)
-	uses := c.uses
-	c.err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
-	callPool.Put(c)
-	if uses != nil {
-		uses.release()
-	}
-}
-
 // retain keeps a store open until the call is recycled. It returns false where the store is closed.
 func (c *call) retain(uses *references) bool {
 	if uses == nil || !uses.acquire() {
@@ -81,15 +25,6 @@ func (c *call) retain(uses *references) bool {
 	}
 	c.uses = uses
 	return true
-}
-
-// take copies the answers to the caller's checks, and recycles the call.
-func (c *call) take(checks []Check) {
-	copy(checks, c.checks)
-	for i := range c.receipts {
-		checks[i].receipt = c.receipts[i]
-	}
-	c.recycle()
 }
 
 // markSent marks the call as sent, unless its caller has left.
@@ -112,17 +47,6 @@ func (c *call) answer() {
 	c.recycle()
 }
 
-// beginReservations counts what was reserved, before a request that was denied for it is answered. The caller has not
-// left.
-func (c *call) beginReservations() {
-	if c.op != opTakeRefundable || c.err != nil || !Allowed(c.checks) {
-		return
-	}
-	for i := range c.checks {
-		c.checks[i].reserved.begin(&c.checks[i], false)
-	}
-}
-
 // leave gives the call up, and reports whether it was sent. It is not left where the answer has come
 // meanwhile. The lock of its batcher must be held, so that it stays queued or sent.
 func (c *call) leave() (left, sent bool) {
@@ -132,18 +56,4 @@ func (c *call) leave() (left, sent bool) {
 	}
 	c.waiter = nil
 	return true, sent
-}
-
-// sameShape reports whether two calls differ in their keys alone.
-func (c *call) sameShape(other *call) bool {
-	if c.op != other.op || len(c.checks) != len(other.checks) {
-		return false
-	}
-	for i := range c.checks {
-		a, b := &c.checks[i], &other.checks[i]
-		if a.Policy != b.Policy || a.units() != b.units() || a.Reserve != b.Reserve {
-			return false
-		}
-	}
-	return true
 }

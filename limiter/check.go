@@ -1,36 +1,8 @@
 package limiter
 
 import (
-	"context"
-	"errors"
 	"fmt"
 )
-
-// Allow decides a request that takes one unit of one policy. The key names the client's quota; any
-// bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
-// is one, which wraps [ErrInvalidCheck]: its requests are ended by [Failover.EndRunning], which needs the
-// checks of [Store.Decide].
-func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
-	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
-	if err := validate(checks[:]); err != nil {
-		return Result{}, err
-	}
-	if policy.CountsRunning() {
-		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
-	}
-	_, err := store.Decide(ctx, checks[:])
-	return checks[0].Result, err
-}
-
-// Peek returns a client's quota of a policy as it stands, and takes nothing. For an error see [Store].
-func Peek(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
-	checks := [1]Check{{Policy: policy, Key: EncodeKey(key), Peek: true}}
-	_, err := store.Decide(ctx, checks[:])
-	return checks[0].Result, err
-}
-
-// ErrInvalidCheck is wrapped by the errors of checks that no store can decide.
-var ErrInvalidCheck = errors.New("invalid check")
 
 // units returns how many units the check takes.
 func (c *Check) units() int64 {
@@ -113,4 +85,171 @@ func repeated(checks []Check) (first, second int) {
 // SameQuota reports whether two checks take from one quota.
 func (c *Check) SameQuota(other *Check) bool {
 	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.id == other.Policy.id)
+}
+
+// Check is one policy's part in a request: the client's quota and how many units of it to take.
+type Check struct {
+	// Policy is the rule to decide by.
+	Policy *Policy
+
+	// Key names the client's quota within the policy.
+	Key EncodedKey
+
+	// Weight is the units that the request takes; 0 is 1, a negative one an error. One above the
+	// policy's capacity never passes.
+	Weight int64
+
+	// Reserve is the units that must stay for others: the check passes only if a weight of so much more
+	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
+	// [Policy.MostReserve] the check never passes.
+	Reserve int64
+
+	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
+	// stands.
+	Peek bool
+
+	// Refundable requests a take that [Failover.Settle] can refund, all or a part. The policy must allow refunds,
+	// see [Policy.AllowRefunds]. Default: what it takes stays.
+	Refundable bool
+
+	turn int32 // in which the store answered at asOf; it stands here to need no room of its own
+
+	// Result is filled in by the store. It is undefined after an error.
+	Result Result
+
+	asOf     int64        // the store's time at its answer, in microseconds
+	receipt  receipt      // of a reservation that passed, or a debt
+	owed     *owedTake    // of a reservation that passed in an outage
+	reserved *reservation // of a reservation, where its end is awaited; nil: it is not
+	withheld int64        // units that remain and are not in the result
+	change   int64        // of what it took, to settle it: units to charge, below 0 to refund
+	stays    int64        // units that settling it counts for bans
+	places   int64        // units that the request has until it ends, see Failover.EndRunning
+	run      *run         // its part in what a shared store knows of; nil: none
+}
+
+// refundable reports whether a check needs a take that can be refunded.
+func refundable(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Refundable {
+			return true
+		}
+	}
+	return false
+}
+
+// reserve returns the units that must stay for others when the check passes, at most the capacity. It is
+// the capacity, so that no weight passes, where a queue cannot hold so much.
+func (c *Check) reserve() int64 {
+	if c.Reserve == 0 {
+		return 0
+	}
+	return c.Policy.params.reserve(c.Reserve)
+}
+
+// neverPasses reports whether the check asks for more than there can be.
+func (c *Check) neverPasses() bool {
+	return !c.Peek && c.units() > c.Policy.params.capacity-c.reserve()
+}
+
+// Unused returns the units of the quota that remain, with those that must stay for others.
+func (c *Check) Unused() int64 { return c.Result.Remaining + c.withheld }
+
+// answeredBy takes over the answer to another check of the same units.
+func (c *Check) answeredBy(other *Check) { c.Result, c.withheld = other.Result, other.withheld }
+
+// withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
+// with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
+func (c *Check) withhold() {
+	c.withheld = 0
+	if c.Reserve != 0 {
+		c.withholdReserve()
+	}
+}
+
+func (c *Check) withholdReserve() {
+	r, shown := &c.Result, int64(0)
+	if r.Remaining < 0 {
+		r.Remaining = beyondQueue(r.Remaining)
+	} else {
+		shown = max(0, r.Remaining-c.reserve())
+	}
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= c.units()
+	c.withheld, r.Remaining = r.Remaining-shown, shown
+}
+
+// answer writes a verdict at an instant in microseconds to the check's result.
+func (c *Check) answer(v verdict, now int64) {
+	t := &c.Policy.params
+	offset := now % t.tick
+	c.asOf, c.turn = now, 0
+	c.Result = Result{
+		Remaining:  v.remaining,
+		RetryAfter: duration(t.micros(v.wait, offset)),
+		ResetAfter: duration(t.micros(v.reset, offset)),
+		Delay:      duration(t.micros(v.delay, offset)),
+	}
+	c.withhold()
+}
+
+// ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
+func (c *Check) ban(left int64, begins bool) {
+	r := &c.Result
+	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
+	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
+	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
+	if !c.Peek {
+		r.RetryAfter = max(r.RetryAfter, r.BanLeft)
+	}
+}
+
+// forgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
+func forgetRunning(checks []Check) {
+	for i := range checks {
+		checks[i].places, checks[i].run, checks[i].receipt = 0, nil, receipt{}
+	}
+}
+
+// countsRunning reports whether one of the checks counts running requests.
+func countsRunning(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Policy.CountsRunning() {
+			return true
+		}
+	}
+	return false
+}
+
+// quotaName identifies the state of a key in a policy.
+type quotaName struct{ policy, key string }
+
+func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
+
+// evaluate returns the kernel's verdict on a check at an instant in microseconds.
+func evaluate(s state, now int64, c *Check) verdict {
+	t := &c.Policy.params
+	weight, reserve := c.units(), c.reserve()
+	if weight > 0 && weight > t.capacity-reserve {
+		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0, reserve)
+		v.wait = -1
+		return v
+	}
+	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight, reserve)
+}
+
+// peekVerdict returns the verdict on a check that a ban denies: it takes nothing.
+func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
+	if v.wait == 0 {
+		peek := *c
+		peek.Peek = true
+		return evaluate(s, now, &peek)
+	}
+	return v
+}
+
+// endReservations ends those of checks.
+func endReservations(checks []Check, refunded bool) {
+	for i := range checks {
+		checks[i].reserved.end(refunded)
+	}
 }

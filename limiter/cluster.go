@@ -83,12 +83,6 @@ func (r *Redis) endSlot(ctx context.Context, n *node, w *writer, m *message, err
 	return answered
 }
 
-// isTorn reports whether a message was refused because some of its keys have moved with their slot, and
-// others have not. Nothing has run.
-func (m *message) isTorn() bool {
-	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].err) == "tryagain"
-}
-
 // sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
 func (r *Redis) sendApart(ctx context.Context, n *node, w *writer, torn *message) bool {
 	first := w.used
@@ -137,9 +131,4 @@ func (r *Redis) end(ctx context.Context, n *node, m *message, err error) (answer
 		r.topology.learn(m.order[0].slot)
 	}
 	return err == nil
-}
-
-// isRedirection reports whether a master has answered that another one decides. Nothing has run.
-func isRedirection(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }

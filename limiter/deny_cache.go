@@ -3,7 +3,6 @@ package limiter
 import (
 	"hash/maphash"
 	"maps"
-	"sync"
 	"time"
 )
 
@@ -163,27 +162,6 @@ func (c *denyCache) forgetAll(policy string) {
 	}
 }
 
-// ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or
-// all of them where there is no key.
-func (f *Failover) ForgetDenials(policy string, keys ...EncodedKey) {
-	if len(keys) == 0 {
-		f.denied.forgetAll(policy)
-		f.leases.endAll(named(policy), keyEnded)
-		return
-	}
-	for _, key := range keys {
-		f.leases.end(key.text, named(policy), keyEnded)
-		f.denied.forgetWhere(key.text, func(p *Policy) bool { return p.Name() == policy })
-	}
-}
-
-// Prune drops the denials that have expired, which keep their policies in memory.
-func (f *Failover) Prune() {
-	if f.denied != nil {
-		f.denied.prune(time.Now())
-	}
-}
-
 func (c *denyCache) prune(now time.Time) {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -193,42 +171,22 @@ func (c *denyCache) prune(now time.Time) {
 	}
 }
 
-// denyRefresher queries denials again before they expire from the cache, many at once and in the
-// background. A refused flood costs a few batches a second, where each of its clients would
-// otherwise send a request of its own.
-type denyRefresher struct {
-	shared *Redis
-	denied *denyCache
-	local  *Memory
-	span   time.Duration // how long checks are collected
-
-	mu  sync.Mutex
-	due []Check
-}
-
-// add collects a check for the next refresh.
-func (d *denyRefresher) add(check Check) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.due = append(d.due, check)
-	if len(d.due) == 1 {
-		time.AfterFunc(d.span, d.refresh)
+// sweepDead drops the denials that have expired, and reports whether any are left. There are never many.
+func (c *denyCache) sweepDead() (left bool) {
+	c.prune(time.Now())
+	for i := range c.shards {
+		left = left || c.shards[i].len() > 0
 	}
+	return left
 }
 
-// refresh queries all checks that are due. A denial without an answer expires in its time.
-func (d *denyRefresher) refresh() {
-	d.mu.Lock()
-	due := d.due
-	d.due = nil
-	d.mu.Unlock()
-	sent := time.Now()
-	for i := range due {
-		d.shared.peekAsync(&due[i], func(answered *Check) {
-			d.denied.relearn(answered, sent)
-			if answered.Policy.ban != nil {
-				d.local.remember(answered) // an outage does not bring back a ban that was lifted
-			}
-		})
+// startSweeps makes the cache drop dead denials from now on.
+func (c *denyCache) startSweeps() {
+	if c == nil {
+		return
+	}
+	w := &sweeper{sweep: c.sweepDead}
+	for i := range c.shards {
+		c.shards[i].sweeper = w
 	}
 }

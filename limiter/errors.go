@@ -1,16 +1,8 @@
 package limiter
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net"
-	"regexp"
-	"slices"
 	"strings"
-	"syscall"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // UndecidedError is the reason why a store could not decide. It wraps [ErrUndecided] and the cause,
@@ -51,20 +43,6 @@ var (
 	errClosed   = &UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
 )
 
-// failure is an error that a script caught while it decided one request of a batch.
-type failure string
-
-// Error implements error.
-func (f failure) Error() string { return string(f) }
-
-// redisError makes an error of the text that the script caught.
-func redisError(text any) error {
-	if s, ok := text.(string); ok {
-		return failure(s)
-	}
-	return errReply
-}
-
 // Kind returns the kind of an [UndecidedError], "other" for any other error.
 func Kind(err error) string {
 	var u *UndecidedError
@@ -83,147 +61,6 @@ func FailedAlone(err error) bool {
 		return true
 	}
 	return err != nil && strings.Contains(err.Error(), "Hash slot not served")
-}
-
-// foreignValue matches the error that a script caught about a foreign stored value: one of another
-// type, or one that the kernels refuse (prelude.lua). Redis 6 writes the place before it. The match
-// is anchored, because an error may quote any words.
-var foreignValue = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?(WRONGTYPE|FOREIGNVALUE)\b`)
-
-// uncovered matches the error that a script caught about a policy whose calendar periods, as they were sent,
-// are not around Redis's time (calendar.lua).
-var uncovered = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?NOPERIOD\b`)
-
-// replyKinds are the words by which Redis says that it did not decide. Of a user's missing
-// permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
-// command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". A renamed command is
-// unknown, of which Valkey says "Unknown command called from script".
-var replyKinds = []struct{ word, kind string }{
-	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
-	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
-	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
-	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
-	{"user executing the script", "auth"}, {"ACL failure", "auth"},
-	{"unknown command", "command"}, {"Unknown command", "command"},
-	{"unknown redis command", "command"}, {"Unknown Redis command", "command"},
-}
-
-// incompatibilities are the words by which a server shows that it cannot run the scripts, and what
-// they mean. The only part of the scripts' commands that a Redis may not know is KEEPTTL.
-var incompatibilities = []struct{ words, meaning string }{
-	{"ERR syntax error", "this server does not know KEEPTTL of SET, which Redis has since 6.0"},
-	{"'struct'", "the Lua of this server has no library struct"},
-	{"'unpack'", "the Lua of this server has no unpack, as that of Redis has"},
-	{"bad lua script for redis cluster", "this server allows no script that passes keys in variables"},
-}
-
-// incompatibility returns the meaning of an error, empty where it does not show that the server
-// cannot run the scripts.
-func incompatibility(text string) string {
-	for _, i := range incompatibilities {
-		if strings.Contains(text, i.words) {
-			return i.meaning
-		}
-	}
-	return ""
-}
-
-// isNil reports whether an error is the reply nil of Redis. A sentinel replies so too, to the name of a master that
-// it does not watch, which go-redis wraps: nothing was asked of Redis then.
-func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
-
-// undecided wraps a cause with its kind.
-func undecided(err error) error {
-	var known *UndecidedError
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	kind, cause := kindOf(err), withoutArguments(err)
-	switch {
-	case kind == kindIncompatible:
-		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
-	case errors.Is(err, redis.Nil) && !isNil(err):
-		cause = fmt.Errorf("the sentinels know no master of this name: %w", cause)
-	}
-	return &UndecidedError{Kind: kind, Err: cause}
-}
-
-// mayHaveRun reports whether a request that Redis did not decide may have been charged there all the
-// same: it was sent, and no answer came, or none that could be read.
-func mayHaveRun(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		if _, single := err.(*UndecidedError); !single { //nolint:errorlint // as above
-			return slices.ContainsFunc(joined.Unwrap(), mayHaveRun)
-		}
-	}
-	var network *net.OpError
-	switch {
-	case err == nil, errors.Is(err, errUnsent), errors.Is(err, errClosed), errors.Is(err, redis.ErrPoolTimeout),
-		errors.As(err, &network) && network.Op == "dial":
-		return false
-	case errors.Is(err, errReply), errors.Is(err, errValue):
-		return true
-	}
-	return Kind(err) == "timeout" || Kind(err) == "connection"
-}
-
-// isLost reports whether an operation that no request waits for is not to be sent again after an error: it may
-// have run, or the value that it would change is foreign and stays so.
-func isLost(err error) bool { return mayHaveRun(err) || Kind(err) == "value" }
-
-// IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
-// the command was renamed, or this is no Redis.
-func IsUnknownCommand(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && strings.HasPrefix(strings.ToLower(reply.Error()), "err unknown command")
-}
-
-// withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client
-// keys.
-func withoutArguments(err error) error {
-	var reply redis.Error
-	if text, _, found := strings.Cut(err.Error(), ", with args beginning with"); found && errors.As(err, &reply) {
-		return failure(text)
-	}
-	return err
-}
-
-func kindOf(err error) string {
-	var network net.Error
-	var credentials *credentialsError
-	switch {
-	case errors.As(err, &credentials):
-		return "auth"
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
-		return "timeout"
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		return "refused"
-	case errors.Is(err, errValue):
-		return "value"
-	case errors.Is(err, errReply):
-		return "other"
-	}
-	var reply redis.Error
-	var caught failure
-	isCaught := errors.As(err, &caught)
-	if !isCaught && !errors.As(err, &reply) {
-		return "connection"
-	}
-	if isCaught && foreignValue.MatchString(err.Error()) {
-		return "value"
-	}
-	if isCaught && uncovered.MatchString(err.Error()) {
-		return kindClock
-	}
-	for _, k := range replyKinds {
-		if strings.Contains(err.Error(), k.word) {
-			return k.kind
-		}
-	}
-	if incompatibility(err.Error()) != "" {
-		return kindIncompatible
-	}
-	return "other"
 }
 
 // FieldError says which field of [Settings] or [ClientOptions] is wrong, and what would be right. It

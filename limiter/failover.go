@@ -256,3 +256,26 @@ func (f *Failover) Failing() (bool, time.Duration) {
 	}
 	return f.shared.topology.failing()
 }
+
+// Retain keeps the shared store open until [Failover.Release], for a refund or a charge after a
+// decision. It reports whether the store is open; only then Release must follow.
+func (f *Failover) Retain() bool { return f.shared == nil || f.shared.uses.acquire() }
+
+// Release ends what [Failover.Retain] began.
+func (f *Failover) Release() {
+	if f.shared != nil {
+		f.shared.uses.release()
+	}
+}
+
+// confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
+// elsewhere: these count only denials behind units that stay.
+func (f *Failover) confirmTaken(checks []Check, source Source) {
+	for i := range checks {
+		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && !c.Peek && c.Policy.refunds.Load() && Allowed(checks) {
+			kept := *c
+			kept.change, kept.stays = 0, c.units()
+			f.settle(&kept, source)
+		}
+	}
+}

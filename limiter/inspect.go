@@ -2,6 +2,9 @@ package limiter
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -117,10 +120,46 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// now returns this machine's time in ticks.
-func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
+// readStoredBan reads a stored state of bans in words for operators.
+func (r *Redis) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
+	if kind != "string" {
+		return nil, nil //nolint:nilnil // a foreign value has no description
+	}
+	text, err := r.client.Get(ctx, name).Result()
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	s, ok := decodeBan(text)
+	if !ok {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return s.describe(), nil
+}
 
-// instant formats an instant in ticks.
-func (p *params) instant(ticks int64) string {
-	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
+// readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
+// expires, and the units of all together. Nodes that have expired are left out.
+func (r *Redis) readRunning(ctx context.Context, name string, slot uint16) (map[string]any, error) {
+	fields, err := r.client.HGetAll(ctx, name).Result()
+	if err != nil {
+		return nil, err
+	}
+	ahead, _ := r.offset(slot)
+	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
+	for id, text := range fields {
+		if id == "all" {
+			continue
+		}
+		entry, ok := storedEntry(text)
+		if !ok || len(id) != 8 {
+			return nil, nil //nolint:nilnil // a foreign value has no description
+		}
+		expires := time.UnixMicro(entry[2]).UTC() //nolint:forbidigo // by Redis's wall clock
+		if !expires.After(now) {
+			continue
+		}
+		total += entry[1]
+		nodes = append(nodes, map[string]any{"node": nodeName(int64(double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+	}
+	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
+	return map[string]any{"running": total, "nodes": nodes}, nil
 }

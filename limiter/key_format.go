@@ -6,17 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"strings"
 )
-
-// KeyFormat is the form of keys in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces keep
-// all policies of one client key in one slot of a Cluster.
-type KeyFormat struct {
-	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
-	Prefix string
-
-	// Secret, where not empty, hides client keys: they appear as their HMAC-SHA256 only.
-	Secret string
-}
 
 // keyWriter writes key names. It belongs to one goroutine at a time.
 type keyWriter struct {
@@ -73,15 +64,6 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 	return append(dst, key...)
 }
 
-// AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
-// or its HMAC.
-func (r *Redis) AppendClient(dst []byte, key EncodedKey) []byte {
-	w := r.writer()
-	dst = w.keys.appendClient(dst, key.text)
-	r.writers.Put(w)
-	return dst
-}
-
 // slotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as in the Redis Cluster specification.
 func (k *keyWriter) slotOf(key string) uint16 {
@@ -116,3 +98,10 @@ var crcTable = func() (table [256]uint16) {
 	}
 	return table
 }()
+
+// slotOfName returns the slot of a key of that name: that of the part between its braces.
+func slotOfName(name string) uint16 {
+	_, tag, _ := strings.Cut(name, "{")
+	tag, _, _ = strings.Cut(tag, "}")
+	return slotOfTag([]byte(tag))
+}

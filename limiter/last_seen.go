@@ -166,21 +166,3 @@ func (l lastSeen) restore(p *Policy, now int64) state {
 	}
 	return p.algorithm.kernel.restoreState(min(used, t.capacity), ceilDiv(l.resets, t.tick), now/t.tick, t)
 }
-
-// fuller returns the state that leaves less of two at an instant in microseconds.
-func (p *Policy) fuller(a, b state, now int64) state {
-	t, kernel := &p.params, p.algorithm.kernel
-	x, y := kernel.decide(a, now/t.tick, t, 0, 0), kernel.decide(b, now/t.tick, t, 0, 0)
-	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
-		return b
-	}
-	return a
-}
-
-// windowsBy returns how many windows have ended when a state resets. Transit time, or a clock
-// slightly behind this one, moves a reset slightly past the boundary that it is at; counted for the
-// next window it would cost a client a whole window.
-func windowsBy(resets int64, t *params) int64 {
-	const tolerance = 20 // a twentieth of a window
-	return ceilDiv(resets-t.window/tolerance, t.window)
-}

@@ -1,5 +1,7 @@
 package limiter
 
+import "time"
+
 // This file is what the kernels have in common about leases: units that a node takes ahead of its
 // requests, to spend them on its own clock for a while. What a node spends until the lease ends is what
 // the algorithm would admit at those instants. Each kernel's part says why. Lua twins: scripts/lease.lua
@@ -80,3 +82,6 @@ func leaseInWindow(k kernel, s state, now int64, t *params, weight, reserve int6
 	v.b, v.reset = v.b+l.units, ends+after
 	return v, l, k.take(s, t, v, false)
 }
+
+// MaxLease is the longest one, and the longest that a lease lasts whatever the window.
+const MaxLease = time.Second

@@ -88,20 +88,3 @@ func (f *Failover) localShare(p *Policy) *Policy {
 
 // hasPeriods reports whether a check counts in calendar periods.
 func hasPeriods(c Check) bool { return c.Policy.params.periods != nil }
-
-// scaled returns the policy with limits scaled by a fraction above 0 and below 1: at least one unit.
-// It counts in the same states.
-func (p *Policy) scaled(fraction float64) *Policy {
-	t := p.params
-	t.limit = max(1, int64(float64(t.limit)*fraction))
-	t.capacity = max(1, int64(float64(t.capacity)*fraction))
-	if p.IsBucket() {
-		if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
-			return p // rounding would make it longer than times can be
-		}
-	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
-	local := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: fraction}
-	local.refunds.Store(p.refunds.Load())
-	return local
-}

@@ -5,15 +5,11 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
 // quota.
 type Clock func() int64
-
-// SystemClock is the clock of this machine.
-func SystemClock() int64 { return time.Now().UnixMicro() }
 
 // Memory is the [Store] of a single process. It is safe for concurrent use. States that have decayed
 // to empty are dropped as new ones arrive, and by and by where none arrive. When there are too many

@@ -141,3 +141,11 @@ func (n *node) retire() {
 	n.breaker.retire()
 	n.end()
 }
+
+// finish passes the outcome of a message that was sent to its calls, and compares the clocks.
+func (n *node) finish(m *message, err error) {
+	m.deliver(err)
+	if m.redisTime > 0 {
+		n.clock.learn(m.began, m.ended, m.redisTime)
+	}
+}

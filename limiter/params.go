@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"fmt"
 	"math/bits"
 	"time"
 
@@ -23,64 +22,6 @@ type params struct {
 
 // precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
 const precision = 1 << 53
-
-// newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
-// milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
-// intermediate value is a whole number that a double holds. The tick is at least leastTick.
-func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
-	switch {
-	case s.Calendar != "":
-		return newCalendarParams(s), nil
-	case a.running:
-		timeout := s.nodeTimeout().Microseconds()
-		return params{limit: s.MaxConcurrent, capacity: s.MaxConcurrent, maxDelay: -1, tick: leastTick, window: timeout, full: timeout}, nil
-	}
-	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
-	if s.Burst > 0 {
-		t.capacity = s.Burst
-	}
-	most, field := t.limit, "Limit"
-	if t.capacity > t.limit {
-		most, field = t.capacity, "Burst"
-	}
-	if a.maxLimit > 0 && most > a.maxLimit {
-		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
-	}
-	micros := s.Window.Microseconds()
-	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
-		t.tick = 1000
-	}
-	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
-		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
-	}
-	t.window = micros / t.tick
-	if !exact(most, t.window) {
-		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
-	}
-	if a.maxWindow > 0 && t.window > a.maxWindow {
-		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.name, a.maxWindow)}
-	}
-	if s.MaxDelay != nil {
-		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
-	}
-	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
-		if s.Burst == 0 {
-			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
-		}
-		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
-	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
-	if t.maxDelay > precision/2/t.tick {
-		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
-	}
-	return t, nil
-}
-
-// widelyDynamic reports whether the limits that requests bring along may need milliseconds.
-func (s *Settings) widelyDynamic() bool {
-	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
-		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
-}
 
 // mostDebt returns the debt at which a bucket saturates: 2^52 in 1/window units, or as much as
 // drains in 2^52 microseconds.
@@ -117,3 +58,36 @@ func addDebt(units, weight, most int64) int64 { return min(units+weight, max(uni
 // ceilDiv returns the quotient a/b rounded up, for b > 0. For a < 1 it rounds toward zero; no
 // formula passes such an a on.
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+func (p *params) reserve(reserve int64) int64 {
+	if reserve > p.mostReserve() {
+		return p.capacity
+	}
+	return reserve
+}
+
+// mostReserve returns the largest reserve with which a request can pass, if it takes one.
+func (p *params) mostReserve() int64 {
+	if p.maxDelay < 0 || p.maxDelay >= p.full {
+		return p.capacity - 1
+	}
+	return min(p.capacity-1, p.maxDelay*p.limit/p.window)
+}
+
+// beyondQueue marks the remaining units of a queue in which those for others would wait too long, so that
+// a request that reserves them finds nothing. It undoes itself. Lua twin: the end of decide in
+// scripts/bucket.lua.
+func beyondQueue(remaining int64) int64 { return -1 - remaining }
+
+// instant formats an instant in ticks.
+func (p *params) instant(ticks int64) string {
+	return time.UnixMicro(ticks * p.tick).UTC().Format(time.RFC3339Nano)
+}
+
+// windowsBy returns how many windows have ended when a state resets. Transit time, or a clock
+// slightly behind this one, moves a reset slightly past the boundary that it is at; counted for the
+// next window it would cost a client a whole window.
+func windowsBy(resets int64, t *params) int64 {
+	const tolerance = 20 // a twentieth of a window
+	return ceilDiv(resets-t.window/tolerance, t.window)
+}

@@ -2,74 +2,14 @@ package limiter
 
 import (
 	"fmt"
-	"math/bits"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 )
-
-// Settings says what a policy allows.
-type Settings struct {
-	// Name is the policy's identity, [A-Za-z0-9_-]{1,64}.
-	Name string
-
-	// Algorithm is one of [Algorithms]; empty: [DefaultAlgorithm].
-	Algorithm string
-
-	// Limit is the units allowed per window, from 1.
-	Limit int64
-
-	// Window is the window's length, whole microseconds, from 1ms.
-	Window time.Duration
-
-	// Calendar makes the windows periods of the calendar: one of [Calendars]. Weeks begin on Monday. There
-	// is no Window then; [Policy.Settings] has the length of the longest period in its place. The algorithm
-	// is [FixedWindow], which may be left out. Default: windows of one length.
-	Calendar string
-
-	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ
-	// from node to node. The counts of a policy go on where it changes.
-	Location *time.Location
-
-	// MaxConcurrent is the units of the requests that may run at once, up to 1,000,000,000. It counts them
-	// from their start to their end, and so excludes all fields about windows and what happens in them:
-	// Algorithm, Limit, Window, Calendar, Location, Burst, MaxDelay, Ban and Lease. 0: windows count.
-	MaxConcurrent int64
-
-	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
-	// with, from [MinNodeTimeout] to [MaxNodeTimeout], in whole microseconds. Only with MaxConcurrent; 0
-	// is [DefaultNodeTimeout].
-	NodeTimeout time.Duration
-
-	// Burst is the capacity of a bucket in units, from 1; 0 means the limit. The window
-	// algorithms have none.
-	Burst int64
-
-	// MaxDelay makes a bucket a queue: a request that has to wait this long or less passes with a Delay.
-	// Whole microseconds; 0 is strict spacing, nil the plain bucket.
-	MaxDelay *time.Duration
-
-	// Ban refuses a client whose requests are denied BanAfter times within a window, whatever its
-	// count: at its first offense for the first duration, then for the next ones, the last again and
-	// again. Offenses are forgotten the longest duration after a ban has ended. Each from [MinBan] to
-	// [MaxBan], in whole microseconds and ascending, at most [MaxBans]; none: no client is banned.
-	Ban []time.Duration
-
-	// BanAfter is how many denials are an offense, up to [MaxBanAfter]; 0 is 1.
-	BanAfter int
-
-	// Lease lets [Failover] take units of keys that are asked for again and again ahead of their requests,
-	// and decide these by itself: for at most so long, and at most a hundredth of the window. From
-	// [MinLease] to [MaxLease]; 0: every request is decided by the shared store. Never is more admitted
-	// than without. Policies that ban, queue or refund have none.
-	Lease time.Duration
-
-	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].
-	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
-	// small limits use the same states.
-	Dynamic bool
-}
 
 // Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
 // never changes; any number of requests and configurations may use it at once.
@@ -88,9 +28,6 @@ type Policy struct {
 	refunds   atomic.Bool            // charges may be undone: no deny cache
 	table     atomic.Pointer[table]  // of the last Memory, cached
 }
-
-// MinWindow is the shortest window.
-const MinWindow = time.Millisecond
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
@@ -119,40 +56,6 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	}
 	return p, nil
 }
-
-const onlyBuckets = " has none; only token_bucket, leaky_bucket and gcra do"
-
-// check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
-func (s *Settings) check(a *algorithm) error {
-	switch {
-	case !validName(s.Name):
-		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
-	case s.MaxConcurrent != 0 || s.NodeTimeout != 0:
-		return s.checkRunning()
-	case a == nil:
-		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
-	case s.Limit < 1:
-		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
-	case s.checkCalendar() != nil:
-		return s.checkCalendar()
-	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
-		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
-	case s.Burst < 0:
-		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
-	case s.Burst > 0 && !a.bursts:
-		return &FieldError{"Burst", "", a.name + onlyBuckets}
-	case s.MaxDelay != nil && !a.bursts:
-		return &FieldError{"MaxDelay", "", a.name + onlyBuckets}
-	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
-		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
-	}
-	if err := s.checkLease(a); err != nil {
-		return err
-	}
-	return s.checkBan()
-}
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // WithLimit returns the policy with another [Policy.Limit] and burst (0: the limit), which counts in the same
 // states. The error is a [*FieldError] that says what is wrong with them.
@@ -252,58 +155,6 @@ func (p *Policy) Derived(derive func(*Policy) any) any {
 // tick. Policies that differ in limit or burst alone use the same states.
 func (p *Policy) ID() string { return p.id }
 
-// Equal reports whether two settings allow the same.
-func (s Settings) Equal(other Settings) bool {
-	s.setDefaults()
-	other.setDefaults()
-	sameDelay := s.MaxDelay == other.MaxDelay ||
-		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
-	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic
-}
-
-// String returns the settings as text, for messages.
-func (s Settings) String() string {
-	if s.MaxConcurrent != 0 {
-		return fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.nodeTimeout())
-	}
-	window := s.Window.String()
-	if s.Calendar != "" {
-		window = s.Calendar + " " + s.Zone()
-	}
-	text := fmt.Sprintf("limit %d, window %s, algorithm %s", s.Limit, window, s.Algorithm)
-	if s.Burst > 0 {
-		text += fmt.Sprintf(", burst %d", s.Burst)
-	}
-	if s.MaxDelay != nil {
-		text += fmt.Sprintf(", max_delay %v", *s.MaxDelay)
-	}
-	if len(s.Ban) > 0 {
-		text += fmt.Sprintf(", ban %v after %d", s.Ban, max(1, s.BanAfter))
-	}
-	if s.Lease > 0 {
-		text += fmt.Sprintf(", lease %v", s.Lease)
-	}
-	return text
-}
-
-// smallerFraction reports whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.
-func smallerFraction(a, b, c, d int64) bool {
-	high1, low1 := bits.Mul64(uint64(a), uint64(d))
-	high2, low2 := bits.Mul64(uint64(c), uint64(b))
-	return high1 < high2 || (high1 == high2 && low1 < low2)
-}
-
-func validName(name string) bool {
-	for _, r := range []byte(name) {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
-			return false
-		}
-	}
-	return len(name) >= 1 && len(name) <= 64
-}
-
 // windowCode writes a window in its largest whole unit, with the tick where it is not 1 µs.
 func windowCode(window time.Duration, tick int64) string {
 	units := []struct {
@@ -321,4 +172,170 @@ func windowCode(window time.Duration, tick int64) string {
 		code += "-ms"
 	}
 	return code
+}
+
+// MostReserve returns the largest [Check].Reserve of the policy with which a request of one unit can pass.
+func (p *Policy) MostReserve() int64 { return p.params.mostReserve() }
+
+// CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
+// caller that lets a request through has to call [Failover.EndRunning] when it ends.
+func (p *Policy) CountsRunning() bool { return p.algorithm.running }
+
+// endsEarly reports whether a denial may end before its RetryAfter.
+func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning() }
+
+// by returns the policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
+func (p *Policy) by(ahead int64) *Policy {
+	t := p.params
+	t.periods = t.periods.By(ahead)
+	other := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: p.fraction, ahead: ahead}
+	other.refunds.Store(p.refunds.Load())
+	return other
+}
+
+// scaled returns the policy with limits scaled by a fraction above 0 and below 1: at least one unit.
+// It counts in the same states.
+func (p *Policy) scaled(fraction float64) *Policy {
+	t := p.params
+	t.limit = max(1, int64(float64(t.limit)*fraction))
+	t.capacity = max(1, int64(float64(t.capacity)*fraction))
+	if p.IsBucket() {
+		if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
+			return p // rounding would make it longer than times can be
+		}
+	}
+	t.maxDebt = mostDebt(t.limit, t.tick)
+	local := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: fraction}
+	local.refunds.Store(p.refunds.Load())
+	return local
+}
+
+// now returns this machine's time in ticks.
+func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
+
+// fuller returns the state that leaves less of two at an instant in microseconds.
+func (p *Policy) fuller(a, b state, now int64) state {
+	t, kernel := &p.params, p.algorithm.kernel
+	x, y := kernel.decide(a, now/t.tick, t, 0, 0), kernel.decide(b, now/t.tick, t, 0, 0)
+	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
+		return b
+	}
+	return a
+}
+
+// LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
+// no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
+// which a full bucket drains. It is 0 where there are no leases, or these would be too short.
+func (p *Policy) LongestLease() time.Duration { return p.lease }
+
+// newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
+// milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
+// intermediate value is a whole number that a double holds. The tick is at least leastTick.
+func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
+	switch {
+	case s.Calendar != "":
+		return newCalendarParams(s), nil
+	case a.running:
+		timeout := s.nodeTimeout().Microseconds()
+		return params{limit: s.MaxConcurrent, capacity: s.MaxConcurrent, maxDelay: -1, tick: leastTick, window: timeout, full: timeout}, nil
+	}
+	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
+	if s.Burst > 0 {
+		t.capacity = s.Burst
+	}
+	most, field := t.limit, "Limit"
+	if t.capacity > t.limit {
+		most, field = t.capacity, "Burst"
+	}
+	if a.maxLimit > 0 && most > a.maxLimit {
+		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
+	}
+	micros := s.Window.Microseconds()
+	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
+		t.tick = 1000
+	}
+	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
+	}
+	t.window = micros / t.tick
+	if !exact(most, t.window) {
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
+	}
+	if a.maxWindow > 0 && t.window > a.maxWindow {
+		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.name, a.maxWindow)}
+	}
+	if s.MaxDelay != nil {
+		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
+	}
+	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
+		if s.Burst == 0 {
+			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
+		}
+		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
+	}
+	t.maxDebt = mostDebt(t.limit, t.tick)
+	if t.maxDelay > precision/2/t.tick {
+		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
+	}
+	return t, nil
+}
+
+// widelyDynamic reports whether the limits that requests bring along may need milliseconds.
+func (s *Settings) widelyDynamic() bool {
+	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
+		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
+}
+
+// newCalendarParams are the numbers of a policy that counts in calendar periods: in microseconds, and
+// without products of units and times, so that any limit is exact.
+func newCalendarParams(s Settings) params {
+	return params{
+		limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1,
+		window: s.Window.Microseconds(), full: s.Window.Microseconds(), maxDebt: MaxCharge,
+		periods: calendar.New(calendar.Unit(s.Calendar), s.Location),
+	}
+}
+
+func newBan(s Settings) *ban {
+	if len(s.Ban) == 0 {
+		return nil
+	}
+	b := &ban{after: int64(max(1, s.BanAfter)), window: s.Window.Microseconds(), id: s.Name + ":" + banCode + windowCode(s.Window, 1)}
+	for _, d := range s.Ban {
+		b.durations = append(b.durations, d.Microseconds())
+		b.longest = max(b.longest, d.Microseconds())
+	}
+	return b
+}
+
+// longestLeaseOf returns the longest lease of a policy's keys on this node: a log and a bucket may admit
+// too little by as much as their leases last. It is 0 where leases would be too short.
+func longestLeaseOf(s *Settings, a *algorithm, p *params) time.Duration {
+	longest := p.longestLease() * p.tick
+	switch {
+	case a.logs:
+		longest /= 2
+	case a.bursts:
+		longest = min(longest, p.full*p.tick/100)
+	}
+	if d := min(s.Lease, time.Duration(longest)*time.Microsecond); d >= MinLease {
+		return d
+	}
+	return 0
+}
+
+// saltOf tells policies apart in hashes of keys.
+func saltOf(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
+}
+
+// kernelSet returns the fragments that decide by the policy.
+func (p *Policy) kernelSet() kernelSet {
+	set := kernelSetOf(p.algorithm)
+	if p.ban != nil {
+		set |= banFragment
+	}
+	return set
 }

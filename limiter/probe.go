@@ -7,28 +7,6 @@ import (
 	"time"
 )
 
-// attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
-// whether Redis decides. A PING would not: a user may be permitted to send it and not what the
-// script does.
-type attempt struct {
-	op       operation
-	slot     uint16
-	policies []*Policy
-	err      error // why it failed
-}
-
-// attemptOf returns the attempt of an operation on checks of one slot.
-func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
-	if op == opSettle && !slices.ContainsFunc(checks, func(c Check) bool { return c.change < 0 }) {
-		op = opTake // a charge needs no other permissions
-	}
-	a := &attempt{op: op, slot: slot, err: err}
-	for i := range checks {
-		a.policies = append(a.policies, checks[i].Policy)
-	}
-	return a
-}
-
 // recover probes a node whose breaker is open, once an interval, until it decides again or is
 // retired. The probe repeats what opened the breaker: where a user has lost one permission of
 // several, any other operation would close it for a moment.

@@ -174,18 +174,6 @@ func (r *Redis) settle(check *Check, shows bool, done func(c *Check, err error))
 	}
 }
 
-// peekAsync queries what a check would get, without charging it, in the background. The callback
-// runs with the answer, if there is one; it must not block nor keep the check.
-func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
-	if r.closed.Load() {
-		return
-	}
-	n, slot := r.nodeOf(check.Key)
-	c := newCall(opPeek, []Check{*check})
-	c.slot = slot
-	n.enqueue(c, func(c *call) { answered(&c.checks[0]) })
-}
-
 // Command runs a command that decides nothing, such as one of administration, and returns its reply; nil
 // where Redis replies so. The key at that place of the arguments says which master of a Cluster runs it.
 // It is sent once, also while the breaker is open, and its failure opens none. An error wraps
@@ -203,3 +191,25 @@ func (r *Redis) Command(ctx context.Context, keyAt int8, args ...any) (any, erro
 	}
 	return cmd.Val(), undecided(err)
 }
+
+// Close ends the owner's use of the store. The client is closed after decisions under way, queued
+// refunds and charges, requests of [Failover.Retain], and running requests until their [Failover.EndRunning].
+// Close waits for that, but not longer than the timeout; the store decides until then.
+func (r *Redis) Close() error {
+	if r.closing.Swap(true) {
+		return nil
+	}
+	r.uses.release()
+	wait := time.NewTimer(min(r.timeout, ConnectBudget))
+	defer wait.Stop()
+	select {
+	case <-r.uses.closed:
+		return r.closeError
+	case <-wait.C:
+		return nil
+	}
+}
+
+// NodeName returns the name of this process in what [Redis.Inspect] shows of running requests. It is
+// random, and another one in each store.
+func (r *Redis) NodeName() string { return nodeName(r.running.node) }

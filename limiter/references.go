@@ -3,7 +3,6 @@ package limiter
 import (
 	"math"
 	"sync/atomic"
-	"time"
 )
 
 // references count what still needs a store: its owner, decisions under way, background operations
@@ -33,34 +32,5 @@ func (r *references) release() {
 	if r.count.Add(-1) == 0 && r.count.CompareAndSwap(0, noReferences) {
 		r.last()
 		close(r.closed)
-	}
-}
-
-// Close ends the owner's use of the store. The client is closed after decisions under way, queued
-// refunds and charges, requests of [Failover.Retain], and running requests until their [Failover.EndRunning].
-// Close waits for that, but not longer than the timeout; the store decides until then.
-func (r *Redis) Close() error {
-	if r.closing.Swap(true) {
-		return nil
-	}
-	r.uses.release()
-	wait := time.NewTimer(min(r.timeout, ConnectBudget))
-	defer wait.Stop()
-	select {
-	case <-r.uses.closed:
-		return r.closeError
-	case <-wait.C:
-		return nil
-	}
-}
-
-// Retain keeps the shared store open until [Failover.Release], for a refund or a charge after a
-// decision. It reports whether the store is open; only then Release must follow.
-func (f *Failover) Retain() bool { return f.shared == nil || f.shared.uses.acquire() }
-
-// Release ends what [Failover.Retain] began.
-func (f *Failover) Release() {
-	if f.shared != nil {
-		f.shared.uses.release()
 	}
 }

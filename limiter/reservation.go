@@ -133,13 +133,6 @@ func (r *reservation) end(refunded bool) {
 	})
 }
 
-// endReservations ends those of checks.
-func endReservations(checks []Check, refunded bool) {
-	for i := range checks {
-		checks[i].reserved.end(refunded)
-	}
-}
-
 // count returns the units of a quota that may be refunded and how many checks have taken some, and reports whether
 // there are any or were a moment ago.
 func (rs *reservations) count(of reservedQuota, now moment) (units, begun int64, found bool) {

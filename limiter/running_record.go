@@ -209,3 +209,9 @@ func (t *runningTracker) refresh(r *runningRecord, now time.Time) bool {
 	}
 	return true
 }
+
+// superseded and lost are the RetryAfter of a check whose message came too late. No caller gets them.
+const (
+	superseded time.Duration = -4
+	lost       time.Duration = -5
+)

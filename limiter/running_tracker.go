@@ -201,3 +201,77 @@ func (s *runningShard) collect(t *runningTracker, now time.Time, most int, due [
 	}
 	return due
 }
+
+// begin stamps the checks that take units of running requests.
+func (t *runningTracker) begin(checks []Check) {
+	now := t.now()
+	for i := range checks {
+		c := &checks[i]
+		if !c.Policy.CountsRunning() || c.Peek {
+			continue
+		}
+		s := t.shardOf(c.Key.text)
+		s.mu.Lock()
+		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(c.units())
+		s.mu.Unlock()
+		c.run, c.receipt = &m, stamp
+	}
+}
+
+// end ends a take, and releases its units where a base has them.
+func (t *runningTracker) end(m run, outcome runningOutcome) {
+	now, s := t.now(), t.shardOf(m.record.key)
+	s.mu.Lock()
+	var next *statement
+	if t.endTake(m, outcome, now) {
+		m, stamp := m.record.beginRelease(m.units, now)
+		next = &statement{opRelease, m, stamp}
+	}
+	t.tidy(m.record, now)
+	s.mu.Unlock()
+	if next != nil {
+		t.send(*next)
+	}
+}
+
+// tidy drops a record that ended or holds nothing. The shard's lock is held.
+func (t *runningTracker) tidy(r *runningRecord, now time.Time) {
+	if r.ended || r.isIdle(now) {
+		t.drop(r)
+	}
+}
+
+// release tells Redis that units do not run any more.
+func (t *runningTracker) release(m run) {
+	now, r, s := t.now(), m.record, t.shardOf(m.record.key)
+	s.mu.Lock()
+	r.running -= m.units
+	m, stamp := r.beginRelease(m.units, now)
+	t.tidy(r, now)
+	s.mu.Unlock()
+	t.send(statement{opRelease, m, stamp})
+}
+
+// isFull reports whether this process alone runs as much as the check's policy allows.
+func (t *runningTracker) isFull(c *Check) bool {
+	if !c.Policy.CountsRunning() || c.Peek || c.neverPasses() {
+		return false
+	}
+	s := t.shardOf(c.Key.text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.records[quotaNameOf(c)]
+	return r != nil && r.running >= c.Policy.params.limit
+}
+
+// finish ends a release or a state. What follows one that failed waits: nothing else paces it.
+func (t *runningTracker) finish(m run, outcome runningOutcome) {
+	now, s := t.now(), t.shardOf(m.record.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.endMessage(m, outcome, now)
+	if (outcome == ranNever || outcome == ranUnknown) && m.record.dirty {
+		t.schedule(m.record, now.Add(failedSpan))
+	}
+	t.tidy(m.record, now)
+}

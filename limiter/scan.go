@@ -2,9 +2,7 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,14 +10,6 @@ import (
 
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
 const scanCount = 1000
-
-var errKindOfClient = errors.New("this kind of Redis client has no masters that are known")
-
-// pattern matches the names of keys of this store that end so, which may have wildcards.
-func (r *Redis) pattern(ends string) string {
-	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.keyFormat.newWriter().head)
-	return head + "*}:" + ends
-}
 
 // visitKeys takes a page of the names that one master has, and reports whether it wants more.
 type visitKeys func(ctx context.Context, master *redis.Client, names []string) (more bool, err error)
@@ -60,12 +50,6 @@ func checkCovered(ctx context.Context, client *redis.ClusterClient) error {
 	return nil
 }
 
-// isRedirected reports whether a master answers that another one has the key: its slot is moving. The client of the
-// Cluster follows where it is asked for that key alone.
-func isRedirected(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
-}
-
 func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit visitKeys) error {
 	for cursor := uint64(0); ; {
 		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
@@ -81,15 +65,4 @@ func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit
 			return nil
 		}
 	}
-}
-
-// masterOf returns the client of the master that has a key of that name.
-func (r *Redis) masterOf(ctx context.Context, name string) (*redis.Client, error) {
-	switch client := r.client.(type) {
-	case *redis.ClusterClient:
-		return client.MasterForKey(ctx, name)
-	case *redis.Client:
-		return client, nil
-	}
-	return nil, errKindOfClient
 }

@@ -2,21 +2,11 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// writer holds what one batch needs to be written and read.
-type writer struct {
-	keys     *keyWriter
-	node     int64 // of this process, see runningTracker
-	messages []*message
-	used     int     // by the current batch
-	calls    []*call // of a batch for several slots, in the order of these
-}
 
 // writer returns a writer without messages from the pool.
 func (r *Redis) writer() *writer {
@@ -24,25 +14,6 @@ func (r *Redis) writer() *writer {
 	w.used = 0
 	return w
 }
-
-// message returns the next reusable message, to a node.
-func (w *writer) message(n *node) *message {
-	if w.used == len(w.messages) {
-		w.messages = append(w.messages, &message{node: w.node})
-	}
-	w.used++
-	m := w.messages[w.used-1]
-	m.clock, m.asOf = &n.clock, 0
-	return m
-}
-
-// noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
-// again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
-// Cluster's redirections, which are answers.
-type noRetryCmd struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder].
-func (noRetryCmd) NoRetry() bool { return true }
 
 // sendTimed sends a batch and reports how long that took.
 func (r *Redis) sendTimed(ctx context.Context, n *node, calls []*call) bool {
@@ -95,46 +66,16 @@ func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *messag
 	return err
 }
 
-// process sends a message by one command.
-func (m *message) process(ctx context.Context, client redis.UniversalClient, name, script string) error {
-	m.command(name, script)
-	m.began = time.Now()
-	err := client.Process(ctx, m.sent)
-	m.ended = time.Now()
-	return err
-}
-
-// command makes the command of a message.
-func (m *message) command(name, script string) {
-	m.args[0], m.args[1] = name, script
-	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
-	m.sent.SetFirstKeyPos(commandArgs)
-}
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
-
-// finish passes the outcome of a message that was sent to its calls, and compares the clocks.
-func (n *node) finish(m *message, err error) {
-	m.deliver(err)
-	if m.redisTime > 0 {
-		n.clock.learn(m.began, m.ended, m.redisTime)
-	}
-}
-
-// deliver passes the outcome of a message that was sent to its calls.
-func (m *message) deliver(err error) {
-	m.redisTime = 0
-	if err == nil {
-		err = m.read(m.sent.Val())
-	}
-	if err == nil {
-		return
-	}
-	if errors.Is(err, redis.ErrClosed) {
-		err = errClosed
-	}
-	err = undecided(err)
+// again writes the uncovered calls of a message that was answered once more, by the time of the answer.
+func (w *writer) again(n *node, m *message) *message {
+	var calls []*call
 	for _, c := range m.order {
-		c.err = err
+		if c.isUncovered() {
+			calls = append(calls, c)
+		}
 	}
+	again := w.message(n)
+	again.asOf = m.redisTime + time.Since(m.ended).Microseconds()
+	again.write(calls, w.keys)
+	return again
 }

@@ -1,51 +1,15 @@
 package limiter
 
-import (
-	"sync/atomic"
-	"time"
-	"weak"
-)
-
 // This file drops dead states where no new keys arrive: those make room for themselves (makeRoom), but a site
 // that went quiet would keep the states of its last clients.
 
 const (
-	// sweepSpan is the time between two slow sweeps.
-	sweepSpan = time.Second
 
 	// sweptPerSpan is how many states of a [Memory] a slow sweep visits, and sweptPerLock how many of them
 	// under one lock: well under a millisecond of work, in parts of less than a tenth of that.
 	sweptPerSpan = 4096
 	sweptPerLock = 512
 )
-
-// sweeper sweeps a table now and then, for as long as there is something in it. It does not keep the table
-// in memory. The zero value never sweeps.
-type sweeper struct {
-	sweep func() (left bool)
-	set   atomic.Bool // the timer is
-}
-
-// start sets the timer, unless it is set. It has to be called after something was stored.
-func (w *sweeper) start() {
-	if w.sweep == nil || w.set.Load() || w.set.Swap(true) {
-		return
-	}
-	kept := weak.Make(w)
-	time.AfterFunc(sweepSpan, func() {
-		if w := kept.Value(); w != nil {
-			w.tick()
-		}
-	})
-}
-
-// tick sweeps. Who stores something after the look at what is left sets the timer again.
-func (w *sweeper) tick() {
-	w.set.Store(false)
-	if w.sweep() {
-		w.start()
-	}
-}
 
 // sweepSome drops some of the dead states, and reports whether any states are left.
 func (m *Memory) sweepSome() (left bool) {
@@ -78,25 +42,5 @@ func (s *shard) shrink() {
 	}
 	if len(s.bans) == 0 {
 		s.bans = nil
-	}
-}
-
-// sweepDead drops the denials that have expired, and reports whether any are left. There are never many.
-func (c *denyCache) sweepDead() (left bool) {
-	c.prune(time.Now())
-	for i := range c.shards {
-		left = left || c.shards[i].len() > 0
-	}
-	return left
-}
-
-// startSweeps makes the cache drop dead denials from now on.
-func (c *denyCache) startSweeps() {
-	if c == nil {
-		return
-	}
-	w := &sweeper{sweep: c.sweepDead}
-	for i := range c.shards {
-		c.shards[i].sweeper = w
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clusterSlots is how many slots the keys of a Cluster are spread over.
-const clusterSlots = 16384
-
 // topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
 // all of Redis. On a Cluster each master has a node of its own. There anyNode, which waits for the
 // slowest master, decides only until the masters are known, and follows redirections.

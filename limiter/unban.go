@@ -3,85 +3,10 @@ package limiter
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"strings"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and
-// reports whether it was banned. Where [KeyFormat].Secret hides keys, the key may also be one of
-// [Failover.Banned], which is an HMAC. Its count stays, so that a client over its limit is denied as any
-// other. Other nodes may go on denying for the age of their deny caches. After an error nothing has
-// changed, unless the shared store answered too late.
-func (f *Failover) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
-	if f.shared == nil {
-		return f.local.Unban(p, key), nil
-	}
-	banned, err := f.shared.Unban(ctx, p, key)
-	if err != nil {
-		return false, err
-	}
-	f.local.Unban(p, key)
-	f.denied.forget(p.id, key.text)
-	if f.shared.mayBeHMAC(key) {
-		f.local.unbanWhere(p.Name(), func(other string) bool {
-			return string(f.shared.AppendClient(nil, EncodedKey{other})) == key.text
-		})
-		f.denied.forgetAll(p.Name())
-	}
-	return banned, nil
-}
-
-// UnbanAll lifts the bans of all keys in the policy of that name, whatever its settings are or were, and
-// returns how many were banned. After an error those in a part of the shared store are lifted, and those
-// that this process remembers are not.
-func (f *Failover) UnbanAll(ctx context.Context, policy string) (int64, error) {
-	if !validName(policy) {
-		return 0, nil // no policy is called so, and Redis must not match a pattern
-	}
-	if f.shared == nil {
-		return f.local.UnbanAll(policy), nil
-	}
-	banned, err := f.shared.UnbanAll(ctx, policy)
-	if err == nil {
-		f.local.UnbanAll(policy)
-	}
-	f.denied.forgetAll(policy)
-	return banned, err
-}
-
-// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether it was banned.
-func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
-	s := m.lock(p, key.text)
-	defer s.mu.Unlock()
-	banned := s.bans[key.text].until > m.clock()
-	s.unban(key.text)
-	return banned
-}
-
-// UnbanAll lifts the bans of all keys in the policy of that name, and returns how many were banned.
-func (m *Memory) UnbanAll(policy string) (banned int64) {
-	return m.unbanWhere(policy, func(string) bool { return true })
-}
-
-// unbanWhere lifts the bans of some keys in the policy of that name, and returns how many were banned.
-func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned int64) {
-	now := m.clock()
-	m.eachShardOf(policy, func(s *shard) {
-		for key, b := range s.bans {
-			if !lifts(key) {
-				continue
-			}
-			if b.until > now {
-				banned++
-			}
-			s.unban(key)
-		}
-	})
-	return banned
-}
 
 // Unban does what [Failover.Unban] does in the shared store.
 func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
@@ -118,13 +43,6 @@ func (r *Redis) unbanOne(ctx context.Context, name string) (banned bool, err err
 	}
 	_, err = r.unlink(ctx, name)
 	return left > 0, err
-}
-
-// mayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
-// look the same.
-func (r *Redis) mayBeHMAC(key EncodedKey) bool {
-	digits, marked := strings.CutPrefix(key.text, hashedMark)
-	return marked && r.keyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // UnbanAll lifts the bans of all keys in the policy of that name, on every master, and returns how many

@@ -31,24 +31,6 @@ const (
 	followSpan = 10 * time.Millisecond
 )
 
-// isBackground reports whether the operation changes a state after its request was answered.
-func (o operation) isBackground() bool {
-	return o == opSettle || o == opRepay || o == opRelease
-}
-
-// quotaName identifies the state of a key in a policy.
-type quotaName struct{ policy, key string }
-
-func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
-
-// quotas returns a check for each quota of a call. The debts of an outage are of one.
-func (c *call) quotas() []Check {
-	if c.op == opRepay {
-		return c.checks[:1]
-	}
-	return c.checks
-}
-
 // unsettled counts a batcher's operations in the background, from the queue to the answer. It is
 // guarded by the batcher's lock; the zero value has none.
 type unsettled struct {
@@ -167,23 +149,4 @@ func (b *batcher) finishBackground(calls []*call) []*call {
 		b.waiting = append(b.waiting, c)
 		return true
 	})
-}
-
-// isPostponed reports whether the script had no room for a refund.
-func (c *call) isPostponed() bool {
-	return c.op == opSettle && c.err == nil && !Allowed(c.checks)
-}
-
-// keepPostponed turns a refund that was sent back into a queued one, with the checks left to do.
-func (c *call) keepPostponed() {
-	left := 0
-	for i := range c.checks {
-		if !c.checks[i].Result.Passes() {
-			c.checks[left], c.receipts[left] = c.checks[i], c.receipts[i]
-			left++
-		}
-	}
-	clear(c.checks[left:])
-	c.checks, c.receipts = c.checks[:left], c.receipts[:left]
-	c.state.Store(callQueued)
 }

@@ -7,53 +7,6 @@ import (
 	"time"
 )
 
-// operation is what a batch does with a group of requests; the numbers are those of batch.lua.
-type operation int
-
-const (
-	opTake           operation = 1 + iota // charge if all checks pass
-	opPeek                                // decide, charge nothing
-	opTakeRefundable                      // take, and answer with receipts
-	opSettle                              // correct what was taken to what it cost
-	opRepay                               // add debts of an outage
-	opOffend                              // peek, and count denials for bans
-	opRelease                             // state what this process runs, less what has ended
-	opState                               // the same by another name: no request waits for it
-	opLease                               // take, and take units ahead; both may be none
-)
-
-// number returns the operation's number in batch.lua.
-func (o operation) number() int64 {
-	if o == opState {
-		o = opRelease
-	}
-	return int64(o)
-}
-
-// decides reports whether the operation answers what a request would get.
-func (o operation) decides() bool {
-	return o == opTake || o == opPeek || o == opTakeRefundable || o == opOffend || o == opLease
-}
-
-// hasNumbers reports whether each call of the operation has numbers of its own.
-func (o operation) hasNumbers() bool { return o == opSettle || o == opRepay || o == opLease }
-
-// headSize is the length in bytes of what an answer begins with: Redis's time, as a double.
-const headSize = 8
-
-// answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
-// delay, and the two numbers of a receipt for a take with one, each as a little-endian double. See
-// lease_redis.go for a lease.
-func (o operation) answerSize() int {
-	switch o {
-	case opTakeRefundable:
-		return 6 * 8
-	case opLease:
-		return 8 * 8
-	}
-	return 4 * 8
-}
-
 // message is a batch on its way to Redis and back: the script, the keys and arguments, and the order
 // of the answers. Its memory is reused; the zero value is ready.
 type message struct {
@@ -106,10 +59,6 @@ func (a *argument) String() string { return string(a.bytes) }
 // fewPolicies is how many policies are searched one by one. A map takes longer to fill than it saves
 // then.
 const fewPolicies = 16
-
-// commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the
-// number of keys.
-const commandArgs = 3
 
 // write makes the arguments of one EVALSHA of calls. The script's text or hash is still to be set at
 // index 0 and 1.
@@ -304,11 +253,6 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 	}
 }
 
-// isStamped reports whether the operation changes what this process runs.
-func (o operation) isStamped() bool {
-	return o == opTake || o == opTakeRefundable || o == opRelease || o == opState
-}
-
 // writeStamps writes the epoch and the base of each check that counts running requests.
 func (m *message) writeStamps(calls []*call) {
 	for _, c := range calls {
@@ -320,3 +264,45 @@ func (m *message) writeStamps(calls []*call) {
 		}
 	}
 }
+
+// writeBanKeys writes the keys of bans behind those of the states, the last check first: the script
+// finds the first one at the end, so that no message says how many there are.
+func (m *message) writeBanKeys(keys *keyWriter) {
+	for i := len(m.order) - 1; i >= 0; i-- {
+		checks := m.order[i].checks
+		for j := len(checks) - 1; j >= 0; j-- {
+			if b := checks[j].Policy.ban; b != nil {
+				m.writeKey(keys, b.id, checks[j].Key)
+			}
+		}
+	}
+}
+
+// writeBans writes the bans of each policy.
+func (m *message) writeBans() {
+	for _, p := range m.policies {
+		if p.ban == nil {
+			m.writeNumber(0)
+			continue
+		}
+		m.writeNumber(int64(len(p.ban.durations)))
+		m.writeNumber(p.ban.after)
+		confirms := int64(0)
+		if p.refunds.Load() {
+			confirms = 1
+		}
+		m.writeNumber(confirms)
+		for _, d := range p.ban.durations {
+			m.writeNumber(d)
+		}
+	}
+}
+
+// readBan reads a ban from what stands in place of a delay: twice what is left of it in microseconds,
+// and one more where the request began it.
+func (r *Result) readBan(number int64) {
+	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, duration(number/2)
+}
+
+// clusterSlots is how many slots the keys of a Cluster are spread over.
+const clusterSlots = 16384

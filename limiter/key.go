@@ -53,3 +53,13 @@ func hasBraces(text string) bool {
 
 // String returns the encoded text.
 func (k EncodedKey) String() string { return k.text }
+
+// KeyFormat is the form of keys in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces keep
+// all policies of one client key in one slot of a Cluster.
+type KeyFormat struct {
+	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
+	Prefix string
+
+	// Secret, where not empty, hides client keys: they appear as their HMAC-SHA256 only.
+	Secret string
+}

@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// writer holds what one batch needs to be written and read.
+type writer struct {
+	keys     *keyWriter
+	node     int64 // of this process, see runningTracker
+	messages []*message
+	used     int     // by the current batch
+	calls    []*call // of a batch for several slots, in the order of these
+}
+
+// message returns the next reusable message, to a node.
+func (w *writer) message(n *node) *message {
+	if w.used == len(w.messages) {
+		w.messages = append(w.messages, &message{node: w.node})
+	}
+	w.used++
+	m := w.messages[w.used-1]
+	m.clock, m.asOf = &n.clock, 0
+	return m
+}
+
+// noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
+// again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
+// Cluster's redirections, which are answers.
+type noRetryCmd struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (noRetryCmd) NoRetry() bool { return true }
+
+// process sends a message by one command.
+func (m *message) process(ctx context.Context, client redis.UniversalClient, name, script string) error {
+	m.command(name, script)
+	m.began = time.Now()
+	err := client.Process(ctx, m.sent)
+	m.ended = time.Now()
+	return err
+}
+
+// command makes the command of a message.
+func (m *message) command(name, script string) {
+	m.args[0], m.args[1] = name, script
+	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
+	m.sent.SetFirstKeyPos(commandArgs)
+}
+
+// deliver passes the outcome of a message that was sent to its calls.
+func (m *message) deliver(err error) {
+	m.redisTime = 0
+	if err == nil {
+		err = m.read(m.sent.Val())
+	}
+	if err == nil {
+		return
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		err = errClosed
+	}
+	err = undecided(err)
+	for _, c := range m.order {
+		c.err = err
+	}
+}
+
+// isTorn reports whether a message was refused because some of its keys have moved with their slot, and
+// others have not. Nothing has run.
+func (m *message) isTorn() bool {
+	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].err) == "tryagain"
+}
+
+// commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the
+// number of keys.
+const commandArgs = 3

@@ -1,0 +1,51 @@
+package limiter
+
+// EndRunning ends a request that was let through, once it does not run any more: its checks return the
+// units that they have of policies that count running requests. Other checks, and those of a request
+// that was denied, it leaves alone. It takes the checks as the decision has left them, or copies of
+// them, and must be called at most once. It does not wait.
+func (f *Failover) EndRunning(checks []Check) {
+	for i := range checks {
+		c := &checks[i]
+		if c.places > 0 {
+			f.local.addRunning(c, -c.places)
+		}
+	}
+	if f.shared != nil {
+		f.shared.EndRunning(checks)
+	}
+	for i := range checks {
+		checks[i].places = 0
+	}
+}
+
+// letRun counts a request that is let through without a decision. Where Redis decides, no request of more
+// than the limit passes: here it counts for the limit, so that no weight fills the numbers of all nodes.
+func (f *Failover) letRun(checks []Check) {
+	for i := range checks {
+		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
+			c.places = min(c.units(), c.Policy.Capacity())
+		}
+	}
+	f.local.startRunning(checks)
+	f.shared.letRun(checks)
+}
+
+// Running returns the units of the requests that this process runs under the policy of that name, by
+// any store. 0 for a policy that does not count them.
+func (f *Failover) Running(policy string) int64 { return f.local.Running(policy) }
+
+// denyFull denies the checks if this process alone runs as much as one of them allows: no answer of Redis
+// could differ. It leaves requests with policies that count denials to the store.
+func (t *runningTracker) denyFull(checks []Check) (full refusal) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.ban != nil {
+			return refusal{}
+		}
+		if t.isFull(c) {
+			full.deny(c, Result{RetryAfter: duration(runningHint), ResetAfter: duration(runningHint)})
+		}
+	}
+	return full
+}

@@ -1,0 +1,92 @@
+package limiter
+
+// Reset drops the state of a key in a policy and returns how many there were. Requests that run still
+// do: nothing of them is dropped.
+func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
+	if p.CountsRunning() {
+		return 0
+	}
+	shard := m.lock(p, key.text)
+	defer shard.mu.Unlock()
+	if shard.drop(key.text) {
+		return 1
+	}
+	return 0
+}
+
+// ResetAll drops all states of the policy of that name and returns how many there were, but for running
+// requests.
+func (m *Memory) ResetAll(policy string) (found int64) {
+	m.eachShardOf(policy, func(s *shard) {
+		if !s.countsRunning() {
+			found += s.dropAll()
+		}
+	})
+	return found
+}
+
+// banned lists the clients that this process refuses, at most one more than a list holds.
+func (m *Memory) banned(policy string) (list []Banned) {
+	now := m.clock()
+	m.eachShardOf(policy, func(s *shard) {
+		for key, b := range s.bans {
+			if left := b.until - now; left > 0 && len(list) <= MaxBanned {
+				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.offenses})
+			}
+		}
+	})
+	return list
+}
+
+// Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether it was banned.
+func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
+	s := m.lock(p, key.text)
+	defer s.mu.Unlock()
+	banned := s.bans[key.text].until > m.clock()
+	s.unban(key.text)
+	return banned
+}
+
+// UnbanAll lifts the bans of all keys in the policy of that name, and returns how many were banned.
+func (m *Memory) UnbanAll(policy string) (banned int64) {
+	return m.unbanWhere(policy, func(string) bool { return true })
+}
+
+// unbanWhere lifts the bans of some keys in the policy of that name, and returns how many were banned.
+func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned int64) {
+	now := m.clock()
+	m.eachShardOf(policy, func(s *shard) {
+		for key, b := range s.bans {
+			if !lifts(key) {
+				continue
+			}
+			if b.until > now {
+				banned++
+			}
+			s.unban(key)
+		}
+	})
+	return banned
+}
+
+// Peek returns what a request of the check's weight would get, without charging it.
+func (m *Memory) Peek(c *Check) {
+	peek := *c
+	m.on(&peek, (*shard).peek)
+	c.answeredBy(&peek)
+}
+
+// peek answers a check without charging it: with a denial, or the quota as it stands.
+func (s *shard) peek(c *Check, now int64) {
+	held := s.get(c.Policy, c.Key.text, now)
+	c.answer(evaluate(held, now, c), now)
+	if !c.Peek && c.Result.Passes() {
+		delay, peek := c.Result.Delay, *c
+		peek.Peek = true
+		c.answer(evaluate(held, now, &peek), now)
+		c.Result.Delay = delay
+	}
+	if c.Policy.ban != nil {
+		s.refuseBanned(c, now)
+	}
+}

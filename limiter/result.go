@@ -1,0 +1,95 @@
+package limiter
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Never is the RetryAfter of a request that cannot pass however long it waits, because its weight is
+// above the capacity.
+const Never time.Duration = -1
+
+// Unknown is the Remaining of a quota that was not looked up.
+const Unknown = -1
+
+// Result is a store's answer to one check. A denial is a result, not an error.
+type Result struct {
+	// Remaining is the units left after this decision, from 0 to the policy's capacity, without those
+	// of the check's Reserve. It is [Unknown] where the deny cache refused the request because
+	// of another check.
+	Remaining int64
+
+	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
+	// check passes, [Never] when it never will. See also [FailoverOptions].AwaitsRefunds.
+	RetryAfter time.Duration
+
+	// ResetAfter is how long until the whole quota is certainly free again if no other request
+	// comes; 0 when it is. Callers of a [Store] may set [Never] in results that they make themselves.
+	ResetAfter time.Duration
+
+	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0
+	// otherwise.
+	Delay time.Duration
+
+	// ForOthers reports that the check is denied only for its [Check].Reserve.
+	ForOthers bool
+
+	// Banned reports that the client is banned ([Settings].Ban): BanLeft is for how long, and
+	// BanBegins whether this request began it. Remaining is 0 then.
+	Banned, BanBegins bool
+	BanLeft           time.Duration
+}
+
+// Passes reports whether the check let the request through. The request as a whole is allowed when
+// all its checks pass.
+func (r Result) Passes() bool { return r.RetryAfter == 0 }
+
+// Allowed reports whether all checks passed. Only then were they charged.
+func Allowed(checks []Check) bool {
+	for i := range checks {
+		if !checks[i].Result.Passes() {
+			return false
+		}
+	}
+	return true
+}
+
+// Binding returns the index of the check whose policy binds. Among denials that is one that can
+// never pass, then the longest RetryAfter; otherwise the smallest fraction of its capacity left.
+// Ties go to the first. It is -1 where there are no checks.
+func Binding(checks []Check) int {
+	binding := -1
+	for i := range checks {
+		if binding < 0 || binds(&checks[i], &checks[binding]) {
+			binding = i
+		}
+	}
+	return binding
+}
+
+// binds reports whether a binds more tightly than b.
+func binds(a, b *Check) bool {
+	x, y := a.Result.RetryAfter, b.Result.RetryAfter
+	if x != 0 || y != 0 {
+		if x == Never || y == Never {
+			return x == Never && y != Never
+		}
+		return x > y
+	}
+	return smallerFraction(a.Result.Remaining, a.Policy.Capacity(), b.Result.Remaining, b.Policy.Capacity())
+}
+
+// smallerFraction reports whether a/b < c/d, for 0 <= a <= b and 0 <= c <= d.
+func smallerFraction(a, b, c, d int64) bool {
+	high1, low1 := bits.Mul64(uint64(a), uint64(d))
+	high2, low2 := bits.Mul64(uint64(c), uint64(b))
+	return high1 < high2 || (high1 == high2 && low1 < low2)
+}
+
+// duration converts microseconds; -1 becomes [Never].
+func duration(micros int64) time.Duration {
+	if micros < 0 {
+		return Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}

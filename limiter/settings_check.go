@@ -1,0 +1,142 @@
+package limiter
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const onlyBuckets = " has none; only token_bucket, leaky_bucket and gcra do"
+
+// check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
+func (s *Settings) check(a *algorithm) error {
+	switch {
+	case !validName(s.Name):
+		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
+	case s.MaxConcurrent != 0 || s.NodeTimeout != 0:
+		return s.checkRunning()
+	case a == nil:
+		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
+	case s.Limit < 1:
+		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
+	case s.checkCalendar() != nil:
+		return s.checkCalendar()
+	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
+		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
+	case s.Burst < 0:
+		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
+	case s.Burst > 0 && !a.bursts:
+		return &FieldError{"Burst", "", a.name + onlyBuckets}
+	case s.MaxDelay != nil && !a.bursts:
+		return &FieldError{"MaxDelay", "", a.name + onlyBuckets}
+	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
+		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
+	}
+	if err := s.checkLease(a); err != nil {
+		return err
+	}
+	return s.checkBan()
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func validName(name string) bool {
+	for _, r := range []byte(name) {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return len(name) >= 1 && len(name) <= 64
+}
+
+// checkBan reports what is wrong with the settings of bans.
+func (s *Settings) checkBan() error {
+	switch {
+	case len(s.Ban) == 0 && s.BanAfter != 0:
+		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "there are no durations of bans; add some, or leave it out"}
+	case len(s.Ban) > MaxBans:
+		return &FieldError{"Ban", "", "there are " + decimal(int64(len(s.Ban))) + " durations; use at most " + decimal(MaxBans) + ", of which the last goes on"}
+	case s.BanAfter < 0 || s.BanAfter > MaxBanAfter:
+		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "use a whole number of denials from 1 to " + decimal(MaxBanAfter)}
+	}
+	for i, d := range s.Ban {
+		switch {
+		case d < MinBan || d > MaxBan || d%time.Microsecond != 0:
+			return &FieldError{"Ban", d.String(), "use durations from 1s to 365d, in whole microseconds"}
+		case i > 0 && d < s.Ban[i-1]:
+			return &FieldError{"Ban", d.String(), "shorter than the duration before it; each is for the next offense, so write them in ascending order"}
+		}
+	}
+	return nil
+}
+
+// checkCalendar reports what is wrong with the settings of calendar periods.
+func (s *Settings) checkCalendar() error {
+	switch {
+	case s.Calendar == "" && s.Location != nil:
+		return &FieldError{"Location", s.Location.String(), "only calendar periods have a time zone; set Calendar too, or leave it out"}
+	case s.Calendar == "":
+		return nil
+	case s.longestPeriod() == 0:
+		return &FieldError{"Calendar", strconv.Quote(s.Calendar), fmt.Sprintf("use one of %v", Calendars())}
+	case s.Algorithm != FixedWindow:
+		return &FieldError{"Algorithm", s.Algorithm, "calendar periods are counted by " + FixedWindow + " alone; leave the algorithm out"}
+	case s.Window != s.longestPeriod():
+		return &FieldError{"Window", s.Window.String(), "a calendar period is a window of its own; leave one of them out"}
+	case s.Location == time.Local:
+		return &FieldError{"Location", "Local", "nodes may differ in it; name a time zone such as Europe/Berlin"}
+	case s.Limit > MaxCharge:
+		return &FieldError{"Limit", decimal(s.Limit), "use a number up to 2^52"}
+	}
+	return nil
+}
+
+// checkLease reports what is wrong with the settings of leases.
+func (s *Settings) checkLease(a *algorithm) error {
+	switch {
+	case s.Lease == 0:
+		return nil
+	case s.Lease < MinLease || s.Lease > MaxLease:
+		return &FieldError{"Lease", s.Lease.String(), "use a duration from 5ms to 1s"}
+	case s.Calendar != "":
+		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease lasts; leave the lease out, or use a window such as 720h"}
+	case s.Dynamic && a.bursts:
+		return &FieldError{"Lease, Algorithm", a.name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
+	case s.MaxDelay != nil:
+		return &FieldError{"Lease, MaxDelay", "", "how long a queue holds a request depends on all requests before it; leave one of them out"}
+	case len(s.Ban) > 0:
+		return &FieldError{"Lease, Ban", "", "Redis counts denials, and sees none of a request that a node decides; leave one of them out"}
+	}
+	return nil
+}
+
+// checkRunning reports what is wrong with the settings of a policy that counts running requests, or with one
+// that has a node timeout without it.
+func (s *Settings) checkRunning() error {
+	switch {
+	case s.MaxConcurrent == 0:
+		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
+	case s.MaxConcurrent < 0 || s.MaxConcurrent > maxRunning:
+		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(maxRunning)}
+	case s.nodeTimeout() < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
+		return &FieldError{"NodeTimeout", s.NodeTimeout.String(), "use a duration from 5s to 10m, in whole microseconds"}
+	}
+	for _, other := range []struct {
+		field string
+		given bool
+	}{
+		{"Limit", s.Limit != 0}, {"Window", s.Window != 0 || s.Calendar != ""}, {"Location", s.Location != nil}, {"Algorithm", s.Algorithm != ""},
+		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0},
+	} {
+		if other.given {
+			return besideRunning(other.field)
+		}
+	}
+	return nil
+}
+
+// besideRunning returns the error of what has no meaning beside MaxConcurrent.
+func besideRunning(field string) error {
+	return &FieldError{field + ", MaxConcurrent", "", "a request counts from its start to its end, whatever came before it and whatever its response is; leave out one of them, or give each a policy of its own"}
+}

@@ -1,0 +1,62 @@
+package limiter
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// decodeBan reads a stored state of bans.
+func decodeBan(text string) (s banState, ok bool) {
+	const size, confirmedSize = 5 * 8, 7 * 8
+	if len(text) != size && len(text) != confirmedSize {
+		return s, false
+	}
+	var n [7]int64
+	for i := range len(text) / 8 {
+		value := double(text, i)
+		if !(value >= 0 && value <= precision) {
+			return s, false
+		}
+		n[i] = int64(value)
+	}
+	return banState{n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, true
+}
+
+// splitBanKey returns the policy and the client of the key of a ban.
+func splitBanKey(name, head string) (policy, key string, ok bool) {
+	at := strings.LastIndex(name, "}:")
+	if at < len(head) || !strings.HasPrefix(name, head) {
+		return "", "", false
+	}
+	policy, code, found := strings.Cut(name[at+2:], ":")
+	if !found || !strings.HasPrefix(code, banCode) || !codePattern.MatchString(code) || !validName(policy) {
+		return "", "", false
+	}
+	key = name[len(head):at]
+	if key == "%" {
+		key = "" // as it is encoded
+	}
+	return policy, key, true
+}
+
+// storedEntry reads a node's entry: epoch, units, and when they expire.
+func storedEntry(text string) (entry [3]int64, ok bool) {
+	if len(text) != 8*len(entry) {
+		return entry, false
+	}
+	for i := range entry {
+		n := double(text, i)
+		if !(n >= 0 && n <= precision) {
+			return entry, false
+		}
+		entry[i] = int64(n)
+	}
+	return entry, true
+}
+
+// nodeName returns a node's ID as text.
+func nodeName(id int64) string { return fmt.Sprintf("%014x", id) }
+
+// codePattern matches the last part of a key of this module.
+var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
