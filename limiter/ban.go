@@ -44,9 +44,9 @@ func (b *ban) left(s banState, now int64) int64 {
 // counts reports whether a denial is counted. Where units can be refunded, that takes units that stay
 // and have filled the capacity: otherwise parallel requests that are all refunded would ban their
 // client.
-func (b *ban) counts(s banState, now int64, p *Policy) bool {
+func (b *ban) counts(s banState, now, capacity int64, refunds bool) bool {
 	s = b.at(s, now)
-	return !p.refunds.Load() || (now-s.confirmed < b.window && s.counted >= p.params.capacity)
+	return !refunds || (now-s.confirmed < b.window && s.counted >= capacity)
 }
 
 // denied returns the state after a denial that counts, and how long the ban is that begins with it; 0

@@ -35,7 +35,7 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 			continue
 		}
 		held := shards[i].bans[c.Key.text].banState
-		if !c.Policy.ban.counts(held, now, c.Policy) {
+		if !c.Policy.ban.counts(held, now, c.Policy.params.capacity, c.Policy.refunds.Load()) {
 			continue
 		}
 		next, begins := c.Policy.ban.denied(held, now)

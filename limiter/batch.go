@@ -8,15 +8,9 @@ import (
 	"time"
 )
 
-const (
-	// maxBatch is the most checks of one script run, unless a single request has more. It bounds how
-	// long a run keeps Redis from serving others: about half a millisecond.
-	maxBatch = 128
-
-	// maxQueue is the most requests that wait for a sender; further ones are not decided. Operations
-	// in the background may fill half of it.
-	maxQueue = 16384
-)
+// maxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
+// background may fill half of it.
+const maxQueue = 16384
 
 // batcher sends calls in batches: those that arrive while all senders are busy leave together in the
 // next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.

@@ -95,9 +95,8 @@ func (calendarWindow) describe(s state, _ int64, t *params) map[string]any {
 	return map[string]any{"period_begins": t.instant(s.a), "units": s.b}
 }
 
-// writePolicy writes the bounds of the periods by Redis's clock, as far as that is known.
-func (calendarWindow) writePolicy(m *message, p *Policy) {
-	for _, start := range p.params.periods.Around(m.now()) {
-		m.writeNumber(start)
-	}
+// numbers appends the bounds of the periods by Redis's clock.
+func (calendarWindow) numbers(dst []int64, now, _ int64, t *params) []int64 {
+	bounds := t.periods.Around(now)
+	return append(dst, bounds[:]...)
 }

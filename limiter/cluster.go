@@ -50,7 +50,7 @@ func (r *Redis) sendSlots(ctx context.Context, n *node, w *writer, calls []*call
 		for size < len(calls) && calls[size].slot == calls[0].slot {
 			size++
 		}
-		w.message(n).write(calls[:size], w.keys)
+		w.message(&n.clock).write(calls[:size], w.keys)
 		calls = calls[size:]
 	}
 	messages := w.messages[:w.used]
@@ -88,7 +88,7 @@ func (r *Redis) sendApart(ctx context.Context, n *node, w *writer, torn *message
 	first := w.used
 	for i, c := range torn.order {
 		c.err = nil
-		w.message(n).write(torn.order[i:i+1], w.keys)
+		w.message(&n.clock).write(torn.order[i:i+1], w.keys)
 	}
 	return r.sendAll(ctx, n, w, w.messages[first:w.used])
 }

@@ -17,14 +17,14 @@ type writer struct {
 	calls    []*call // of a batch for several slots, in the order of these
 }
 
-// message returns the next reusable message, to a node.
-func (w *writer) message(n *node) *message {
+// message returns the next reusable message, to a Redis with that clock.
+func (w *writer) message(clock *clockOffset) *message {
 	if w.used == len(w.messages) {
 		w.messages = append(w.messages, &message{node: w.node})
 	}
 	w.used++
 	m := w.messages[w.used-1]
-	m.clock, m.asOf = &n.clock, 0
+	m.clock, m.asOf = clock, 0
 	return m
 }
 

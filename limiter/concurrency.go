@@ -49,8 +49,8 @@ func (concurrency) describe(s state, _ int64, _ *params) map[string]any {
 	return map[string]any{"running": s.a}
 }
 
-// writePolicy writes the ID of this process, under which Redis counts what it runs.
-func (concurrency) writePolicy(m *message, _ *Policy) { m.writeNumber(m.node) }
+// numbers appends the ID of this process, under which Redis counts what it runs.
+func (concurrency) numbers(dst []int64, _, node int64, _ *params) []int64 { return append(dst, node) }
 
 // expires returns an instant after all others while a request runs.
 func (concurrency) expires(s state, now int64, _ *params) int64 {

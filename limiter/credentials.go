@@ -14,15 +14,6 @@ import (
 // asks for a password once per connection, so that connections outlive the password that they were
 // opened with.
 
-// credentialsError is the reason why a new connection has nothing to log in with.
-type credentialsError struct {
-	what string // in plain words, for programs that call the field otherwise
-	err  error
-}
-
-// Error implements error.
-func (e *credentialsError) Error() string { return e.what + ": " + e.err.Error() }
-
 // passwordIn reads a file of the options.
 func passwordIn(what, path string) (string, error) {
 	password, err := ReadPassword(path)

@@ -135,3 +135,13 @@ func (f *Failover) Prune() {
 		f.denied.prune(time.Now())
 	}
 }
+
+// ResetCount counts the states that a reset has found.
+type ResetCount struct {
+	// Shared is those in the shared store; with an error, in the part of it that answered. Without a
+	// shared store it is 0.
+	Shared int64
+
+	// Here is those in this process. With a shared store that is only what was kept for outages.
+	Here int64
+}

@@ -44,8 +44,9 @@ type kernel interface {
 // extendedKernel is a kernel whose policies bring numbers of their own to Redis. Its Lua twin has a
 // function `read` that takes them from the message.
 type extendedKernel interface {
-	// writePolicy writes the numbers of one policy.
-	writePolicy(m *message, p *Policy)
+	// numbers appends the numbers of one policy. They depend on the time of the Redis that they are for, in
+	// microseconds since the Unix epoch, and on the ID of this process there.
+	numbers(dst []int64, now, node int64, t *params) []int64
 }
 
 // verdict is the answer to a request in ticks: a Result, and the state that a take stores.

@@ -101,6 +101,9 @@ func (n *node) background(c *call, done func(*call)) error {
 	return err
 }
 
+// decides reports whether requests may be sent to the node.
+func (n *node) decides() bool { return n.breaker.closed() }
+
 // lose reports an operation in the background that Redis did not do. A peek without an answer is no loss.
 func (n *node) lose(op operation, err error) {
 	if n.lost != nil && op.isBackground() {

@@ -330,12 +330,3 @@ func saltOf(text string) uint64 {
 	_, _ = h.Write([]byte(text))
 	return h.Sum64()
 }
-
-// kernelSet returns the fragments that decide by the policy.
-func (p *Policy) kernelSet() kernelSet {
-	set := kernelSetOf(p.algorithm)
-	if p.ban != nil {
-		set |= banFragment
-	}
-	return set
-}

@@ -176,7 +176,7 @@ func onePerScript(policies []*Policy) []*Policy {
 	var kept []*Policy
 	var seen kernelSet
 	for _, p := range policies {
-		if own := p.kernelSet(); own&^seen != 0 {
+		if own := fragmentsOf(p); own&^seen != 0 {
 			seen |= own
 			kept = append(kept, p)
 		}

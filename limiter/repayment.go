@@ -36,7 +36,7 @@ func (l *ledger) repayAhead(checks []Check) {
 			continue
 		}
 		n, slot := l.shared.nodeOf(EncodedKey{a.key})
-		if n.breaker.closed() && l.detach(s, name, a) {
+		if n.decides() && l.detach(s, name, a) {
 			l.send(n, slot, a)
 		}
 	}
@@ -142,7 +142,7 @@ func (l *ledger) repayShard(s *ledgerShard, sent map[*node]int, left int) int {
 		left--
 		n, slot := l.shared.nodeOf(EncodedKey{a.key})
 		switch {
-		case !n.breaker.closed():
+		case !n.decides():
 			l.dropDecayed(s, name, a)
 		case sent[n] < repaidPerSpan && l.detach(s, name, a) && l.send(n, slot, a):
 			sent[n]++

@@ -11,16 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ResetCount counts the states that a reset has found.
-type ResetCount struct {
-	// Shared is those in the shared store; with an error, in the part of it that answered. Without a
-	// shared store it is 0.
-	Shared int64
-
-	// Here is those in this process. With a shared store that is only what was kept for outages.
-	Here int64
-}
-
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
 func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
 	found, err := r.unlink(ctx, r.RedisKey(p, key))

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // This file is the rule by which this process tells Redis how many units of a key's requests it runs.
 // Messages get lost, overtake one another and arrive late, so that Redis cannot add up what it is sent.
@@ -210,8 +213,14 @@ func (t *runningTracker) refresh(r *runningRecord, now time.Time) bool {
 	return true
 }
 
-// superseded and lost are the RetryAfter of a check whose message came too late. No caller gets them.
-const (
-	superseded time.Duration = -4
-	lost       time.Duration = -5
-)
+// outcomeOf returns what became of a message without an answer, or with one that no kernel gave.
+func outcomeOf(err error) runningOutcome {
+	var caught failure
+	switch {
+	case err == nil:
+		return ranOK
+	case !errors.Is(err, ErrUndecided), errors.As(err, &caught), mayHaveRun(err):
+		return ranUnknown
+	}
+	return ranNever
+}

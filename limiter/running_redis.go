@@ -70,18 +70,6 @@ func (r *Redis) endTakes(checks []Check, err error) error {
 	return err
 }
 
-// outcomeOf returns what became of a message without an answer, or with one that no kernel gave.
-func outcomeOf(err error) runningOutcome {
-	var caught failure
-	switch {
-	case err == nil:
-		return ranOK
-	case !errors.Is(err, ErrUndecided), errors.As(err, &caught), mayHaveRun(err):
-		return ranUnknown
-	}
-	return ranNever
-}
-
 // EndRunning ends a request as [Failover.EndRunning] does.
 func (r *Redis) EndRunning(checks []Check) {
 	for i := range checks {

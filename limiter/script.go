@@ -45,6 +45,15 @@ const leaseFragment kernelSet = 1 << 30
 // takesFragment is takes.lua instead of batch.lua, for one kernel.
 const takesFragment kernelSet = 1 << 29
 
+// fragmentsOf returns the fragments that decide by a policy.
+func fragmentsOf(p *Policy) kernelSet {
+	set := kernelSetOf(p.algorithm)
+	if p.ban != nil {
+		set |= banFragment
+	}
+	return set
+}
+
 // place returns the kernel's place among those of the set, from 1.
 func (s kernelSet) place(a *algorithm) int64 {
 	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1

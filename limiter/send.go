@@ -33,7 +33,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 	if r.slotted.Load() {
 		return r.sendSlots(ctx, n, w, calls)
 	}
-	m := w.message(n)
+	m := w.message(&n.clock)
 	m.write(calls, w.keys)
 	err := r.run(ctx, n.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
@@ -74,7 +74,7 @@ func (w *writer) again(n *node, m *message) *message {
 			calls = append(calls, c)
 		}
 	}
-	again := w.message(n)
+	again := w.message(&n.clock)
 	again.asOf = m.redisTime + time.Since(m.ended).Microseconds()
 	again.write(calls, w.keys)
 	return again

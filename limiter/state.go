@@ -33,7 +33,7 @@ func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 		s.numbers, s.log = held.numbers, held.log
 	}
 	c.answer(v, now)
-	if p.ban != nil && v.wait > 0 && !c.Result.ForOthers && p.ban.counts(s.ban, now, p) {
+	if p.ban != nil && v.wait > 0 && !c.Result.ForOthers && p.ban.counts(s.ban, now, p.params.capacity, p.refunds.Load()) {
 		var begins int64
 		if s.ban, begins = p.ban.denied(s.ban, now); begins > 0 {
 			c.ban(begins, true)

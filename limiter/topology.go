@@ -105,7 +105,7 @@ func (t *topology) to(slot uint16) *node {
 	}
 	n := t.slots[slot].Load()
 	switch {
-	case n != nil && n.breaker.closed():
+	case n != nil && n.decides():
 		return n
 	case !t.known.Load():
 		return t.anyNode

@@ -19,6 +19,7 @@ type message struct {
 	arena    []byte // memory of the names
 	text     argument
 	args     []any
+	extra    []int64 // of one policy
 	kernels  kernelSet
 	node     int64      // of this process, see runningTracker
 	sent     noRetryCmd // the command that was sent
@@ -55,6 +56,10 @@ func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
 
 // String returns the key by which go-redis finds the Cluster node.
 func (a *argument) String() string { return string(a.bytes) }
+
+// maxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
+// keeps Redis from serving others: about half a millisecond.
+const maxBatch = 128
 
 // fewPolicies is how many policies are searched one by one. A map takes longer to fill than it saves
 // then.
@@ -152,7 +157,10 @@ func (m *message) writePolicies() {
 	}
 	for _, p := range m.policies {
 		if k, ok := p.algorithm.kernel.(extendedKernel); ok {
-			k.writePolicy(m, p)
+			m.extra = k.numbers(m.extra[:0], m.now(), m.node, &p.params)
+			for _, n := range m.extra {
+				m.writeNumber(n)
+			}
 		}
 	}
 	if m.kernels&banFragment != 0 {
@@ -193,7 +201,7 @@ func (m *message) policyNumber(p *Policy) int {
 		return number
 	}
 	m.policies = append(m.policies, p)
-	m.kernels |= p.kernelSet()
+	m.kernels |= fragmentsOf(p)
 	if len(m.policies) > fewPolicies {
 		m.places[p] = len(m.policies)
 	}

@@ -187,3 +187,12 @@ func isRedirected(err error) bool {
 }
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// credentialsError is the reason why a new connection has nothing to log in with.
+type credentialsError struct {
+	what string // in plain words, for programs that call the field otherwise
+	err  error
+}
+
+// Error implements error.
+func (e *credentialsError) Error() string { return e.what + ": " + e.err.Error() }

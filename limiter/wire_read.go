@@ -117,3 +117,9 @@ func double(text string, i int) float64 {
 	}
 	return math.Float64frombits(raw)
 }
+
+// superseded and lost are the RetryAfter of a check whose message came too late. No caller gets them.
+const (
+	superseded time.Duration = -4
+	lost       time.Duration = -5
+)
