@@ -69,7 +69,7 @@ func keyName(key int) string { return "k" + strconv.Itoa(key) }
 // begin starts the load.
 func (b *books) begin(t *testing.T) {
 	t.Helper()
-	b.over, b.began, b.stalled = make(chan struct{}), time.Now(), redistest.WatchStalls(t)
+	b.over, b.began, b.stalled = make(chan struct{}), time.Now(), watchStalls(t)
 	t.Cleanup(b.end)
 	var quotas []quota
 	for policy := range settledPolicies {
@@ -90,7 +90,7 @@ func (b *books) end() {
 
 // ask sends the requests of one client until the load is over.
 func (b *books) ask(client int, quotas []quota) {
-	pace := time.NewTicker(caddytest.RequestPace)
+	pace := time.NewTicker(requestPace())
 	defer pace.Stop()
 	n := b.running[client%len(b.running)]
 	for turn := client; ; turn++ {

@@ -2,6 +2,7 @@
 package chaos
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // fault is a row of the suite, with processes of its own.
@@ -46,12 +48,27 @@ var faults = []fault{
 // isLong reports whether CHAOS=long is set.
 func isLong() bool { return os.Getenv("CHAOS") == "long" }
 
-// stormPhase returns a third of the time of a storm's load.
-func stormPhase() time.Duration {
+// lasting returns a value of the long suite or of the short one.
+func lasting[T any](long, short T) T {
 	if isLong() {
-		return 5 * time.Second
+		return long
 	}
-	return 500 * time.Millisecond
+	return short
+}
+
+// stormPhase returns a third of the time of a storm's load.
+func stormPhase() time.Duration { return lasting(5*time.Second, 500*time.Millisecond) }
+
+// requestPace returns the least time from one request of a client to its next.
+func requestPace() time.Duration { return lasting(caddytest.RequestPace, 10*caddytest.RequestPace) }
+
+// TestMain plays eight rows of the short suite at once: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !isLong() {
+		_ = flag.Set("test.parallel", "8") // the flag exists
+	}
+	m.Run()
 }
 
 // beside has a test run beside others of the short suite. With CHAOS=long each has the machine for itself.
@@ -60,6 +77,15 @@ func beside(t *testing.T) {
 	if !isLong() {
 		t.Parallel()
 	}
+}
+
+// watchStalls measures how long the machine stalls, if the test has it for itself.
+func watchStalls(t *testing.T) (longest func() time.Duration) {
+	t.Helper()
+	if isLong() {
+		return redistest.WatchStalls(t)
+	}
+	return func() time.Duration { return 0 }
 }
 
 // checkNoneWaits checks that no request waited for longer than it may, if the test has the machine for itself.
@@ -74,6 +100,7 @@ func checkNoneWaits(t *testing.T, slowest, stalled time.Duration) {
 // the row's name and its outcome.
 func playAll[R any](t *testing.T, header string, rows []R, name func(R) string, play func(t *testing.T, row R) fmt.Stringer) {
 	t.Helper()
+	beside(t)
 	lines := make([]string, len(rows))
 	t.Cleanup(func() { t.Logf("\n%s", aligned(header+" | properties hold\n"+strings.Join(lines, "\n"))) })
 	for i, row := range rows {

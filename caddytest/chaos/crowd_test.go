@@ -33,10 +33,11 @@ const (
 // what runs.
 type crowd struct {
 	limit     int
-	redis     string    // lines of the global option; empty: addresses
-	addresses [2]string // of Redis, for each node
-	clientsOf [2]int    // of each node
-	forgets   bool      // the fault makes Redis forget what runs
+	redis     string        // lines of the global option; empty: addresses
+	addresses [2]string     // of Redis, for each node
+	clientsOf [2]int        // of each node
+	pause     time.Duration // of a client after a refusal
+	forgets   bool          // the fault makes Redis forget what runs
 
 	nodes   []*caddytest.Node
 	backend string
@@ -63,7 +64,7 @@ func (c *crowd) String() string {
 // newCrowd starts the backend. The nodes begin with the load.
 func newCrowd(t *testing.T, limit int, address string) *crowd {
 	t.Helper()
-	c := &crowd{limit: limit, addresses: [2]string{address, address}, clientsOf: [2]int{16, 16}, over: make(chan struct{})}
+	c := &crowd{limit: limit, addresses: [2]string{address, address}, clientsOf: [2]int{16, 16}, pause: crowdPause, over: make(chan struct{})}
 	c.backend = caddytest.Serve(t, c.serve)
 	t.Cleanup(c.end)
 	return c
@@ -142,7 +143,7 @@ func (c *crowd) ask(n *caddytest.Node) {
 	for {
 		a, err := n.Try(http.MethodGet, n.URL+"/", "")
 		c.sent.Add(1)
-		pause := crowdPause
+		pause := c.pause
 		if err == nil && a.Status == http.StatusOK {
 			c.passed.Add(1)
 			pause = 0
@@ -188,7 +189,7 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 		t.Errorf("it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
 	}
 	most = 0
-	for range 4 {
+	for range lasting(4, 2) {
 		<-time.After(crowdLook)
 		most = max(most, c.look())
 	}

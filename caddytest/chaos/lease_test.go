@@ -15,13 +15,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-const (
-	// rushLimit units may pass in a rushWindow, a bucket's burst included.
-	rushLimit  = 1000
-	rushWindow = 10 * time.Second
+// rushLimit units may pass in a rushWindow, a bucket's burst included. A client's next request follows rushPause
+// after a response.
+var (
+	rushLimit  = lasting(1000, 200)
+	rushWindow = lasting(10*time.Second, 4*time.Second)
+	rushPause  = lasting(0, 10*time.Millisecond)
+)
 
-	// rushClients send requests at once, each the next one after a response, all of them to one policy for a
-	// rushTurn.
+const (
+	// rushClients send requests at once, all of them to one policy for a rushTurn.
 	rushClients = 12
 	rushTurn    = 250 * time.Millisecond
 )
@@ -58,6 +61,11 @@ func TestChaos_lease(t *testing.T) {
 	}
 	over, killed := make(chan struct{}), atomic.Bool{}
 	var clients sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(over)
+		clients.Wait()
+	})
+	t.Cleanup(end)
 	for client := range rushClients {
 		clients.Go(func() {
 			n := nodes[client%len(nodes)]
@@ -65,7 +73,7 @@ func TestChaos_lease(t *testing.T) {
 				select {
 				case <-over:
 					return
-				default:
+				case <-time.After(rushPause):
 				}
 				algorithm := rushAlgorithms[time.Now().UnixMilli()/rushTurn.Milliseconds()%int64(len(rushAlgorithms))]
 				if !rushes[algorithm].request(t, n, "/"+algorithm) {
@@ -86,8 +94,10 @@ func TestChaos_lease(t *testing.T) {
 	killed.Store(true)
 	_ = nodes[2].Command.Process.Kill()
 	hold(rushWindow/2 + stormPhase())
-	close(over)
-	clients.Wait()
+	for _, algorithm := range rushAlgorithms {
+		redistest.WaitFor(t, algorithm+" leases and denies", rushes[algorithm].check)
+	}
+	end()
 	lines := "algorithm | admitted | by leases | denied | most in a span / bound"
 	for _, algorithm := range rushAlgorithms {
 		r := rushes[algorithm]
@@ -96,11 +106,18 @@ func TestChaos_lease(t *testing.T) {
 		if worst > bound {
 			t.Errorf("%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
 		}
-		if r.leased < rushLimit/10 || r.denied == 0 {
-			t.Errorf("%s: %d requests were decided by leases, %d denied; the test shows nothing", algorithm, r.leased, r.denied)
-		}
 	}
 	t.Logf("\n%s", aligned(lines))
+}
+
+// check returns an error where too little was leased or nothing denied, so that the test shows nothing yet.
+func (r *rush) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leased < rushLimit/10 || r.denied == 0 {
+		return fmt.Errorf("%d requests were decided by leases, %d denied", r.leased, r.denied)
+	}
+	return nil
 }
 
 // request sends one request and notes what came of it. It returns false where the node is gone.
@@ -157,7 +174,7 @@ func (r *rush) worst(algorithm string) (most, bound int) {
 	default:
 		for i := 0; i < len(r.passed); i += 8 {
 			for span := rushWindow / 64; span <= 2*rushWindow; span += rushWindow / 64 {
-				drained := int(rushLimit*span/rushWindow) + 1
+				drained := int(time.Duration(rushLimit)*span/rushWindow) + 1
 				keep(r.within(i, r.passed[i].began.Add(span)), rushLimit+drained)
 			}
 		}

@@ -13,12 +13,7 @@ import (
 )
 
 // manyKeys returns how many clients a node admits in one outage.
-func manyKeys() int64 {
-	if isLong() {
-		return 100_000
-	}
-	return 500
-}
+func manyKeys() int64 { return lasting[int64](100_000, 500) }
 
 // TestChaos_settlement_keys admits a unit each of many clients in an outage, none of whom comes again. All
 // are settled, at the pace that docs/reliability.md names.

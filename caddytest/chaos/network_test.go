@@ -99,7 +99,7 @@ func repliesCut(t *testing.T, r *row) {
 	proxy, _ := toxiproxy(t)
 	s := newStorm(t, exactly(proxy.Addr))
 	s.blow(t, func() {
-		proxy.Poison(t, redistest.Toxic{Type: "limit_data", Stream: "downstream", Attributes: map[string]int{"bytes": 10_010}})
+		proxy.Poison(t, redistest.Toxic{Type: "limit_data", Stream: "downstream", Attributes: map[string]int{"bytes": lasting(10_010, 1_010)}})
 		s.hold()
 		proxy.Cure(t)
 	})

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -32,6 +33,7 @@ func TestOverrides_failover(t *testing.T) {
 		"killed":     func(_ *testing.T, p pair) { p.master.Kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := startPair(t, 0)
 			config := func(timeout int) string {
 				return caddytest.Quietly(caddytest.Config(fmt.Sprintf("redis_ratelimit {\n%s\ntimeout %dms\n}", p.watched().redis, timeout), caddytest.LimitedSite))
@@ -44,6 +46,7 @@ func TestOverrides_failover(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
+					<-time.After(requestPace() / 2)
 					key := fmt.Sprint("key", i%500)
 					r, err := a.Try(http.MethodPost, a.Admin+"/redis_ratelimit/override", `{"policy":"api","key":"`+key+`","block":true}`)
 					switch {

@@ -17,10 +17,7 @@ func reloaded(t *testing.T, r *row) {
 	with := plainly(server.Addr)
 	with.reloads = true
 	s := newStorm(t, with)
-	n, times := s.running[0], 10
-	if isLong() {
-		times = 100
-	}
+	n, times := s.running[0], lasting(100, 10)
 	warmUp := func(from, to int) {
 		for round := from; round < to; round++ {
 			if a := n.Load(t, s.caddyfile(round)); a.Status != http.StatusOK {

@@ -38,6 +38,7 @@ func TestChaos_running(t *testing.T) {
 func undisturbed(t *testing.T) *crowd {
 	c := newCrowd(t, 50, redistest.Start(t).Addr)
 	c.clientsOf = [2]int{200, 200}
+	c.pause = lasting(crowdPause, 4*crowdPause)
 	c.begin(t, 5, 5)
 	c.checkHealed(t, time.Now())
 	return c

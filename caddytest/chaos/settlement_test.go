@@ -51,12 +51,7 @@ func pause(t *testing.T, server *redistest.Server) (end func()) {
 }
 
 // outageLength returns how long all of an outage's failures take together.
-func outageLength() time.Duration {
-	if isLong() {
-		return 10 * time.Second
-	}
-	return time.Second
-}
+func outageLength() time.Duration { return lasting(10*time.Second, time.Second) }
 
 // TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was
 // admitted.

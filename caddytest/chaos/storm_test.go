@@ -22,13 +22,13 @@ const (
 	// bigKeys is the number of keys far below their limit. None of their requests may be denied.
 	bigKeys = 64
 
-	// smallLimit is a limit of the hot key that is used up within half a second. Later admissions show
-	// a state that was lost or is stored elsewhere.
-	smallLimit = 200
-
 	// largeLimit is never reached. It serves to compare admissions with counts.
 	largeLimit = 50_000
 )
+
+// smallLimit is a limit of the hot key that is used up within a second. Later admissions show a state that was
+// lost or is stored elsewhere.
+var smallLimit = lasting(200, 25)
 
 // setting is the configuration of the nodes of a storm.
 type setting struct {
@@ -101,7 +101,7 @@ func (s *storm) blow(t *testing.T, fault func()) {
 func (s *storm) begin(t *testing.T) {
 	t.Helper()
 	t.Cleanup(s.end)
-	s.stalled = redistest.WatchStalls(t)
+	s.stalled = watchStalls(t)
 	for i := range stormClients {
 		s.clients.Go(func() { s.ask(i) })
 	}
@@ -143,7 +143,7 @@ func (s *storm) repeat(every time.Duration, do func()) {
 
 // ask sends the requests of one client until the storm is over.
 func (s *storm) ask(client int) {
-	pace := time.NewTicker(caddytest.RequestPace)
+	pace := time.NewTicker(requestPace())
 	defer pace.Stop()
 	n := s.running[client%len(s.running)]
 	for turn, big := 0, client; ; turn++ {
