@@ -63,10 +63,19 @@ there_is = @go test -list '$(1)' $(2) | grep -q '^$(1)' || { echo 'no test of $(
 .PHONY: chaos
 chaos: $(TOXIPROXY) ## break Redis in every way under load (15 minutes)
 	.ci/need redis-server faketime
-	$(call there_is,TestMemory_full_flood,./limiter)
-	CHAOS=long go test -count=1 -v -run TestMemory_full_flood ./limiter
 	$(call there_is,TestChaos,./caddytest/chaos)
 	CHAOS=long go test -count=1 -v -run TestChaos -timeout 30m ./caddytest/chaos
+
+# The packages whose random tests have more rounds in a soak.
+SOAKED = $(shell grep -rl --include='*_test.go' 'redistest\.Rounds' . | xargs -n 1 dirname | sort -u | grep -v caddytest/chaos)
+
+.PHONY: soak
+soak: ## play the random tests for long (10 minutes)
+	.ci/need redis-server faketime
+	$(call there_is,TestMemory_full_flood,./limiter)
+	SOAK=long go test -count=1 -timeout 30m $(SOAKED)
+	$(call there_is,TestReplay_decides_a_real_log,.)
+	go test -count=1 -v -run TestReplay_decides_a_real_log .
 
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=
