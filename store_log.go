@@ -3,7 +3,6 @@ package redisratelimit
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,17 +14,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be
-// read, once when it begins and once when it ends, lost refunds and charges once in an outage and else once a minute, what fails for one request alone
-// and new connections that are refused once a minute. No line has a client's key. The store outlives the
+// storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
+// when it begins and once when it ends, lost refunds and charges once in an outage and else once a minute, what fails
+// for one request alone and new connections that are refused once a minute. No line has a client's key. The store outlives the
 // loggers of configurations, so that each line goes to the current one.
 type storeReporter struct {
-	alone    monotonic.Gate
-	refused  monotonic.Gate
-	lost     monotonic.Gate
-	inOutage atomic.Bool // a loss was logged in this outage
-	foreign  monotonic.Gate
-	unread   bool // overrides; used by the poll alone
+	alone   monotonic.Gate
+	refused monotonic.Gate
+	losses  lossLines
+	foreign monotonic.Gate
+	unread  bool // overrides; used by the poll alone
 }
 
 func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
@@ -35,10 +33,11 @@ func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 	return limiter.RedisOptions{
 		KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
+			s.losses.begin(time.Now())
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},
 		OnRecovery: func(after time.Duration) {
-			s.inOutage.Store(false)
+			s.losses.end()
 			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
 	}
@@ -87,23 +86,13 @@ func (s *storeReporter) loginRefused(err error) {
 	s.logger().Warn(text, causeOf(err)...)
 }
 
-// refundLost takes the error of a refund or a charge that Redis did not do.
+// refundLost takes the error of a refund or a charge that Redis did not do. It is counted once it is logged.
 func (s *storeReporter) refundLost(err error) {
-	kind := limiter.Kind(err)
-	metrics.refundErrors.WithLabelValues(kind).Inc()
-	due := false
-	if kind == breakerKind {
-		due = s.inOutage.CompareAndSwap(false, true)
-	} else if due = s.lost.Pass(time.Now(), time.Minute); due {
-		s.inOutage.Store(true)
-	}
-	if due {
+	defer metrics.refundErrors.WithLabelValues(limiter.Kind(err)).Inc()
+	if s.losses.due(time.Now()) {
 		s.logger().Warn("redis did not do refunds, charges or repayments of an outage; refund_errors_total counts them", causeOf(err)...)
 	}
 }
-
-// breakerKind is the kind of what was not sent in an outage.
-const breakerKind = "breaker"
 
 func causeOf(err error) []zap.Field {
 	return []zap.Field{zap.String("kind", limiter.Kind(err)), zap.Error(err)}

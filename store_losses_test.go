@@ -1,0 +1,43 @@
+package redisratelimit
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLossLines plays outages and losses, each a number of seconds after the one before it. An outage has one line,
+// whichever loss is first and whether it comes before or after the breaker opens.
+func TestLossLines(t *testing.T) {
+	type step struct {
+		after int
+		what  string // "outage", "recovery", "line" or "silent": a loss with a line, or without
+	}
+	for name, steps := range map[string][]step{
+		"the losses of an outage":                 {{0, "outage"}, {1, "line"}, {1, "silent"}, {3600, "silent"}},
+		"losses before the outage is noticed":     {{0, "line"}, {0, "outage"}, {1, "silent"}, {3600, "silent"}},
+		"losses without an outage":                {{0, "line"}, {59, "silent"}, {1, "line"}, {1, "silent"}},
+		"an outage long after a loss":             {{0, "line"}, {3600, "outage"}, {1, "line"}, {1, "silent"}},
+		"outages in a row":                        {{0, "outage"}, {1, "line"}, {1, "recovery"}, {1, "outage"}, {1, "line"}, {1, "silent"}},
+		"a loss between outages":                  {{0, "outage"}, {1, "line"}, {1, "recovery"}, {1, "silent"}, {1, "outage"}, {1, "line"}, {1, "silent"}},
+		"a loss long after an outage":             {{0, "outage"}, {1, "line"}, {1, "recovery"}, {60, "line"}, {1, "silent"}},
+		"an outage without losses, and one after": {{0, "outage"}, {9, "recovery"}, {1, "line"}, {0, "outage"}, {1, "silent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l lossLines
+			now := time.Now()
+			for i, s := range steps {
+				now = now.Add(time.Duration(s.after) * time.Second)
+				switch s.what {
+				case "outage":
+					l.begin(now)
+				case "recovery":
+					l.end()
+				default:
+					if got := l.due(now); got != (s.what == "line") {
+						t.Errorf("step %d, %s: a line is due: %v", i, s.what, got)
+					}
+				}
+			}
+		})
+	}
+}
