@@ -119,7 +119,7 @@ func (c *call) beginReservations() {
 		return
 	}
 	for i := range c.checks {
-		c.checks[i].reserved.begin(&c.checks[i], false)
+		c.checks[i].beginReservation()
 	}
 }
 

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"fmt"
+	"time"
 )
 
 // units returns how many units the check takes.
@@ -112,20 +113,10 @@ type Check struct {
 	// see [Policy.AllowRefunds]. Default: what it takes stays.
 	Refundable bool
 
-	turn int32 // in which the store answered at asOf; it stands here to need no room of its own
-
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	asOf     int64        // the store's time at its answer, in microseconds
-	receipt  receipt      // of a reservation that passed, or a debt
-	owed     *owedTake    // of a reservation that passed in an outage
-	reserved *reservation // of a reservation, where its end is awaited; nil: it is not
-	withheld int64        // units that remain and are not in the result
-	change   int64        // of what it took, to settle it: units to charge, below 0 to refund
-	stays    int64        // units that settling it counts for bans
-	places   int64        // units that the request has until it ends, see Failover.EndRunning
-	run      *run         // its part in what a shared store knows of; nil: none
+	ticket
 }
 
 // refundable reports whether a check needs a take that can be refunded.
@@ -206,7 +197,7 @@ func (c *Check) ban(left int64, begins bool) {
 // forgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
 func forgetRunning(checks []Check) {
 	for i := range checks {
-		checks[i].places, checks[i].run, checks[i].receipt = 0, nil, receipt{}
+		checks[i].places, checks[i].held, checks[i].receipt = 0, nil, receipt{}
 	}
 }
 
@@ -224,6 +215,29 @@ func countsRunning(checks []Check) bool {
 type quotaName struct{ policy, key string }
 
 func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
+
+// awaited is a check's units that may be refunded, for those who wait for that.
+type awaited interface {
+	// begin notes that the check has passed and took so many units, of a quota that is whole again after a time.
+	begin(units int64, whole time.Duration)
+
+	// end notes that the units were refunded, all or some, or stay.
+	end(refunded bool)
+}
+
+// beginReservation counts units of a check that has passed for those who wait for a refund of them.
+func (c *Check) beginReservation() {
+	if r, ok := c.held.(awaited); ok {
+		r.begin(c.units(), c.Result.ResetAfter)
+	}
+}
+
+// endReservation ends that.
+func (c *Check) endReservation(refunded bool) {
+	if r, ok := c.held.(awaited); ok {
+		r.end(refunded)
+	}
+}
 
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s state, now int64, c *Check) verdict {
@@ -245,11 +259,4 @@ func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
 		return evaluate(s, now, &peek)
 	}
 	return v
-}
-
-// endReservations ends those of checks.
-func endReservations(checks []Check, refunded bool) {
-	for i := range checks {
-		checks[i].reserved.end(refunded)
-	}
 }

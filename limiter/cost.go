@@ -13,7 +13,7 @@ func (f *Failover) Settle(check Check, cost int64, source Source) {
 	if check.settleTo(cost) {
 		f.settle(&check, f.possible(source))
 	}
-	check.reserved.end(check.change < 0)
+	check.endReservation(check.change < 0)
 }
 
 func (f *Failover) settle(c *Check, source Source) {

@@ -48,7 +48,9 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 		case !g.decided:
 		case Allowed(g.checks):
 			g.node.refund(g.slot, g.checks)
-			endReservations(g.checks, true)
+			for i := range g.checks {
+				g.checks[i].endReservation(true)
+			}
 			r.EndRunning(g.checks)
 		default:
 			denied = append(denied, g)

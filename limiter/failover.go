@@ -31,6 +31,7 @@ type Failover struct {
 	ledger        *ledger // of outages; nil: they are forgiven
 	leases        *leaseTable
 	awaitsRefunds bool
+	reserved      reservations
 }
 
 // FailoverOptions say how a [Failover] is to behave.
@@ -83,6 +84,7 @@ func NewFailover(shared *Redis, local *Memory, options FailoverOptions) *Failove
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnRepaid)
 	}
+	f.reserved.start()
 	f.denied.startSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.maxAge / 20}
@@ -136,7 +138,7 @@ func (f *Failover) decideShared(ctx context.Context, mode FailMode, checks []Che
 	f.awaitRefunds(checks, false)
 	leased, err := f.askShared(ctx, checks, k)
 	for i := range checks {
-		checks[i].reserved.answered()
+		reservationOf(&checks[i]).answered()
 	}
 	switch {
 	case err == nil:

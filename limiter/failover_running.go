@@ -8,7 +8,7 @@ func (f *Failover) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		if c.places > 0 {
-			f.local.addRunning(c, -c.places)
+			f.local.addRunning(c, -int64(c.places))
 		}
 	}
 	if f.shared != nil {
@@ -24,7 +24,7 @@ func (f *Failover) EndRunning(checks []Check) {
 func (f *Failover) letRun(checks []Check) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			c.places = min(c.units(), c.Policy.Capacity())
+			c.places = int32(min(c.units(), c.Policy.Capacity()))
 		}
 	}
 	f.local.startRunning(checks)

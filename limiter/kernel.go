@@ -63,6 +63,18 @@ type verdict struct {
 // tick; of a bucket, where the instant is 0, in 1/window units.
 type debt struct{ at, amount int64 }
 
+// ticket is what the parts of the limiter keep of a check until its request ends.
+type ticket struct {
+	asOf     int64   // the store's time at its answer, in microseconds
+	receipt  receipt // of a reservation that passed, or a debt
+	withheld int64   // units that remain and are not in the result
+	change   int64   // of what it took, to settle it: units to charge, below 0 to refund
+	stays    int64   // units that settling it counts for bans
+	held     any     // by the part that decided: awaited, or what runs; nil: nothing
+	places   int32   // units that the request has until it ends, see Failover.EndRunning
+	turn     int32   // in which the store answered at asOf
+}
+
 // receipt identifies a take, so that it can be refunded.
 type receipt struct{ first, second int64 }
 

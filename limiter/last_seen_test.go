@@ -88,9 +88,9 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), asOf: now, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{asOf: now}, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), asOf: now, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{asOf: now}, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
 	if left := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}

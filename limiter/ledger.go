@@ -36,8 +36,18 @@ type account struct {
 
 // owedTake identifies what a request has added to an account, so that it can be refunded.
 type owedTake struct {
-	account *account
+	account *account // nil: nothing
 	receipt receipt
+}
+
+// owe keeps what a check has added.
+func owe(c *Check, take owedTake) {
+	r := reservationOf(c)
+	if r == nil {
+		r = &reservation{}
+		c.held = r
+	}
+	r.owed = take
 }
 
 func newLedger(shared *Redis, local *Memory, onRepaid func(policy string, units int64)) *ledger {
@@ -77,7 +87,6 @@ func (l *ledger) lastSeen(c *Check) (seen lastSeen) {
 // says why Redis did not decide: where the request may have run all the same, Redis may have charged it,
 // and nothing is owed for it.
 func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
-	c.owed = nil
 	if l == nil || c.Peek || c.Policy.CountsRunning() || Kind(reason) == "value" {
 		return // a foreign value stays foreign
 	}
@@ -87,7 +96,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 	}
 	receipt, a := l.add(c, c.units(), seen, unknown)
 	if c.Refundable && a != nil && !unknown {
-		c.owed = &owedTake{a, receipt}
+		owe(c, owedTake{a, receipt})
 	}
 }
 
@@ -156,16 +165,18 @@ func (l *ledger) settle(c *Check) (kept bool) {
 	case c.change > 0:
 		_, a := l.add(c, c.change, l.lastSeen(c), false)
 		return a != nil
-	case c.owed == nil:
+	}
+	r := reservationOf(c)
+	if r == nil || r.owed.account == nil {
 		return false
 	}
 	micros, _ := l.clock(c.Key.text)
 	s := l.shardOf(c.Key.text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := c.owed.account; s.accounts[quotaNameOf(c)] == a {
+	if a := r.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), -c.change, c.owed.receipt)
+		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), -c.change, r.owed.receipt)
 	}
 	return true
 }

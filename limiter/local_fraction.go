@@ -17,8 +17,8 @@ func (f *Failover) decideLocally(checks []Check) {
 		checks[i].answeredBy(&own[i])
 		checks[i].receipt = own[i].receipt
 		if own[i].places > 0 { // it was decided by what is left of its weight, and runs with all of it
-			checks[i].places = checks[i].units()
-			f.local.addRunning(&checks[i], checks[i].places-own[i].places)
+			checks[i].places = int32(checks[i].units())
+			f.local.addRunning(&checks[i], int64(checks[i].places-own[i].places))
 		}
 	}
 }
@@ -68,21 +68,21 @@ func (f *Failover) periodsHere(p *Policy, key EncodedKey) *Policy {
 	}
 	offset, _ := f.shared.offset(f.shared.slotOf(key))
 	ahead := offset.Microseconds()
-	if local := p.local.Load(); local != nil && local.ahead == ahead && local.fraction == p.fraction {
+	if local, made := p.local.load().(*Policy); made && local.ahead == ahead && local.fraction == p.fraction {
 		return local
 	}
 	local := p.by(ahead)
-	p.local.Store(local)
+	p.local.store(local)
 	return local
 }
 
 // localShare returns the policy scaled by this process's fraction. The policy caches it.
 func (f *Failover) localShare(p *Policy) *Policy {
-	if local := p.local.Load(); local != nil && local.fraction == f.localFraction {
+	if local, made := p.local.load().(*Policy); made && local.fraction == f.localFraction {
 		return local
 	}
 	local := p.scaled(f.localFraction)
-	p.local.Store(local)
+	p.local.store(local)
 	return local
 }
 

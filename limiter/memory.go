@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -25,7 +24,6 @@ type Memory struct {
 	spills     atomic.Int64 // shards with states without room
 	sweeper    sweeper
 	onOverflow atomic.Pointer[func()]
-	reserved   reservations
 
 	mu      sync.Mutex
 	tables  map[string]*table        // by Policy.ID
@@ -48,8 +46,6 @@ func NewMemory() *Memory {
 // where no new ones arrive: that clock may not run by itself.
 func NewMemoryOnClock(clock Clock) *Memory {
 	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
-	m.reserved.seed = maphash.MakeSeed()
-	m.reserved.sweeper.sweep = func() bool { return m.reserved.sweep(now()) > 0 }
 	m.order.Store(new([]*table))
 	m.maxKeys.Store(DefaultMaxKeys)
 	return m
@@ -137,7 +133,7 @@ func (m *Memory) decideOne(c *Check) {
 	}
 	c.answer(v, now)
 	if v.wait == 0 {
-		c.reserved.begin(c, true)
+		c.beginReservation()
 	}
 }
 
@@ -171,7 +167,7 @@ func (m *Memory) decideMany(checks []Check) {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
 			c.receipt = c.Policy.algorithm.kernel.receipt(v)
-			c.reserved.begin(c, true)
+			c.beginReservation()
 			continue
 		}
 		peek := *c

@@ -9,7 +9,7 @@ func (m *Memory) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		if c.places > 0 {
-			m.addRunning(c, -c.places)
+			m.addRunning(c, -int64(c.places))
 			c.places = 0
 		}
 	}
@@ -19,7 +19,7 @@ func (m *Memory) EndRunning(checks []Check) {
 func (m *Memory) startRunning(checks []Check) {
 	for i := range checks {
 		if c := &checks[i]; c.places > 0 {
-			m.addRunning(c, c.places)
+			m.addRunning(c, int64(c.places))
 		}
 	}
 }

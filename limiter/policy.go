@@ -18,16 +18,29 @@ type Policy struct {
 	algorithm *algorithm
 	params    params
 	id        string
-	ban       *ban                   // nil: none
-	lease     time.Duration          // the longest on this node; 0: none
-	salt      uint64                 // mixed into hashes of keys
-	derived   atomic.Pointer[any]    // cached by Derived
-	fraction  float64                // of the limits it was scaled from; 0: not scaled
-	ahead     int64                  // microseconds that Redis's clock is ahead of the one it decides by
-	local     atomic.Pointer[Policy] // it by the last local fraction and clock
-	refunds   atomic.Bool            // charges may be undone: no deny cache
-	table     atomic.Pointer[table]  // of the last Memory, cached
+	ban       *ban          // nil: none
+	lease     time.Duration // the longest on this node; 0: none
+	salt      uint64        // mixed into hashes of keys
+	fraction  float64       // of the limits it was scaled from; 0: not scaled
+	ahead     int64         // microseconds that Redis's clock is ahead of the one it decides by
+	refunds   atomic.Bool   // charges may be undone: no deny cache
+
+	// What others make of the policy, for the next request.
+	derived, table, local slot
 }
+
+// slot keeps what was last made of a policy. Any number of goroutines may use it.
+type slot struct{ made atomic.Pointer[any] }
+
+// load returns what is kept; nil before the first.
+func (s *slot) load() any {
+	if made := s.made.Load(); made != nil {
+		return *made
+	}
+	return nil
+}
+
+func (s *slot) store(made any) { s.made.Store(&made) }
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
@@ -83,12 +96,19 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	return newPolicy(s, p.params.tick)
 }
 
+// with returns the policy with other numbers, which counts in the same states and leases nothing.
+func (p *Policy) with(t params) *Policy {
+	other := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: p.fraction, ahead: p.ahead}
+	other.refunds.Store(p.refunds.Load())
+	return other
+}
+
 // None returns the policy with a capacity of 0, for results of requests that are refused without a
 // decision. No store decides by it.
 func (p *Policy) None() *Policy {
 	t := p.params
 	t.capacity = 0
-	return &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban}
+	return p.with(t)
 }
 
 // LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
@@ -143,11 +163,11 @@ func (p *Policy) AllowRefunds() error {
 // Derived returns what the function makes of the policy, cached from the first call on, so that no
 // request makes or looks up the same twice. A program has one such function.
 func (p *Policy) Derived(derive func(*Policy) any) any {
-	if derived := p.derived.Load(); derived != nil {
-		return *derived
+	if derived := p.derived.load(); derived != nil {
+		return derived
 	}
 	derived := derive(p)
-	p.derived.Store(&derived)
+	p.derived.store(derived)
 	return derived
 }
 
@@ -188,8 +208,8 @@ func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning()
 func (p *Policy) by(ahead int64) *Policy {
 	t := p.params
 	t.periods = t.periods.By(ahead)
-	other := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: p.fraction, ahead: ahead}
-	other.refunds.Store(p.refunds.Load())
+	other := p.with(t)
+	other.ahead = ahead
 	return other
 }
 
@@ -205,8 +225,8 @@ func (p *Policy) scaled(fraction float64) *Policy {
 		}
 	}
 	t.maxDebt = mostDebt(t.limit, t.tick)
-	local := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: fraction}
-	local.refunds.Store(p.refunds.Load())
+	local := p.with(t)
+	local.fraction = fraction
 	return local
 }
 

@@ -20,12 +20,12 @@ const (
 func (f *Failover) awaitRefunds(checks []Check, here bool) {
 	for i := range checks {
 		c := &checks[i]
-		if c.reserved = nil; !f.awaitsRefunds || !c.Refundable || c.Peek {
+		if c.held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
 			continue
 		}
-		c.reserved = &reservation{of: &f.local.reserved}
-		if !here {
-			c.reserved.ask(c)
+		r := &reservation{of: &f.reserved, quota: reservedQuota{quotaNameOf(c), here}}
+		if c.held = r; !here {
+			r.ask()
 		}
 	}
 }
@@ -52,10 +52,10 @@ func (f *Failover) passesSoon(ctx context.Context, source Source, c *Check, dead
 	}
 	known := int64(-1)
 	for range maxCounted {
-		if f.local.reserved.awaitAnswers(ctx, of) {
+		if f.reserved.awaitAnswers(ctx, of) {
 			return false
 		}
-		units, begun, found := f.local.reserved.count(of, now())
+		units, begun, found := f.reserved.count(of, now())
 		if !found || begun == known {
 			return false
 		}

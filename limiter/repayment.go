@@ -62,7 +62,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 	}
 	checks := make([]Check, len(debts))
 	for i, d := range debts {
-		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, receipt: receipt{d.at, d.amount}}
+		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, ticket: ticket{receipt: receipt{d.at, d.amount}}}
 	}
 	c := newCall(opRepay, checks)
 	c.slot = slot

@@ -49,14 +49,27 @@ type reservedUnits struct {
 	refunded moment                // when units of it were last refunded; 0: none
 }
 
-// reservation is the units of one check.
+// reservation is the units of one check, and what it owes of them in an outage.
 type reservation struct {
-	of      *reservations
+	of      *reservations // nil: no request waits for its end
+	owed    owedTake
 	quota   reservedQuota
 	units   int64
 	until   moment        // from when nothing of them is left
 	asked   bool          // Redis decides the check now
 	decided chan struct{} // closed after that; nil: no request waits for it
+}
+
+// reservationOf returns that of a check, nil where it has none.
+func reservationOf(c *Check) *reservation {
+	r, _ := c.held.(*reservation)
+	return r
+}
+
+// start has the units be swept.
+func (rs *reservations) start() {
+	rs.seed = maphash.MakeSeed()
+	rs.sweeper.sweep = func() bool { return rs.sweep(now()) > 0 }
 }
 
 func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
@@ -81,20 +94,18 @@ func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
 }
 
 // ask counts a check that Redis is about to decide.
-func (r *reservation) ask(c *Check) {
-	r.quota, r.asked, r.until = reservedQuota{quotaName: quotaNameOf(c)}, true, now().add(time.Minute)
+func (r *reservation) ask() {
+	r.asked, r.until = true, now().add(time.Minute)
 	r.of.change(r.quota, func(q *reservedUnits) { q.asked[r] = true })
 }
 
-// begin counts the units of a check that has passed, before the answer to any request that was denied for them
-// is known. A nil reservation counts nothing.
-func (r *reservation) begin(c *Check, here bool) {
-	if r == nil {
+// begin implements [awaited], before the answer to any request that was denied for the units is known.
+func (r *reservation) begin(units int64, whole time.Duration) {
+	if r.of == nil {
 		return
 	}
-	r.quota = reservedQuota{quotaNameOf(c), here}
 	r.of.change(r.quota, func(q *reservedUnits) {
-		r.units, r.until = c.units(), now().add(c.Result.ResetAfter)
+		r.units, r.until = units, now().add(whole)
 		q.answer(r)
 		q.open[r] = true
 		q.begun++
@@ -103,7 +114,7 @@ func (r *reservation) begin(c *Check, here bool) {
 
 // answered ends what [reservation.ask] has begun, whatever the answer.
 func (r *reservation) answered() {
-	if r != nil {
+	if r != nil && r.of != nil {
 		r.of.change(r.quota, func(q *reservedUnits) { q.answer(r) })
 	}
 }
@@ -119,10 +130,9 @@ func (q *reservedUnits) answer(r *reservation) {
 	}
 }
 
-// end ends a reservation: its units were refunded, all or some, or stay. Ended once more, or before it has
-// begun, it changes nothing.
+// end implements [awaited]. Ended once more, or before it has begun, a reservation changes nothing.
 func (r *reservation) end(refunded bool) {
-	if r == nil {
+	if r.of == nil {
 		return
 	}
 	r.of.change(r.quota, func(q *reservedUnits) {

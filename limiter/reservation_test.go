@@ -192,7 +192,7 @@ func TestReservations_sweep(t *testing.T) {
 		after time.Duration
 		left  int
 	}{{0, 2}, {refundSpan, 1}, {25 * time.Hour, 0}} {
-		if left := f.local.reserved.sweep(now().add(step.after)); left != step.left {
+		if left := f.reserved.sweep(now().add(step.after)); left != step.left {
 			t.Errorf("after %v %d quotas are left, want %d", step.after, left, step.left)
 		}
 	}

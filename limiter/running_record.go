@@ -53,6 +53,12 @@ type run struct {
 	units  int64
 }
 
+// runOf returns the message or the part of a check; nil where it has none.
+func runOf(c *Check) *run {
+	m, _ := c.held.(*run)
+	return m
+}
+
 const (
 	// noBase is the base of a message whose epoch Redis knows.
 	noBase = -1

@@ -50,18 +50,19 @@ func (r *Redis) endTakes(checks []Check, err error) error {
 	}
 	for i := range checks {
 		c := &checks[i]
-		if c.run == nil {
+		m := runOf(c)
+		if m == nil {
 			continue
 		}
 		its := outcome
 		if err == nil && (c.Result.RetryAfter == superseded || c.Result.RetryAfter == lost) {
 			its, late = ranLate, true
 		}
-		if r.running.end(*c.run, its); its == ranOK {
-			c.places = c.run.units
+		if r.running.end(*m, its); its == ranOK {
+			c.places = int32(m.units)
 			r.uses.acquire() // until it ends; the decision has one
 		} else {
-			c.run = nil
+			c.held = nil
 		}
 	}
 	if late {
@@ -74,9 +75,9 @@ func (r *Redis) endTakes(checks []Check, err error) error {
 func (r *Redis) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.run != nil {
-			r.running.release(*c.run)
-			c.run, c.places = nil, 0
+		if m := runOf(c); m != nil {
+			r.running.release(*m)
+			c.held, c.places = nil, 0
 			r.uses.release()
 		}
 	}
@@ -97,8 +98,8 @@ func (r *Redis) letRun(checks []Check) {
 		s := t.shardOf(c.Key.text)
 		s.mu.Lock()
 		record := t.find(c.Policy, c.Key.text, now)
-		t.letThrough(record, c.places, now)
-		c.run = &run{record: record, units: c.places}
+		t.letThrough(record, int64(c.places), now)
+		c.held = &run{record: record, units: int64(c.places)}
 		s.mu.Unlock()
 	}
 }
@@ -108,7 +109,7 @@ func (r *Redis) letRun(checks []Check) {
 func (r *Redis) sendStatement(s statement) {
 	record, m := s.run.record, s.run
 	n, slot := r.nodeOf(EncodedKey{record.key})
-	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, receipt: s.stamp}
+	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, ticket: ticket{receipt: s.stamp}}
 	c := newCall(s.op, []Check{check})
 	c.slot = slot
 	err := n.background(c, func(c *call) {

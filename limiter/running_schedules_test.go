@@ -184,7 +184,7 @@ func (s *schedule) undecided(m *scheduledMessage) {
 		return
 	}
 	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
-		m.checks[0].places = m.checks[0].Weight
+		m.checks[0].places = int32(m.checks[0].Weight)
 		m.node.store.letRun(m.checks)
 		m.node.running = append(m.node.running, m.checks)
 	}

@@ -214,7 +214,7 @@ func (t *runningTracker) begin(checks []Check) {
 		s.mu.Lock()
 		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(c.units())
 		s.mu.Unlock()
-		c.run, c.receipt = &m, stamp
+		c.held, c.receipt = &m, stamp
 	}
 }
 

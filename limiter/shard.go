@@ -103,8 +103,8 @@ func (s *shard) dropAll() int64 {
 // take charges a passing check and stores its state.
 func (s *shard) take(c *Check, old state, v verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		c.places = c.units()
-		s.addRunning(c.Key.text, c.places)
+		c.places = int32(c.units())
+		s.addRunning(c.Key.text, c.units())
 		return
 	}
 	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Refundable), now)

@@ -46,9 +46,9 @@ func (t *table) admit(p *Policy) {
 	slow := kept.params
 	slow.limit, slow.full = min(slow.limit, p.params.limit), max(slow.full, p.params.full)
 	if slow != kept.params {
-		t.slowest.Store(&Policy{settings: kept.settings, algorithm: kept.algorithm, params: slow, id: kept.id})
+		t.slowest.Store(kept.with(slow))
 	}
-	p.table.Store(t)
+	p.table.store(t)
 }
 
 func (t *table) shardOf(key string) *shard {
@@ -73,7 +73,7 @@ func lockAll(shards []*shard) (unlock func()) {
 
 // tableOf returns the table of a policy. The policy caches it.
 func (m *Memory) tableOf(p *Policy) *table {
-	if t := p.table.Load(); t != nil && t.owner == m {
+	if t, made := p.table.load().(*table); made && t.owner == m {
 		return t
 	}
 	m.mu.Lock()
