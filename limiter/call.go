@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
@@ -17,6 +19,65 @@ const (
 // because requests of all stores use the same calls and waiters, and a store that is replaced should leave
 // nothing to build up again.
 var callPool = sync.Pool{New: func() any { return new(call) }}
+
+// call is a payload on its way through a batch. Exactly one side recycles it: the caller that got
+// the answer or the error; the sender that finds it in the queue or has its answer, where the caller
+// has left or there is none; or the code that refuses to queue it.
+type call struct {
+	payload
+	alone    [1]*call    // itself, for a batch of one
+	inflight inflight    // where it is sent alone
+	detached bool        // no caller waits for it
+	done     func()      // of a detached call: runs when it is answered; may be nil
+	uses     *references // of a detached call, queued or in flight: keeps the store open
+
+	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
+
+	state  atomic.Int32
+	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
+}
+
+// newCall makes a call of an operation on checks.
+func newCall(op operation, checks []Check) *call {
+	c := emptyCall()
+	c.fill(op, checks)
+	return c
+}
+
+// newLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
+func newLeaseCall(check *Check, wish leaseWish, rest int64, r receipt) *call {
+	c := emptyCall()
+	c.fillLease(check, wish, rest, r)
+	return c
+}
+
+func emptyCall() *call {
+	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	c.detached, c.done, c.alone[0] = false, nil, c
+	c.state.Store(callQueued)
+	return c
+}
+
+// recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
+// data.
+func (c *call) recycle() {
+	clear(c.checks)
+	uses := c.uses
+	c.err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
+	callPool.Put(c)
+	if uses != nil {
+		uses.release()
+	}
+}
+
+// take copies the answers to the caller's checks, and recycles the call.
+func (c *call) take(checks []Check) {
+	copy(checks, c.checks)
+	for i := range c.receipts {
+		checks[i].receipt = c.receipts[i]
+	}
+	c.recycle()
+}
 
 // retain keeps a store open until the call is recycled. It returns false where the store is closed.
 func (c *call) retain(uses *references) bool {

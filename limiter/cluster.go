@@ -39,11 +39,9 @@ func (r *Redis) nodeOf(key EncodedKey) (*node, uint16) {
 }
 
 // sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
-func (r *Redis) sendSlots(ctx context.Context, n *node, w *writer, calls []*call) bool {
-	w.calls = append(w.calls[:0], calls...) // the batcher looks at the others meanwhile
-	defer clear(w.calls)
-	calls = w.calls
-	slices.SortStableFunc(calls, func(a, b *call) int { return int(a.slot) - int(b.slot) })
+func (r *Redis) sendSlots(ctx context.Context, n *node, w *writer) bool {
+	calls := w.payloads
+	slices.SortStableFunc(calls, func(a, b *payload) int { return int(a.slot) - int(b.slot) })
 	w.used = 0
 	for len(calls) > 0 {
 		size := 1

@@ -13,8 +13,8 @@ type writer struct {
 	keys     *keyWriter
 	node     int64 // of this process, see runningTracker
 	messages []*message
-	used     int     // by the current batch
-	calls    []*call // of a batch for several slots, in the order of these
+	used     int        // by the current batch
+	payloads []*payload // of the batch
 }
 
 // message returns the next reusable message, to a Redis with that clock.

@@ -194,9 +194,9 @@ func TestWire_reserve(t *testing.T) {
 	p := dayPolicy(t, "wire", FixedWindow, 10)
 	length := func(op operation, reserves ...int64) (bytes, groups int) {
 		var m message
-		var calls []*call
+		var calls []*payload
 		for _, reserve := range reserves {
-			calls = append(calls, newCall(op, []Check{leaving(p, 1, reserve)}))
+			calls = append(calls, &newCall(op, []Check{leaving(p, 1, reserve)}).payload)
 		}
 		m.write(calls, KeyFormat{Prefix: "rl"}.newWriter())
 		return len(m.text.bytes), len(m.groups)

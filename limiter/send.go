@@ -30,11 +30,16 @@ func (r *Redis) sendTimed(ctx context.Context, n *node, calls []*call) bool {
 func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 	w := r.writer()
 	defer r.writers.Put(w)
+	w.payloads = w.payloads[:0]
+	for _, c := range calls {
+		w.payloads = append(w.payloads, &c.payload)
+	}
+	defer clear(w.payloads)
 	if r.slotted.Load() {
-		return r.sendSlots(ctx, n, w, calls)
+		return r.sendSlots(ctx, n, w)
 	}
 	m := w.message(&n.clock)
-	m.write(calls, w.keys)
+	m.write(w.payloads, w.keys)
 	err := r.run(ctx, n.client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		// A sharding proxy that looks like one Redis. Nothing has run.
@@ -42,7 +47,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 		for _, c := range calls {
 			c.slot = w.keys.slotOf(c.checks[0].Key.text)
 		}
-		return r.sendSlots(ctx, n, w, calls)
+		return r.sendSlots(ctx, n, w)
 	}
 	n.finish(m, err)
 	if m.hasUncovered() {
@@ -68,7 +73,7 @@ func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *messag
 
 // again writes the uncovered calls of a message that was answered once more, by the time of the answer.
 func (w *writer) again(n *node, m *message) *message {
-	var calls []*call
+	var calls []*payload
 	for _, c := range m.order {
 		if c.isUncovered() {
 			calls = append(calls, c)

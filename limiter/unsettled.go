@@ -145,6 +145,7 @@ func (b *batcher) finishBackground(calls []*call) []*call {
 			return false
 		}
 		c.keepPostponed()
+		c.state.Store(callQueued)
 		b.unsettled.add(c)
 		b.waiting = append(b.waiting, c)
 		return true

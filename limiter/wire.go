@@ -14,7 +14,7 @@ type message struct {
 	policies []*Policy
 	places   map[*Policy]int // of the policies above fewPolicies
 	numbers  []int           // of the policies of each group, from 1
-	order    []*call         // the calls in the order of the keys
+	order    []*payload      // the calls in the order of the keys
 	names    []argument
 	arena    []byte // memory of the names
 	text     argument
@@ -45,7 +45,7 @@ func (m *message) now() int64 {
 
 // group is the calls of one shape: same operation, same policies, same weights, the same left to others.
 type group struct {
-	calls []*call
+	calls []*payload
 }
 
 // argument is a key or the message's text, which go-redis takes without a copy on the heap.
@@ -67,7 +67,7 @@ const fewPolicies = 16
 
 // write makes the arguments of one EVALSHA of calls. The script's text or hash is still to be set at
 // index 0 and 1.
-func (m *message) write(calls []*call, keys *keyWriter) {
+func (m *message) write(calls []*payload, keys *keyWriter) {
 	m.group(calls)
 	m.writeKeys(keys)
 	m.text.bytes = m.text.bytes[:0]
@@ -82,7 +82,7 @@ func (m *message) write(calls []*call, keys *keyWriter) {
 }
 
 // group sorts the calls by shape, keeping their order within each.
-func (m *message) group(calls []*call) {
+func (m *message) group(calls []*payload) {
 	for i := range m.groups {
 		m.groups[i].calls = m.groups[i].calls[:0]
 	}
@@ -222,7 +222,7 @@ func (m *message) placeOf(p *Policy) int {
 }
 
 // writeGroup writes calls of one shape, with the numbers of their checks' policies.
-func (m *message) writeGroup(calls []*call, numbers []int) {
+func (m *message) writeGroup(calls []*payload, numbers []int) {
 	shape := calls[0]
 	m.writeNumber(shape.op.number())
 	m.writeNumber(int64(len(calls)))
@@ -262,7 +262,7 @@ func (m *message) writeGroup(calls []*call, numbers []int) {
 }
 
 // writeStamps writes the epoch and the base of each check that counts running requests.
-func (m *message) writeStamps(calls []*call) {
+func (m *message) writeStamps(calls []*payload) {
 	for _, c := range calls {
 		for i := range c.checks {
 			if c.checks[i].Policy.CountsRunning() {

@@ -63,7 +63,7 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 }
 
 // readAnswers fills in the results of a call's checks.
-func (c *call) readAnswers(text string) error {
+func (c *payload) readAnswers(text string) error {
 	for i := range c.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
 		capacity, left := float64(c.checks[i].Policy.params.capacity), float64(0)

@@ -11,7 +11,7 @@ func TestMessage_read_invalid(t *testing.T) {
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), doubles(math.NaN(), 0, 9, 1, 0), doubles(-1, 0, 9, 1, 0), doubles(1<<53, 0, 9, 1, 0)} {
 		m := &message{}
 		c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
-		m.write([]*call{c}, KeyFormat{}.newWriter())
+		m.write([]*payload{&c.payload}, KeyFormat{}.newWriter())
 		m.command("evalsha", "")
 		m.sent.SetVal(reply)
 		m.deliver(nil)
@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
 			m := &message{}
 			c := newCall(opTake, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
-			m.write([]*call{c}, KeyFormat{}.newWriter())
+			m.write([]*payload{&c.payload}, KeyFormat{}.newWriter())
 			m.command("evalsha", "")
 			m.sent.SetVal(reply)
 			m.deliver(nil)
