@@ -70,12 +70,14 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (15 minutes)
 SOAKED = $(shell grep -rl --include='*_test.go' 'redistest\.Rounds' . | xargs -n 1 dirname | sort -u | grep -v caddytest/chaos)
 
 .PHONY: soak
-soak: ## play the random tests for long (10 minutes)
+soak: $(TOXIPROXY) ## play the random tests for long, then all features under faults (30 minutes)
 	.ci/need redis-server faketime
 	$(call there_is,TestMemory_full_flood,./limiter)
 	SOAK=long go test -count=1 -timeout 30m $(SOAKED)
 	$(call there_is,TestReplay_decides_a_real_log,.)
 	go test -count=1 -v -run TestReplay_decides_a_real_log .
+	$(call there_is,TestSoak,./caddytest/chaos)
+	SOAK=long go test -count=1 -v -run TestSoak -timeout 30m ./caddytest/chaos
 
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=

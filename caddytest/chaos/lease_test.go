@@ -3,8 +3,6 @@ package chaos
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,11 +30,9 @@ const (
 // rushAlgorithms take turns. The buckets have one rule.
 var rushAlgorithms = []string{"fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"}
 
-// passing is an admitted request: it was decided between two instants, on the clock that Redis has too.
-type passing struct{ began, ended time.Time }
-
 // rush is what clients of one hot key of a policy were admitted by several nodes that lease.
 type rush struct {
+	rule
 	mu     sync.Mutex
 	passed []passing
 	leased int
@@ -52,7 +48,7 @@ func TestChaos_lease(t *testing.T) {
 	rushes := map[string]*rush{}
 	for _, algorithm := range rushAlgorithms {
 		site += fmt.Sprintf("redis_ratelimit /%s {\nname %[1]s\nkey hot\nlimit %d\nwindow %v\nalgorithm %[1]s\nlease\n}\n", algorithm, rushLimit, rushWindow)
-		rushes[algorithm] = &rush{}
+		rushes[algorithm] = &rush{rule: rule{algorithm, rushLimit, rushLimit, rushWindow}}
 	}
 	config := caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nfail_mode closed\n}", site+caddytest.ShowDecision))
 	var nodes []*caddytest.Node
@@ -101,7 +97,7 @@ func TestChaos_lease(t *testing.T) {
 	lines := "algorithm | admitted | by leases | denied | most in a span / bound"
 	for _, algorithm := range rushAlgorithms {
 		r := rushes[algorithm]
-		worst, bound := r.worst(algorithm)
+		worst, bound := r.worst(r.passed)
 		lines += fmt.Sprintf("\n%s | %d | %d | %d | %d / %d", algorithm, len(r.passed), r.leased, r.denied, worst, bound)
 		if worst > bound {
 			t.Errorf("%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
@@ -141,75 +137,4 @@ func (r *rush) request(t *testing.T, n *caddytest.Node, path string) bool {
 		t.Errorf("%s: got %v", path, a)
 	}
 	return true
-}
-
-// worst returns the most units that have certainly passed in a span, and how many may. Where spans have several
-// bounds it is the one with the least room left.
-func (r *rush) worst(algorithm string) (most, bound int) {
-	slices.SortFunc(r.passed, func(a, b passing) int { return a.began.Compare(b.began) })
-	most, bound = 0, rushLimit
-	keep := func(units, limit int) {
-		if units-limit > most-bound {
-			most, bound = units, limit
-		}
-	}
-	switch algorithm {
-	case "fixed_window", "sliding_window_counter":
-		windows := map[int64]int{}
-		for _, p := range r.passed {
-			if w := p.began.UnixMicro() / rushWindow.Microseconds(); w == p.ended.UnixMicro()/rushWindow.Microseconds() {
-				windows[w]++
-			}
-		}
-		for w, units := range windows {
-			keep(units, rushLimit)
-			if algorithm == "sliding_window_counter" {
-				r.estimates(w, windows[w-1], keep)
-			}
-		}
-	case "sliding_window_log":
-		for i := range r.passed {
-			keep(r.within(i, r.passed[i].began.Add(rushWindow)), rushLimit)
-		}
-	default:
-		for i := 0; i < len(r.passed); i += 8 {
-			for span := rushWindow / 64; span <= 2*rushWindow; span += rushWindow / 64 {
-				drained := int(time.Duration(rushLimit)*span/rushWindow) + 1
-				keep(r.within(i, r.passed[i].began.Add(span)), rushLimit+drained)
-			}
-		}
-	}
-	return most, bound
-}
-
-// within returns how many requests from the i-th on began and ended before an instant.
-func (r *rush) within(i int, before time.Time) (units int) {
-	last := i + sort.Search(len(r.passed)-i, func(j int) bool { return !r.passed[i+j].began.Before(before) })
-	for _, p := range r.passed[i:last] {
-		if p.ended.Before(before) {
-			units++
-		}
-	}
-	return units
-}
-
-// estimates compares the units of a window, request by request, with the estimate of the window before.
-func (r *rush) estimates(w int64, previous int, keep func(units, limit int)) {
-	window := rushWindow.Microseconds()
-	var ends []int64
-	for _, p := range r.passed {
-		if p.began.UnixMicro()/window == w && p.ended.UnixMicro()/window == w {
-			ends = append(ends, p.ended.UnixMicro())
-		}
-	}
-	slices.Sort(ends)
-	for _, p := range r.passed {
-		began, ended := p.began.UnixMicro(), p.ended.UnixMicro()
-		if began/window != w || ended/window != w {
-			continue
-		}
-		before := sort.Search(len(ends), func(i int) bool { return ends[i] > began })
-		left := (w+1)*window - ended
-		keep(before+1+int(int64(previous)*left/window), rushLimit)
-	}
 }
