@@ -37,11 +37,14 @@ run: build ## build ./caddy and run it with Caddyfile.example
 # Tests at once in a package. Most of them wait for processes, more than for a core.
 PARALLEL ?= 4
 
+# Packages at once, two for each core, for the same reason.
+PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 .PHONY: test
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	$(if $(RACE),CGO_ENABLED=1) go test $(RACE) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...
+	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...
 	go -C deploy test -timeout $(TIMEOUT) ./...
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
