@@ -63,142 +63,137 @@ func wantLimit(t testing.TB, l *Live, policy, client string, want int64) {
 	}
 }
 
-// stores runs a test on two nodes of each kind of store. Without Redis both are one.
-func stores(t *testing.T, test func(t *testing.T, a, b *Live)) {
-	t.Run("memory", func(t *testing.T) {
-		l := NewLocal(Hooks{})
-		test(t, l, l)
-	})
+// TestLive_stores runs tests on two nodes of each kind of store. Without Redis both are one.
+func TestLive_stores(t *testing.T) {
 	server := redistest.Start(t)
-	t.Run("standalone", func(t *testing.T) {
-		test(t, newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr))
-	})
-	t.Run("hashed", func(t *testing.T) {
-		hashed := limiter.KeyFormat{Prefix: "hashed", Secret: "secret"}
-		test(t, newNode(t, hashed, limiter.Standalone, server.Addr), newNode(t, hashed, limiter.Standalone, server.Addr))
-	})
-	t.Run("cluster", func(t *testing.T) {
-		var addresses []string
-		for _, s := range redistest.StartCluster(t) {
-			addresses = append(addresses, s.Addr)
+	var addresses []string
+	for _, s := range redistest.StartCluster(t) {
+		addresses = append(addresses, s.Addr)
+	}
+	for name, test := range map[string]func(t *testing.T, a, b *Live){
+		"Put_Remove": putAndRemove, "Find_hostile": findHostile, "Put_full": putFull, "Find_ended": findEnded,
+	} {
+		onRedis := func(mode limiter.Mode, secret string, addresses ...string) func(*testing.T) {
+			return func(t *testing.T) {
+				format := limiter.KeyFormat{Prefix: name + secret, Secret: secret}
+				test(t, newNode(t, format, mode, addresses...), newNode(t, format, mode, addresses...))
+			}
 		}
-		test(t, newNode(t, plain, limiter.Cluster, addresses...), newNode(t, plain, limiter.Cluster, addresses...))
-	})
+		t.Run(name+"/memory", func(t *testing.T) {
+			l := NewLocal(Hooks{})
+			test(t, l, l)
+		})
+		t.Run(name+"/standalone", onRedis(limiter.Standalone, "", server.Addr))
+		t.Run(name+"/hashed", onRedis(limiter.Standalone, "secret", server.Addr))
+		t.Run(name+"/cluster", onRedis(limiter.Cluster, "", addresses...))
+	}
 }
 
-func TestLive_Put_Remove(t *testing.T) {
-	stores(t, func(t *testing.T, a, b *Live) {
-		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5000, Note: "tonight"}, 2*time.Hour)
-		put(t, a, Target{Policy: "api"}, Rule{Action: Limit, Limit: 7}, 0)
-		put(t, a, a.Target("login", key("acme")), Rule{Action: Block}, 0)
-		refresh(t, b)
-		for _, l := range []*Live{a, b} {
-			wantLimit(t, l, "api", "acme", 5000)
-			wantLimit(t, l, "api", "other", 7)
-			wantLimit(t, l, "search", "acme", 0)
-			e := l.Find("login", key("acme"))
-			if e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3 {
-				t.Fatalf("the block is %v, of %d", e, l.Len())
-			}
-			raised := l.Find("api", key("acme"))
-			if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
-				t.Errorf("the note is %q, it ends in %v", raised.Note, left)
-			}
-			if !l.Blocks("login") || l.Blocks("api") {
-				t.Error("login blocks, and api does not")
-			}
+func putAndRemove(t *testing.T, a, b *Live) {
+	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5000, Note: "tonight"}, 2*time.Hour)
+	put(t, a, Target{Policy: "api"}, Rule{Action: Limit, Limit: 7}, 0)
+	put(t, a, a.Target("login", key("acme")), Rule{Action: Block}, 0)
+	refresh(t, b)
+	for _, l := range []*Live{a, b} {
+		wantLimit(t, l, "api", "acme", 5000)
+		wantLimit(t, l, "api", "other", 7)
+		wantLimit(t, l, "search", "acme", 0)
+		e := l.Find("login", key("acme"))
+		if e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3 {
+			t.Fatalf("the block is %v, of %d", e, l.Len())
 		}
-		if err := b.Remove(t.Context(), b.Target("api", key("acme"))); err != nil {
+		raised := l.Find("api", key("acme"))
+		if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
+			t.Errorf("the note is %q, it ends in %v", raised.Note, left)
+		}
+		if !l.Blocks("login") || l.Blocks("api") {
+			t.Error("login blocks, and api does not")
+		}
+	}
+	if err := b.Remove(t.Context(), b.Target("api", key("acme"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Remove(t.Context(), b.Target("api", key("acme"))); !errors.Is(err, ErrAbsent) {
+		t.Errorf("removing it twice: %v", err)
+	}
+	refresh(t, a)
+	wantLimit(t, a, "api", "acme", 7)
+	for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
+		if err := a.Remove(t.Context(), target); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Remove(t.Context(), b.Target("api", key("acme"))); !errors.Is(err, ErrAbsent) {
-			t.Errorf("removing it twice: %v", err)
-		}
-		refresh(t, a)
-		wantLimit(t, a, "api", "acme", 7)
-		for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
-			if err := a.Remove(t.Context(), target); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
-			t.Error("without overrides a request looks at more than a nil pointer")
-		}
-	})
+	}
+	if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
+		t.Error("without overrides a request looks at more than a nil pointer")
+	}
 }
 
-// TestLive_Find_hostile has keys that look like what stands for all, for another policy or for another key.
-func TestLive_Find_hostile(t *testing.T) {
+// findHostile has keys that look like what stands for all, for another policy or for another key.
+func findHostile(t *testing.T, a, b *Live) {
 	hostile := []string{"", "%", "*", "all", ":", "api", "api:acme", "login", "}:x", "{%!overrides}", "\x00", "\xff", "%~aa", "a\nb"}
-	stores(t, func(t *testing.T, a, b *Live) {
-		for i, text := range hostile {
-			put(t, a, a.Target("api", key(text)), Rule{Action: Limit, Limit: int64(i + 1)}, 0)
-		}
-		refresh(t, b)
-		for i, text := range hostile {
-			wantLimit(t, b, "api", text, int64(i+1))
-			wantLimit(t, b, "login", text, 0)
-		}
-		wantLimit(t, b, "api", "acme", 0)
-		if all, clients := b.OfPolicy("api"); all != nil || clients != len(hostile) {
-			t.Errorf("all: %v, clients: %d", all, clients)
-		}
-	})
+	for i, text := range hostile {
+		put(t, a, a.Target("api", key(text)), Rule{Action: Limit, Limit: int64(i + 1)}, 0)
+	}
+	refresh(t, b)
+	for i, text := range hostile {
+		wantLimit(t, b, "api", text, int64(i+1))
+		wantLimit(t, b, "login", text, 0)
+	}
+	wantLimit(t, b, "api", "acme", 0)
+	if all, clients := b.OfPolicy("api"); all != nil || clients != len(hostile) {
+		t.Errorf("all: %v, clients: %d", all, clients)
+	}
 }
 
-func TestLive_Put_full(t *testing.T) {
-	stores(t, func(t *testing.T, a, b *Live) {
-		stored := map[string]string{}
-		for i := range MaxEntries {
-			stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"limit","limit":5}`)
-		}
-		a.apply(holding{version: version{number: 1, count: MaxEntries}, stored: stored})
-		if a.store == nil {
-			a.apply(holding{stored: stored})
-		}
-		refresh(t, a) // restores them in Redis
-		refresh(t, b)
-		if b.Len() != MaxEntries {
-			t.Fatalf("there are %d", b.Len())
-		}
-		if _, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0); !errors.Is(err, ErrFull) {
-			t.Errorf("one more: %v", err)
-		}
-		put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
-		if err := b.Remove(t.Context(), Target{"api", "18"}); err != nil {
-			t.Fatal(err)
-		}
-		put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
-		refresh(t, a)
-		if a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block {
-			t.Errorf("there are %d", a.Len())
-		}
-	})
+func putFull(t *testing.T, a, b *Live) {
+	stored := map[string]string{}
+	for i := range MaxEntries {
+		stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"limit","limit":5}`)
+	}
+	a.apply(holding{version: version{number: 1, count: MaxEntries}, stored: stored})
+	if a.store == nil {
+		a.apply(holding{stored: stored})
+	}
+	refresh(t, a) // restores them in Redis
+	refresh(t, b)
+	if b.Len() != MaxEntries {
+		t.Fatalf("there are %d", b.Len())
+	}
+	if _, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0); !errors.Is(err, ErrFull) {
+		t.Errorf("one more: %v", err)
+	}
+	put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
+	if err := b.Remove(t.Context(), Target{"api", "18"}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
+	refresh(t, a)
+	if a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block {
+		t.Errorf("there are %d", a.Len())
+	}
 }
 
-// TestLive_Find_ended moves the clock past the end of overrides. The next change removes them.
-func TestLive_Find_ended(t *testing.T) {
-	stores(t, func(t *testing.T, a, b *Live) {
-		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, time.Minute)
-		put(t, a, Target{Policy: "api"}, Rule{Action: Block}, time.Hour)
-		before := a.Now()
-		a.learnTime(before.Add(61 * time.Second))
-		if e := a.Find("api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
-			t.Errorf("after a minute that of all applies, not %v of %d", e, a.Len())
-		}
-		a.learnTime(before.Add(61 * time.Minute))
-		if e := a.Find("api", key("acme")); e != nil {
-			t.Errorf("after an hour there is %v", e)
-		}
-		put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
-		if got := len(a.held.Load().stored); got != 1 {
-			t.Errorf("%d are kept, want the one that has not ended", got)
-		}
-		refresh(t, b)
-		if got := len(b.held.Load().stored); got != 1 {
-			t.Errorf("%d are kept in Redis", got)
-		}
-	})
+// findEnded moves the clock past the end of overrides. The next change removes them.
+func findEnded(t *testing.T, a, b *Live) {
+	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, time.Minute)
+	put(t, a, Target{Policy: "api"}, Rule{Action: Block}, time.Hour)
+	before := a.Now()
+	a.learnTime(before.Add(61 * time.Second))
+	if e := a.Find("api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
+		t.Errorf("after a minute that of all applies, not %v of %d", e, a.Len())
+	}
+	a.learnTime(before.Add(61 * time.Minute))
+	if e := a.Find("api", key("acme")); e != nil {
+		t.Errorf("after an hour there is %v", e)
+	}
+	put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
+	if got := len(a.held.Load().stored); got != 1 {
+		t.Errorf("%d are kept, want the one that has not ended", got)
+	}
+	refresh(t, b)
+	if got := len(b.held.Load().stored); got != 1 {
+		t.Errorf("%d are kept in Redis", got)
+	}
 }
 
 // TestLive_OnChange names what has changed.
