@@ -74,6 +74,7 @@ func TestReport_browser(t *testing.T) {
 	browser := caddytest.Chromium(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			v := open(t, browser, reportFile(t, name+".html", r))
 			if len(v.console) > 0 || len(v.asked) > 0 {
 				t.Errorf("the console says %q, the network was asked for %q", v.console, v.asked)
@@ -92,6 +93,7 @@ func TestReport_browser(t *testing.T) {
 // Markup that had slipped through the template would meet the page's own policy. Without that policy the
 // same markup loads and runs, so that the test above would notice it.
 func TestReport_security_policy(t *testing.T) {
+	t.Parallel()
 	browser := caddytest.Chromium(t)
 	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)

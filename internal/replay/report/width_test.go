@@ -21,7 +21,7 @@ const measure = `<script>addEventListener("load", () => {
 		const box = e.getBoundingClientRect();
 		return box.width > 0 && (box.left < 0 || box.right > innerWidth + 0.5);
 	});
-	parent.postMessage(innerWidth + " " + document.documentElement.scrollWidth + " " +
+	parent.postMessage(location.pathname.split("/").pop() + " " + innerWidth + " " + document.documentElement.scrollWidth + " " +
 		far.concat(letters).map(e => e.tagName + "." + (e.getAttribute("class") || "") + ": " + e.textContent.slice(0, 40)).join("; "), "*");
 });</script></body>`
 
@@ -33,41 +33,46 @@ const frames = `<!DOCTYPE html><title>frames</title><script>addEventListener("me
 
 var widths = []int{320, 360, 621, 1200}
 
-// measured is what the pages tell, each its width: that of the window, that of the page, what is beyond.
-func measured(t *testing.T, browser, page string) []string {
+// measured is what pages tell by their names, each in each width: that of the window, that of the page, what is
+// beyond.
+func measured(t *testing.T, pages map[string]string) []string {
 	t.Helper()
-	path := writePage(t, "page.html", strings.Replace(withoutPolicy(t, page), "</body>", measure, 1))
-	outer := frames
-	for _, width := range widths {
-		outer += fmt.Sprintf(`<iframe src="page.html" style="width:%dpx;height:4000px;border:0"></iframe>`, width)
+	browser, folder, outer := caddytest.Chromium(t), t.TempDir(), frames
+	write := func(name, page string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	outerPath := filepath.Join(filepath.Dir(path), "frames.html")
-	if err := os.WriteFile(outerPath, []byte(outer), 0o600); err != nil {
-		t.Fatal(err)
+	for name, page := range pages {
+		write(name, strings.Replace(withoutPolicy(t, page), "</body>", measure, 1))
+		for _, width := range widths {
+			outer += fmt.Sprintf(`<iframe src=%q style="width:%dpx;height:4000px;border:0"></iframe>`, name, width)
+		}
 	}
-	got := textsOf(elements(parsed(t, open(t, browser, outerPath).document), "p"))
-	if len(got) != len(widths) {
-		t.Fatalf("%d of %d pages told their width", len(got), len(widths))
+	write("frames.html", outer)
+	got := textsOf(elements(parsed(t, open(t, browser, filepath.Join(folder, "frames.html")).document), "p"))
+	if len(got) != len(pages)*len(widths) {
+		t.Fatalf("%d of %d pages told their width", len(got), len(pages)*len(widths))
 	}
 	return got
 }
 
+// TestReport_width has one page too wide, to notice that the others are not.
 func TestReport_width(t *testing.T) {
-	browser := caddytest.Chromium(t)
-	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, ""))} {
-		t.Run(name, func(t *testing.T) {
-			got := measured(t, browser, reportOf(t, r))
-			for _, width := range widths {
-				if want := fmt.Sprintf("%d %d", width, width); !slices.Contains(got, want) {
-					t.Errorf("widths of the windows, of the pages, and what is beyond: %q, want %s", got, want)
-				}
-			}
-		})
-	}
-	t.Run("and this test would notice", func(t *testing.T) {
-		wide := strings.Replace(reportOf(t, &replay.Result{}), "<main>", `<main><div class="wide" style="width:400px">too wide</div>`, 1)
-		if got := measured(t, browser, wide); !slices.Contains(got, "360 416 DIV.wide: too wide") {
-			t.Errorf("an element of 400 pixels measures %q", got)
-		}
+	t.Parallel()
+	got := measured(t, map[string]string{
+		"sample.html":  reportOf(t, sampleResult()),
+		"hostile.html": reportOf(t, hostileResult(strings.Join(hostileTexts, ""))),
+		"wide.html":    strings.Replace(reportOf(t, &replay.Result{}), "<main>", `<main><div class="wide" style="width:400px">too wide</div>`, 1),
 	})
+	for _, width := range widths {
+		for _, name := range []string{"sample", "hostile"} {
+			if want := fmt.Sprintf("%s.html %d %d", name, width, width); !slices.Contains(got, want) {
+				t.Errorf("names, widths of the windows, of the pages, and what is beyond: %q, want %s", got, want)
+			}
+		}
+	}
+	if !slices.Contains(got, "wide.html 360 416 DIV.wide: too wide") {
+		t.Errorf("an element of 400 pixels measures %q", got)
+	}
 }
