@@ -34,16 +34,24 @@ func keyRequest(clientIP string, values map[string]string) (*http.Request, *cadd
 // keyOf makes the key of a template whose placeholders are {p.0}, {p.1} and so on.
 func keyOf(t testing.TB, template string, values ...string) string {
 	t.Helper()
+	return keysOf(t, template)(values...)
+}
+
+// keysOf makes a key of each of many tuples of values.
+func keysOf(t testing.TB, template string) func(values ...string) string {
+	t.Helper()
 	parsed, err := ParseKey(template, exact)
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := map[string]string{}
-	for i, value := range values {
-		named[fmt.Sprint("p.", i)] = value
-	}
 	r, repl := keyRequest("192.0.2.1", named)
-	return parsed.Key(r, repl).String()
+	return func(values ...string) string {
+		for i, value := range values {
+			named[fmt.Sprint("p.", i)] = value
+		}
+		return parsed.Key(r, repl).String()
+	}
 }
 
 func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
@@ -137,9 +145,9 @@ func TestKey_is_injective(t *testing.T) {
 				values = append(values, first+second)
 			}
 		}
-		seen := map[string][]string{}
+		keyOf, seen := keysOf(t, template), map[string][]string{}
 		for tuple := range tuples(values, placeholders) {
-			key := keyOf(t, template, tuple...)
+			key := keyOf(tuple...)
 			if other, found := seen[key]; found {
 				rt.Fatalf("template %q gives %q and %q the same key %q", template, other, tuple, key)
 			}
