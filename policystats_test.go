@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -34,7 +35,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h.counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.counters[0].CountInvalid("limit")
 	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.memory.names.Len()
-	for i := range 2_000 {
+	for i := range redistest.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -21,7 +22,8 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 	_, recipe, _ := strings.Cut(string(text), "\n## A ladder against swarms\n")
 	_, recipe, _ = strings.Cut(recipe, "```caddyfile\n")
 	recipe, _, _ = strings.Cut(recipe, "```\n")
-	const swarm, bystanders, seconds = 2000, 60, 60
+	seconds := redistest.Rounds(15, 60)
+	const swarm, bystanders = 2000, 60
 	for _, test := range []struct {
 		site          string
 		least, most   float64       // of the bystanders' requests that pass

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // zones returns every zone of the Go distribution's table, one name for each content.
@@ -45,7 +47,7 @@ func zones(t *testing.T) map[string]*time.Location {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !seen[data.String()] {
+		if !seen[data.String()] || slices.Contains(odd, file.Name) {
 			found[file.Name], seen[data.String()] = zone, true
 		}
 	}
@@ -103,13 +105,24 @@ func midnights(zone *time.Location) (first map[day]int64, near map[day]bool) {
 	return first, near
 }
 
-// TestMidnight_everywhere holds the midnights of every zone against the definition: those around a change of
-// the offset, and some of the others. It counts where time.Date returns another one.
+// odd are zones with days that have no first hour, that have it twice, or that are skipped, with changes of offset at
+// the end of a year, and with those of half an hour or less.
+var odd = []string{
+	"UTC", "Europe/Berlin", "America/Santiago", "America/St_Johns", "Pacific/Apia", "Pacific/Kwajalein", "Africa/Monrovia",
+	"Asia/Beirut", "Australia/Lord_Howe", "America/Sao_Paulo", "Africa/Casablanca",
+}
+
+// TestMidnight_everywhere holds the midnights of odd zones and of some others, in a soak of all, against the
+// definition: those around a change of the offset, and some of the others. It counts where time.Date returns
+// another one.
 func TestMidnight_everywhere(t *testing.T) {
 	all := zones(t)
 	wrong := map[string]int{}
-	checked := 0
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	checked, others := 0, redistest.Rounds(16, 1)
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		if i%others != 0 && !slices.Contains(odd, name) {
+			continue
+		}
 		zone := all[name]
 		first, near := midnights(zone)
 		for d := day(21); d < 25_850; d++ {
@@ -139,16 +152,10 @@ func TestMidnight_everywhere(t *testing.T) {
 
 // TestPeriods_everywhere holds the periods of all units against those that the midnights make up.
 func TestPeriods_everywhere(t *testing.T) {
-	all := zones(t)
-	for _, name := range []string{"UTC", "Europe/Berlin", "America/Santiago", "America/St_Johns", "Pacific/Apia", "Pacific/Kwajalein", "Africa/Monrovia", "Asia/Beirut", "Australia/Lord_Howe", "America/Sao_Paulo", "Africa/Casablanca"} {
+	all, others := zones(t), redistest.Rounds(13, 1)
+	for _, name := range odd {
 		zone := all[name]
-		if zone == nil {
-			var err error
-			if zone, err = time.LoadLocation(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		first, _ := midnights(zone)
+		first, near := midnights(zone)
 		for _, unit := range Units() {
 			periods := New(unit, zone)
 			var starts []int64
@@ -162,6 +169,9 @@ func TestPeriods_everywhere(t *testing.T) {
 				}
 			}
 			for i := 3; i+2 < len(starts)-1; i++ {
+				if i%others != 0 && !near[day(starts[i]/86_400_000_000)] {
+					continue
+				}
 				want := Bounds(starts[i-1 : i+3])
 				for _, at := range []int64{starts[i], starts[i] + 1, (starts[i] + starts[i+1]) / 2, starts[i+1] - 1} {
 					if got := *periods.Around(at); got != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -109,7 +110,8 @@ func TestSuggester_exact(t *testing.T) {
 	}
 	for i, c := range cases {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
-			traffic := suggestTraffic(uint64(i), 2500, c.window.Microseconds(), c.step, c.returned)
+			t.Parallel()
+			traffic := suggestTraffic(uint64(i), redistest.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
 			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
 			o := SuggestOptions{MaxLimit: c.max, Algorithms: limiter.Algorithms()}
 			compareSuggestions(t, newTestSuggester(t, settings, o), settings, traffic)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // endedLine is a request of so many seconds that ended so many seconds after a fixed time.
@@ -86,7 +88,7 @@ func TestReader_untimed(t *testing.T) {
 // long as those that are out of order fit it.
 func TestReader_LongRequests_random(t *testing.T) {
 	random := rand.New(rand.NewPCG(18, 19))
-	for range 60 {
+	for range redistest.Rounds(20, 600) {
 		type request struct{ ends, took float64 }
 		all := make([]request, 1+random.IntN(300))
 		long := 0
