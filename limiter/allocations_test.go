@@ -29,7 +29,7 @@ func TestMemory_Decide_allocations(t *testing.T) {
 }
 
 func TestRedis_Decide_allocations(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)

@@ -58,7 +58,7 @@ func TestFailover_ban_bound(t *testing.T) {
 	const bound = 300
 	m := NewMemory()
 	m.Limit(bound, nil)
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), m, FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), m, FailoverOptions{DenyAge: time.Second})
 	p := hourBan(t, "bound", 1)
 	for i := range 2000 {
 		checks := []Check{{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 2}}

@@ -31,7 +31,7 @@ func oneOf(t *testing.T, f *Failover, p *Policy, key string) (Result, Source) {
 // cache repeats denials, and once it is banned Redis is not asked again.
 func TestFailover_ban_flood(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p, f := hourBan(t, "flood", 3), NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	for i, banned := range []bool{false, false, false, false, true} {
 		if r, source := oneOf(t, f, p, "k"); r.Banned != banned || source != SourceRedis {
@@ -55,7 +55,7 @@ func TestFailover_ban_flood(t *testing.T) {
 // the one that bans go on to count.
 func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, Settings{Name: "plain", Algorithm: FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() Result {
@@ -83,7 +83,7 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 // a denial by another policy of the request.
 func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{DenyAge: 100 * time.Millisecond})
 	other := openRedis(t, server, 10*time.Second)
 	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, Settings{Name: "plain", Algorithm: FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
@@ -118,7 +118,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 // TestFailover_ban_burst sends many requests at once from two nodes: one of them begins one ban.
 func TestFailover_ban_burst(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "burst", Algorithm: FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Failover
 	for range 2 {

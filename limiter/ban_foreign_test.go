@@ -13,7 +13,7 @@ import (
 // no list names them, and an unban or a reset deletes them.
 func TestForeignValue_bans(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	p := hourBan(t, "foreign", 1)
@@ -30,7 +30,7 @@ func TestForeignValue_bans(t *testing.T) {
 		"counted":  func() error { return client.Set(t.Context(), name, doubles(0, 0, 0, 0, 0, math.NaN(), 1), 0).Err() },
 	} {
 		for _, lift := range []string{"unban", "unban all", "reset"} {
-			client.FlushAll(t.Context())
+			client.FlushDB(t.Context())
 			if err := write(); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestForeignValue_bans(t *testing.T) {
 // TestUnbanAll_prefix has a prefix of characters that a search would take for wildcards.
 func TestUnbanAll_prefix(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	p := hourBan(t, "prefix", 1)
 	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
@@ -96,6 +96,6 @@ func TestUnbanAll_prefix(t *testing.T) {
 		if after := client.DBSize(t.Context()).Val(); after != before-2 {
 			t.Errorf("%s: %d keys are deleted, want 2", prefix, before-after)
 		}
-		client.FlushAll(t.Context())
+		client.FlushDB(t.Context())
 	}
 }

@@ -36,7 +36,7 @@ var banVectors = []struct {
 
 func TestStores_ban_vectors(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, v := range banVectors {
 		p := mustPolicy(t, Settings{Name: "ban", Algorithm: FixedWindow, Limit: v.limit, Window: time.Duration(v.window) * time.Second, Ban: v.ban, BanAfter: v.after})
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -66,7 +66,7 @@ func TestStores_ban_vectors(t *testing.T) {
 // TestStores_ban_began says which request begins a ban, and what a peek and other weights see of it.
 func TestStores_ban_began(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "began", Algorithm: FixedWindow, Limit: 3, Window: 10 * time.Second, Ban: banned(30)})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		one := func(weight int64, peek bool) Result {
@@ -98,7 +98,7 @@ func TestStores_ban_began(t *testing.T) {
 // offended, and none while a client of the request is banned.
 func TestStores_ban_denied_with_others(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	narrow := mustPolicy(t, Settings{Name: "narrow", Algorithm: FixedWindow, Limit: 1, Window: 10 * time.Second, Ban: banned(30)})
 	wide := mustPolicy(t, Settings{Name: "wide", Algorithm: FixedWindow, Limit: 2, Window: 10 * time.Second, Ban: banned(60)})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -126,7 +126,7 @@ func TestStores_ban_denied_with_others(t *testing.T) {
 // offenses.
 func TestStores_ban_counted(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "counted", Algorithm: SlidingWindowLog, Limit: 5, Window: 60 * time.Second, Ban: banned(300)})
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestStores_ban_counted(t *testing.T) {
 // count at once, and charges it.
 func TestStores_ban_counted_elsewhere(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "elsewhere", Algorithm: GCRA, Limit: 4, Window: 60 * time.Second, Ban: banned(300)})
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func reportCalls(b *testing.B, client *redis.Client) (report func()) {
 // BenchmarkTake measures one decision, by one caller and by many.
 func BenchmarkTake(b *testing.B) {
 	keys := benchKeys(5000)
-	server := redistest.Start(b)
+	server := redistest.Shared(b)
 	client, store := server.Client(b), benchRedis(b, server)
 	for _, algorithm := range Algorithms() {
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
@@ -127,7 +127,7 @@ func BenchmarkTake(b *testing.B) {
 // BenchmarkTakeCallers measures how a decision gets cheaper with more callers in a batch.
 func BenchmarkTakeCallers(b *testing.B) {
 	keys := benchKeys(5000)
-	server := redistest.Start(b)
+	server := redistest.Shared(b)
 	client, store := server.Client(b), benchRedis(b, server)
 	p := benchPolicy(b, DefaultAlgorithm)
 	for callers := 1; callers <= 512; callers *= 2 {
@@ -144,7 +144,7 @@ func BenchmarkTakeCallers(b *testing.B) {
 
 // BenchmarkTakeKeys measures how a decision's price grows with the number of clients.
 func BenchmarkTakeKeys(b *testing.B) {
-	server := redistest.Start(b)
+	server := redistest.Shared(b)
 	store := benchRedis(b, server)
 	p := benchPolicy(b, DefaultAlgorithm)
 	memory := NewMemory()
@@ -179,7 +179,7 @@ func BenchmarkTakeLog(b *testing.B) {
 			takeFullLog(b, NewMemoryOnClock(func() int64 { now += step; return now }), p)
 		})
 		b.Run(fmt.Sprintf("store=redis/limit=%d", limit), func(b *testing.B) {
-			server := redistest.Start(b)
+			server := redistest.Shared(b)
 			client, store := server.Client(b), benchRedis(b, server)
 			store.scripts.clock = fmt.Sprintf(stepClockFragment, step)
 			client.Set(context.Background(), "test:clock", epoch, 0)
@@ -253,7 +253,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 	usage := func(b *testing.B, algorithm string, takes int) (bytes float64) {
 		b.Helper()
 		ctx := context.Background()
-		if err := client.FlushAll(ctx).Err(); err != nil {
+		if err := client.FlushDB(ctx).Err(); err != nil {
 			b.Fatal(err)
 		}
 		takeMany(b, store, lastingPolicy(b, algorithm), benchKeys(1), 1, takes)

@@ -13,14 +13,14 @@ import (
 // it saw last, in the period that Redis was in, and what it admits is settled afterwards.
 func TestCalendar_outage(t *testing.T) {
 	const day = 24 * time.Hour
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	begins := micros(t, "2026-06-30T10:00:00+02:00")
 	for _, ahead := range []time.Duration{0, time.Hour, 3 * day, -3 * day, 400 * day} {
 		for _, fraction := range []float64{0, 0.5} {
 			t.Run(fmt.Sprint(ahead, " ", fraction), func(t *testing.T) {
 				ctx := context.Background()
 				client := server.Client(t)
-				client.FlushAll(ctx)
+				client.FlushDB(ctx)
 				r := newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 				r.scripts.clock = testClockFragment
 				local := begins + ahead.Microseconds()

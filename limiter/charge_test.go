@@ -41,7 +41,7 @@ func TestFailover_Charge(t *testing.T) {
 // between the decision and the charge.
 func TestFailover_Charge_outage(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	checks := []Check{{Policy: dayPolicy(t, "late", GCRA, 100), Key: EncodeKey("k"), Weight: 1}}
 	source, err := f.Decide(context.Background(), checks)
@@ -106,7 +106,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 // TestRedis_Charge_debt peeks at Redis for how long the wait is.
 func TestRedis_Charge_debt(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // TestAllow_and_Peek take one unit of a policy by default, and none, on every kind of store.
 func TestAllow_and_Peek(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for name, store := range map[string]Store{
 		"memory": NewMemory(), "redis": openRedis(t, server, 10*time.Second),
 		"failover": NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
@@ -46,7 +46,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "p", Limit: 2, Window: time.Hour})
 	twin := mustPolicy(t, Settings{Name: "p", Limit: 9, Window: time.Hour})
 	good := Check{Policy: p, Key: EncodeKey("k")}
-	shared := openRedis(t, redistest.Start(t), 10*time.Second)
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for name, store := range map[string]Store{
 		"memory": NewMemory(), "redis": shared,
 		"failover": NewFailover(shared, NewMemory(), FailoverOptions{DenyAge: time.Second}),

@@ -98,7 +98,7 @@ func TestRedis_offset(t *testing.T) {
 
 // TestRedis_offset_set sets Redis's clock between requests.
 func TestRedis_offset_set(t *testing.T) {
-	s := redisStore(t, redistest.Start(t))
+	s := redisStore(t, redistest.Shared(t))
 	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
 		s.set(time.Now().Add(ahead).UnixMicro())
 		if got := offsetOf(t, s, s.shared); (got - ahead).Abs() > 2*time.Second {

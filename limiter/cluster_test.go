@@ -16,13 +16,19 @@ import (
 func openCluster(t testing.TB) (*Redis, []*redistest.Server) {
 	t.Helper()
 	masters := redistest.StartCluster(t)
-	client, err := NewClient(ClientOptions{Mode: Cluster, Addresses: []string{masters[0].Addr}, Timeout: 5 * time.Second})
+	return openClusterWithin(t, masters, 5*time.Second), masters
+}
+
+// openClusterWithin returns a store on a Cluster, with a timeout.
+func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *Redis {
+	t.Helper()
+	client, err := NewClient(ClientOptions{Mode: Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	return r, masters
+	return r
 }
 
 func TestCluster(t *testing.T) {

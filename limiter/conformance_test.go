@@ -3,8 +3,8 @@ package limiter
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,26 +52,37 @@ func memoryStore() *testStore {
 	}
 }
 
+// testClocks has what the clock of each [redistest.Server] is set to.
+var testClocks sync.Map
+
 // redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
 	r := newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 	r.scripts.clock = testClockFragment
 	client := server.Client(t)
+	testClocks.Delete(server) // it may be flushed
 	batcher := &r.topology.anyNode.batcher
 	return &testStore{
 		Failover: NewFailover(r, NewMemory(), FailoverOptions{OnUndecided: func(err error) { t.Error(err) }}),
 		name:     "redis", source: SourceRedis,
 		set: func(micros int64) {
+			if before, _ := testClocks.Swap(server, micros); before == micros {
+				return
+			}
 			if err := client.Set(context.Background(), "test:clock", micros, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 		},
 		settle: func() {
-			for pending := true; pending; runtime.Gosched() {
+			for {
 				batcher.mu.Lock()
-				pending = len(batcher.unsettled.quotas) > 0
+				pending := len(batcher.unsettled.quotas)
 				batcher.mu.Unlock()
+				if pending == 0 {
+					return
+				}
+				time.Sleep(20 * time.Microsecond)
 			}
 		},
 		debit: func(c *Check, d debt) (units int64) {
@@ -162,7 +173,7 @@ func (s *testStore) charge(checks []Check) {
 
 func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format KeyFormat) *Redis {
 	t.Helper()
-	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, Timeout: timeout})
+	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +201,12 @@ const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
 // trace.
 func TestStores_agree_on_random_traces(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
-	const seeds, steps = 48, 800
-	for seed := range uint64(seeds) {
+	const steps = 500
+	for seed := range redistest.Rounds[uint64](48, 400) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			client.FlushAll(context.Background())
+			client.FlushDB(context.Background())
 			stores := []*testStore{memoryStore(), redisStore(t, server)}
 			tr := newTrace(t, seed)
 			for range steps {

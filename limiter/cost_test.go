@@ -107,7 +107,7 @@ func TestFailover_Settle_others(t *testing.T) {
 // TestFailover_Settle_debt owes Redis what requests of an outage cost, not what they took.
 func TestFailover_Settle_debt(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range Algorithms() {
 		n := newOutageNode(t, server, server.Addr)
 		p := mustPolicy(t, Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
@@ -130,7 +130,7 @@ func TestFailover_Settle_debt(t *testing.T) {
 // the rest of a higher cost follows, a refund is left to drain.
 func TestFailover_Settle_paid(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 1000, Window: 24 * time.Hour})
 	n.set(epoch)
@@ -154,7 +154,7 @@ func TestFailover_Settle_paid(t *testing.T) {
 // rest of a higher cost is charged here, and on Redis when it decides again.
 func TestFailover_Settle_outage(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	p := mustPolicy(t, Settings{Algorithm: SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
 	n.set(epoch)
@@ -179,7 +179,7 @@ func TestFailover_Settle_outage(t *testing.T) {
 // TestFailover_Settle_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
 func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, shared := range []*Redis{openRedis(t, server, 10*time.Second), nil} {
 		f := NewFailover(shared, NewMemory(), FailoverOptions{})
 		p := mustPolicy(t, Settings{Name: "api", Algorithm: FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
@@ -209,7 +209,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 // fourteen, so that a denial behind a unit that may be refunded is no offense.
 func TestFailover_Settle_ban_once(t *testing.T) {
 	t.Parallel()
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		s.set(epoch)
 		p := mustPolicy(t, Settings{Name: "once", Algorithm: FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
 		if err := p.AllowRefunds(); err != nil {

@@ -17,7 +17,7 @@ import (
 func TestDenyCache_deny_like_the_store(t *testing.T) {
 	t.Parallel()
 	denials := 0
-	for seed := range uint64(60) {
+	for seed := range redistest.Rounds[uint64](30, 300) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
@@ -58,7 +58,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 func TestDenyCache_deny_weights(t *testing.T) {
 	t.Parallel()
 	repeated := 0
-	for seed := range uint64(40) {
+	for seed := range redistest.Rounds[uint64](20, 200) {
 		for _, p := range tracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := memoryStore(), newDenyCache(time.Second), epoch
@@ -141,7 +141,7 @@ func TestDenyCache_bounded(t *testing.T) {
 }
 
 func TestFailover_Decide_deny_cache(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "repeat", GCRA, 2)

@@ -19,7 +19,7 @@ type damagedBucket struct {
 
 func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	p := dayPolicy(t, "damaged", GCRA, 10)
 	return &damagedBucket{r, p, r.RedisKey(p, EncodeKey("torn"))}
 }

@@ -73,7 +73,7 @@ func isState(value string, count int) bool {
 
 func TestForeignValue_string(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{1})
@@ -100,7 +100,7 @@ func TestForeignValue_string(t *testing.T) {
 
 func TestForeignValue_log_entry(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{2})
@@ -139,7 +139,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 // TestForeignValue_breaker has a client whose state is NaN send many requests.
 func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
 	p := dayPolicy(t, "nan", GCRA, 10)
 	ctx := t.Context()

@@ -11,7 +11,7 @@ import (
 // TestRedis_Inspect reads the state of every algorithm back.
 func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, EncodeKey("k")); err != nil || len(stored) != 0 {

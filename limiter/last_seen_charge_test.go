@@ -11,7 +11,7 @@ import (
 // TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
 func TestLastSeen_charge(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
 	window := windowOfBothClocks(0)
 	policies := []*Policy{mustPolicy(t, Settings{Name: "calendar", Algorithm: FixedWindow, Limit: 100, Calendar: "year", Location: time.UTC})}

@@ -43,7 +43,7 @@ func waitForLeft(t *testing.T, f *Failover, p *Policy, key EncodedKey, there, he
 // TestLastSeen_refund refunds after an answer: an outage goes on from what Redis has refunded.
 func TestLastSeen_refund(t *testing.T) {
 	t.Parallel()
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory(), FailoverOptions{})
 	for _, p := range refundingPolicies(t, 100) {
 		for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}} {
 			key, left := EncodeKey(fmt.Sprint(costs)), int64(100)
@@ -63,7 +63,7 @@ func TestLastSeen_refund(t *testing.T) {
 // TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory(), FailoverOptions{})
 	for _, p := range refundingPolicies(t, 200) {
 		var group sync.WaitGroup
 		for i := range 20 {
@@ -144,7 +144,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 // TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
 func TestLastSeen_refund_shown(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, p := range refundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := Check{Policy: p, Key: EncodeKey(key), Refundable: true}

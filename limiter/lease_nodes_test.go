@@ -15,7 +15,7 @@ import (
 // with a second policy that denies most. In the end Redis has counted exactly what was admitted.
 func TestFailover_lease_nodes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog} {
 		t.Run(algorithm, func(t *testing.T) {
 			const limit, requests = 10_000, 2500
@@ -66,7 +66,7 @@ func TestFailover_lease_nodes(t *testing.T) {
 // nothing that was leased from it is spent or given back.
 func TestFailover_lease_reset(t *testing.T) {
 	t.Parallel()
-	f := newLeasingFailover(t, redistest.Start(t))
+	f := newLeasingFailover(t, redistest.Shared(t))
 	p := mustPolicy(t, Settings{Name: "reset", Algorithm: FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: MaxLease})
 	key := EncodeKey("k")
 	lendTo(t, f, p)

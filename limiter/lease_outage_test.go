@@ -13,7 +13,7 @@ import (
 // debt that leases have raised stays.
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
-	s := redisStore(t, redistest.Start(t))
+	s := redisStore(t, redistest.Shared(t))
 	s.set(epoch)
 	p := mustPolicy(t, Settings{Name: "raised", Algorithm: GCRA, Limit: 1000, Window: time.Second, Lease: MaxLease})
 	checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true}}
@@ -121,7 +121,7 @@ func TestFailover_lease_refill(t *testing.T) {
 // no lease would last.
 func TestFailover_lease_slow_answer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "slow", Limit: 1_000_000, Window: 10 * time.Second, Lease: MaxLease})
 	other := mustPolicy(t, Settings{Name: "other", Limit: 1_000_000, Window: 24 * time.Hour})
 	for name, checks := range map[string]func() []Check{

@@ -19,7 +19,7 @@ func newLeasingFailover(t testing.TB, server *redistest.Server) *Failover {
 // TestFailover_lease spends most requests of a busy key without asking Redis, and counts all of them there.
 func TestFailover_lease(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			f := newLeasingFailover(t, server)

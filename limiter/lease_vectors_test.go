@@ -94,7 +94,7 @@ var leaseVectors = []struct {
 
 func TestStores_lease_vectors(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, v := range leaseVectors {
 		var now int64
 		memory, remote := memoryStore(), redisStore(t, server)
@@ -142,7 +142,7 @@ func remainingOf(t *testing.T, s *testStore, p *Policy, key string) int64 {
 func TestStores_lease_reserve(t *testing.T) {
 	t.Parallel()
 	now := epoch
-	remote := redisStore(t, redistest.Start(t))
+	remote := redisStore(t, redistest.Shared(t))
 	remote.set(now)
 	for name, leases := range map[string]leaseStore{"memory": leaseInMemory(memoryStore(), &now), "redis": leaseOnRedis(remote)} {
 		for _, algorithm := range Algorithms() {

@@ -13,7 +13,7 @@ import (
 // fails.
 func storesOfAllKinds(t *testing.T) map[string]*Failover {
 	t.Helper()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	away := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{})
 	keepOpen(away.shared)
 	return map[string]*Failover{
@@ -51,7 +51,7 @@ func TestFailover_Refund_reserved(t *testing.T) {
 // TestStore_Refund_reserved does the same without a Failover.
 func TestStore_Refund_reserved(t *testing.T) {
 	t.Parallel()
-	shared, local := openRedis(t, redistest.Start(t), 10*time.Second), NewMemory()
+	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory()
 	for name, store := range map[string]Store{"redis": shared, "memory": local} {
 		p := mustPolicy(t, Settings{Name: "stays-" + name, Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []Check{{Policy: p, Key: EncodeKey("k")}, {Policy: p, Key: EncodeKey("other"), Refundable: true}}

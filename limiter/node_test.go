@@ -11,7 +11,7 @@ import (
 
 func TestNode_wrong_type(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 5*time.Second)
 	at := now()
 	r.topology.anyNode.breaker.now = func() moment { return at }

@@ -30,7 +30,7 @@ return 1
 
 func TestSlidingWindowLog_oracle(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	ctx := context.Background()
 	stores := []*testStore{memoryStore(), redisStore(t, server)}

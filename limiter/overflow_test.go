@@ -62,7 +62,7 @@ func TestMemory_full_quota(t *testing.T) {
 
 // TestMemory_full_flood measures the heap; a soak floods with 10 million keys.
 func TestMemory_full_flood(t *testing.T) {
-	keys, bound := redistest.Rounds(300_000, 10_000_000), redistest.Rounds[int64](30_000, 100_000)
+	keys, bound := redistest.Rounds(100_000, 10_000_000), redistest.Rounds[int64](10_000, 100_000)
 	for _, algorithm := range []string{SlidingWindowCounter, SlidingWindowLog} {
 		m := NewMemory()
 		m.Limit(bound, nil)

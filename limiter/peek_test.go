@@ -12,7 +12,7 @@ import (
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
 func TestFailover_Peek(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for name, f := range map[string]*Failover{
 		"redis":  NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
 		"memory": NewFailover(nil, NewMemory(), FailoverOptions{}),

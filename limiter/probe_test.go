@@ -284,7 +284,7 @@ func TestProbe_replaced_master(t *testing.T) {
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
 func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), time.Second)
+	r := openRedis(t, redistest.Shared(t), time.Second)
 	reported := &listener{}
 	s := r.topology.anyNode
 	s.lost = func(err error) { reported.add(Kind(err)) }

@@ -49,7 +49,7 @@ func copyOf(s *testStore, p *Policy) *testStore {
 func TestRetryAfter_exact(t *testing.T) {
 	t.Parallel()
 	denials := 0
-	for seed := range uint64(60) {
+	for seed := range redistest.Rounds[uint64](30, 300) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 2)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
@@ -81,7 +81,7 @@ func TestRetryAfter_exact(t *testing.T) {
 
 func TestRemaining_is_what_would_pass(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range redistest.Rounds[uint64](10, 100) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
@@ -106,7 +106,7 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 
 func TestResetAfter_full_quota(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range redistest.Rounds[uint64](10, 100) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*Policy{p}, now: epoch}
 			s := memoryStore()
@@ -151,7 +151,7 @@ func TestClock_runs_backwards(t *testing.T) {
 
 func TestPolicy_changed_settings(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(algorithm+"/"+s.name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestPolicy_changed_settings(t *testing.T) {
 
 func TestStates_apart(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(epoch)
 		p := mustPolicy(t, Settings{Name: "one", Algorithm: FixedWindow, Limit: 1, Window: time.Hour})
@@ -203,7 +203,7 @@ func TestStates_apart(t *testing.T) {
 
 func TestDenied_charges_nothing(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			s.set(epoch)

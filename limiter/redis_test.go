@@ -36,7 +36,7 @@ func dayPolicy(t testing.TB, name, algorithm string, limit int64) *Policy {
 
 func TestStores_Decide_concurrent(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range Algorithms() {
 		stores := map[string][]Store{
@@ -82,7 +82,7 @@ func sendBatch(r *Redis, requests [][]Check) []*call {
 
 func TestBatch_as_if_alone(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, size := range []int{1, 2, 128} {
 		for _, algorithm := range Algorithms() {
@@ -105,7 +105,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 
 func TestBatch_shapes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
 	var requests [][]Check
 	for i := range 128 {
@@ -130,7 +130,7 @@ func TestBatch_shapes(t *testing.T) {
 
 func TestBatch_wrong_type(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
@@ -157,7 +157,7 @@ func TestBatch_wrong_type(t *testing.T) {
 
 func TestRedis_key_TTL(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
@@ -209,7 +209,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 		continue
 	}
 	check("oom")
-	client.FlushAll(ctx)
+	client.FlushDB(ctx)
 	client.ConfigSet(ctx, "maxmemory", "0")
 	client.ReplicaOf(ctx, "127.0.0.1", "1")
 	check("readonly")
@@ -224,7 +224,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 
 func TestRedis_Decide_closed(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
 	p := dayPolicy(t, "closed", GCRA, 1_000)
 	if err := r.Close(); err != nil {

@@ -16,7 +16,7 @@ import (
 // refunds until the request ends, and nothing of that is lost.
 func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	store := openRedis(t, server, 50*time.Millisecond)
 	f := NewFailover(store, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "closing", GCRA, 100)
@@ -54,7 +54,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 // store: it is closed after the last one.
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	store := openRedis(t, server, 10*time.Second)
 	f := NewFailover(store, NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "draining", FixedWindow, 100_000)
@@ -106,7 +106,7 @@ func TestReferences_end_once(t *testing.T) {
 // answered.
 func TestRedis_Close_during_questions(t *testing.T) {
 	t.Parallel()
-	server, p := redistest.Start(t), dayPolicy(t, "asked", GCRA, 100)
+	server, p := redistest.Shared(t), dayPolicy(t, "asked", GCRA, 100)
 	check := Check{Policy: p, Key: EncodeKey("k"), Weight: 1}
 	for name, ask := range map[string]func(r *Redis) error{
 		"peek":     func(r *Redis) error { return r.Peek(context.Background(), &check) },

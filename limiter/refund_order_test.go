@@ -49,7 +49,7 @@ func permutations(of []int) (all [][]int) {
 func TestStores_Refund_any_order(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 8))
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		s.set(epoch)
 		for n := 2; n <= 20; n++ {
 			p := mustPolicy(t, Settings{Name: fmt.Sprint("order", n), Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
@@ -188,7 +188,7 @@ func (r *refundTrace) compare(t *testing.T) {
 // TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
 func TestStores_Refund_agree(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	most, sums := 0, 0
 	for seed := range uint64(8) {
 		p := mustPolicy(t, Settings{Name: fmt.Sprint("agree", seed), Algorithm: TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})

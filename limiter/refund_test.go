@@ -14,7 +14,7 @@ import (
 // outage by half of the limit.
 func failovers(t *testing.T) map[string]*Failover {
 	t.Helper()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	down := openRedis(t, server, time.Second)
 	keepOpen(down)
 	return map[string]*Failover{

@@ -87,7 +87,7 @@ var logOfTen = Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 10 * tim
 var bucketOfTen = Settings{Algorithm: LeakyBucket, Limit: 1, Window: time.Second, Burst: 10}
 
 func TestStores_Refund_vectors(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, v := range refundVectors {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func playRefunds(t *testing.T, s *testStore, p *Policy, key string, steps []refu
 // bucket by another take, which is refunded at once. At 9 s the nine units have drained.
 func TestStores_Refund_flood(t *testing.T) {
 	p := mustPolicy(t, Settings{Name: "flood", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		s.set(epoch)
 		reserved := func(units int64) []Check {
 			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: units, Refundable: true}}
@@ -165,7 +165,7 @@ func TestStores_Refund_flood(t *testing.T) {
 // TestRedis_Refund_lifetime has a state with a serial, and one with a hole, live as long as a full bucket drains after
 // every take, and others as long as they drain.
 func TestRedis_Refund_lifetime(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client, s := server.Client(t), redisStore(t, server)
 	p := mustPolicy(t, Settings{Name: "lifetime", Algorithm: GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	const grace = time.Hour // of the test's clock

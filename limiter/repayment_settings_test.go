@@ -78,7 +78,7 @@ func windowOfBothClocks(apart time.Duration) time.Duration {
 // TestRepayment_limits has requests bring limits of their own: the last one caps what is settled.
 func TestRepayment_limits(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	for _, algorithm := range Algorithms() {
@@ -107,7 +107,7 @@ func TestRepayment_limits(t *testing.T) {
 // TestRepayment_policies denies requests by the second of two policies: the first owes nothing.
 func TestRepayment_policies(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	wide, narrow := dayPolicy(t, "wide", FixedWindow, 10), dayPolicy(t, "narrow", TokenBucket, 2)
@@ -128,7 +128,7 @@ func TestRepayment_policies(t *testing.T) {
 // TestRepayment_foreign settles a key whose value became a foreign one. The debt is lost once.
 func TestRepayment_foreign(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	for i, algorithm := range Algorithms() {
@@ -151,7 +151,7 @@ func TestRepayment_foreign(t *testing.T) {
 // TestRepayment_Reset resets keys in an outage, and after it before and after their debts were sent.
 func TestRepayment_Reset(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	for _, algorithm := range Algorithms() {
@@ -191,10 +191,10 @@ func TestRepayment_Reset(t *testing.T) {
 // owed is lost and counted; nothing of it goes on.
 func TestRepayment_closed(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
-		client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}})
+		client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, DB: server.DB})
 		if err != nil {
 			t.Fatal(err)
 		}

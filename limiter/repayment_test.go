@@ -23,7 +23,7 @@ type outageNode struct {
 func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
 	t.Helper()
 	n := &outageNode{}
-	client, err := NewClient(ClientOptions{Addresses: []string{address}, Timeout: 10 * time.Second})
+	client, err := NewClient(ClientOptions{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestRepayment_vectors(t *testing.T) {
 		{"a log", Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 10 * time.Second}, 1, []int64{2, 3}, []int64{1, 5}, 23, 3, 7},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			server := redistest.Start(t)
+			server := redistest.Shared(t)
 			n := newOutageNode(t, server, server.Addr)
 			p := mustPolicy(t, v.settings)
 			n.set(epoch)
@@ -124,7 +124,7 @@ func TestRepayment_vectors(t *testing.T) {
 // units are owed after 5 s.
 func TestRepayment_nodes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	a, b := newOutageNode(t, server, server.Addr), newOutageNode(t, server, server.Addr)
 	p := mustPolicy(t, Settings{Algorithm: GCRA, Limit: 10, Window: 10 * time.Second})
 	for _, n := range []*outageNode{a, b} {
@@ -142,7 +142,7 @@ func TestRepayment_nodes(t *testing.T) {
 // TestRepayment_capacity has many nodes admit a whole limit each. No quota is raised above its capacity.
 func TestRepayment_capacity(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range Algorithms() {
 		p := mustPolicy(t, Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		for range 4 {
@@ -173,7 +173,7 @@ func TestRepayment_capacity(t *testing.T) {
 // certainly not sent is owed.
 func TestRepayment_unknown(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	for _, algorithm := range Algorithms() {
@@ -205,7 +205,7 @@ func TestRepayment_unknown(t *testing.T) {
 // it. What was seen of the bucket before drains beneath all that is admitted afterwards.
 func TestRepayment_unknownFirst(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
 	n.set(epoch)
@@ -228,7 +228,7 @@ func TestRepayment_unknownFirst(t *testing.T) {
 // the account of the other.
 func TestRepayment_atOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second})
 	n.set(epoch)
@@ -247,7 +247,7 @@ func TestRepayment_atOnce(t *testing.T) {
 // places to others.
 func TestRepayment_decayed(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.local.Limit(5, nil)
 	n.set(epoch)
@@ -353,7 +353,7 @@ func (l *ledger) debtsOf(p *Policy) []debt {
 // TestRepayment_Refund refunds units that were reserved in an outage, before and after they were settled.
 func TestRepayment_Refund(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	for _, algorithm := range Algorithms() {
@@ -378,7 +378,7 @@ func TestRepayment_Refund(t *testing.T) {
 // TestRepayment_Charge charges what requests turned out to cost while Redis is away.
 func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.set(epoch)
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: time.Hour})
@@ -397,7 +397,7 @@ func TestRepayment_Charge(t *testing.T) {
 // decayed.
 func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	var settled atomic.Int64
 	f := NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	p := dayPolicy(t, "paced", SlidingWindowCounter, 10)
@@ -451,7 +451,7 @@ func TestRepayment_paced(t *testing.T) {
 // TestRepayment_off forgives outages.
 func TestRepayment_off(t *testing.T) {
 	t.Parallel()
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{ForgiveOutages: true})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory(), FailoverOptions{ForgiveOutages: true})
 	p := dayPolicy(t, "off", FixedWindow, 10)
 	keepOpen(f.shared)
 	if _, err := Allow(t.Context(), f, p, "k"); err != nil {

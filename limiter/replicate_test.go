@@ -34,7 +34,7 @@ local redis = {
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
-	r := newTestRedis(t, redistest.Start(t), 10*time.Second, KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, KeyFormat{Prefix: "t"})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,8 @@ local redis = {
 func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
 	reported := &listener{}
-	client, err := NewClient(ClientOptions{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
+	server := redistest.Shared(t)
+	client, err := NewClient(ClientOptions{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

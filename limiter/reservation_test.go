@@ -13,7 +13,7 @@ import (
 // awaitingStores returns a store of each kind that awaits refunds.
 func awaitingStores(t *testing.T) []*testStore {
 	t.Helper()
-	stores := []*testStore{memoryStore(), redisStore(t, redistest.Start(t))}
+	stores := []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))}
 	for _, s := range stores {
 		s.set(epoch)
 		s.awaitsRefunds = true

@@ -36,7 +36,7 @@ func BenchmarkTakeReserve(b *testing.B) {
 					}
 					if n%100 == 99 {
 						b.StopTimer()
-						client.FlushAll(ctx)
+						client.FlushDB(ctx)
 						b.StartTimer()
 					}
 				}

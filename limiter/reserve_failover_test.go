@@ -19,7 +19,7 @@ func leaving(p *Policy, weight, reserve int64) Check {
 // was left to them.
 func TestFailover_reserve_deny_cache(t *testing.T) {
 	t.Parallel()
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
 		decide(t, f, leaving(p, 3, 2))
@@ -48,7 +48,7 @@ func TestFailover_reserve_outage(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range Algorithms() {
 		for _, fraction := range []float64{1, 0.5} {
-			r := openRedis(t, redistest.Start(t), 10*time.Second)
+			r := openRedis(t, redistest.Shared(t), 10*time.Second)
 			f := NewFailover(r, NewMemory(), FailoverOptions{LocalFraction: fraction, ForgiveOutages: true})
 			p := dayPolicy(t, "outage-"+algorithm, algorithm, 20)
 			if left := decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
@@ -80,7 +80,7 @@ func TestFailover_reserve_outage(t *testing.T) {
 // is not used.
 func TestFailover_reserve_Unused(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, fraction := range []float64{1, 0.5} {
 		for _, settings := range []Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: FixedWindow, Window: 24 * time.Hour}} {
 			settings.Limit = 100
@@ -129,7 +129,7 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 // for themselves.
 func TestStores_reserve_ban(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	queue := new(20 * time.Second)
 	for _, settings := range []Settings{
 		{Algorithm: FixedWindow, Limit: 10}, {Algorithm: SlidingWindowCounter, Limit: 10}, {Algorithm: SlidingWindowLog, Limit: 10},
@@ -167,7 +167,7 @@ func TestStores_reserve_ban(t *testing.T) {
 // Neither is charged.
 func TestStores_reserve_with_others(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	cluster, _ := openCluster(t)
 	for _, algorithm := range Algorithms() {
 		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
@@ -230,7 +230,7 @@ func TestCheck_Reserve_negative(t *testing.T) {
 // TestStores_reserve_enormous has weights that overflow with what they leave: no store lets one pass.
 func TestStores_reserve_enormous(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
 		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {

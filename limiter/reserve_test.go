@@ -65,7 +65,7 @@ var reserveVectors = []struct {
 // TestStores_reserve plays vectors of requests that leave units to others.
 func TestStores_reserve(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, v := range reserveVectors {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestStores_reserve(t *testing.T) {
 // TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
-	shared := openRedis(t, redistest.Start(t), 10*time.Second)
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for name, f := range map[string]*Failover{"redis": NewFailover(shared, NewMemory(), FailoverOptions{}), "memory": NewFailover(nil, NewMemory(), FailoverOptions{})} {
 		p := mustPolicy(t, Settings{Name: "peeked", Algorithm: FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []Check{{Policy: p, Key: EncodeKey("k"), Reserve: 4}}

@@ -22,7 +22,7 @@ func fill(t *testing.T, s Store, p *Policy, keys int) {
 
 func TestResetAll_one_policy(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	f := NewFailover(r, NewMemory(), FailoverOptions{DenyAge: time.Second})
@@ -45,7 +45,7 @@ func TestResetAll_one_policy(t *testing.T) {
 
 func TestResetAll_deny_cache(t *testing.T) {
 	t.Parallel()
-	f := NewFailover(openRedis(t, redistest.Start(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
+	f := NewFailover(openRedis(t, redistest.Shared(t), 10*time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", FixedWindow, 1)
 	pass := func() bool {
 		checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}
@@ -80,7 +80,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openCluster(t)
 	local := NewMemory()
-	f := NewFailover(r, local, FailoverOptions{})
+	f := NewFailover(openClusterWithin(t, masters, time.Second), local, FailoverOptions{})
 	p := dayPolicy(t, "partly", GCRA, 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
@@ -148,7 +148,7 @@ func TestReset_meanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := openRedis(t, redistest.Start(t), 10*time.Second)
+			r := openRedis(t, redistest.Shared(t), 10*time.Second)
 			f := NewFailover(r, NewMemory(), FailoverOptions{})
 			decide(t, f, Check{Policy: p, Key: key, Weight: 1})
 			asked := 0

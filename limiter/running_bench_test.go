@@ -15,7 +15,7 @@ import (
 // timeout, and reports the time of Redis for one state, and which part of a core that is every 5 seconds.
 func BenchmarkRedis_states(b *testing.B) {
 	const keys = 100_000
-	server := redistest.Start(b)
+	server := redistest.Shared(b)
 	n := newTestRedis(b, server, 10*time.Second, KeyFormat{Prefix: "t"})
 	p := concurrencyPolicy(b, 10)
 	tracker := n.running

@@ -123,7 +123,7 @@ func (n *rawNode) checkStored(p *Policy, key string, m *runningModel) {
 // TestConcurrency_vectors plays published traces on both twins: limit and units, a timeout of 15 s.
 func TestConcurrency_vectors(t *testing.T) {
 	const second = 1_000_000
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	a, b := newRawNode(t, server), newRawNode(t, server)
 	take, release, state, peek := opTake, opRelease, opState, opPeek
@@ -186,7 +186,7 @@ func TestConcurrency_vectors(t *testing.T) {
 			{0, b, runningMessage{take, 1, 0, 1}, denied, 0},
 		}},
 	} {
-		client.FlushAll(context.Background())
+		client.FlushDB(context.Background())
 		p := concurrencyPolicy(t, v.limit)
 		model := &runningModel{v.limit, 15 * second, map[int64]runningEntry{}}
 		for i, s := range v.steps {
@@ -209,13 +209,13 @@ func TestConcurrency_vectors(t *testing.T) {
 // directions.
 func TestConcurrency_twins_agree(t *testing.T) {
 	t.Parallel()
-	const second, seeds, steps = 1_000_000, 40, 400
-	server := redistest.Start(t)
+	const second, steps = 1_000_000, 250
+	server := redistest.Shared(t)
 	client := server.Client(t)
 	nodes := []*rawNode{newRawNode(t, server), newRawNode(t, server), newRawNode(t, server)}
-	for seed := range uint64(seeds) {
+	for seed := range redistest.Rounds[uint64](30, 400) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			client.FlushAll(context.Background())
+			client.FlushDB(context.Background())
 			random := rand.New(rand.NewPCG(seed, 1))
 			limit := 1 + random.Int64N(6)
 			p := concurrencyPolicy(t, limit)

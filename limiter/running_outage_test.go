@@ -108,16 +108,16 @@ func TestFailover_concurrency_partly(t *testing.T) {
 
 // TestRedis_concurrency_flush loses Redis's data while requests run.
 func TestRedis_concurrency_flush(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n, other := newRunningNode(t, server), newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 	p := concurrencyPolicy(t, 5)
 	first := n.take(p, 3)
-	server.Client(t).FlushAll(context.Background())
+	server.Client(t).FlushDB(context.Background())
 	second := n.take(p, 1)
 	if r := second[0].Result; !r.Passes() || r.Remaining != 1 {
 		t.Errorf("the first after the flush: %+v", r)
 	}
-	server.Client(t).FlushAll(context.Background())
+	server.Client(t).FlushDB(context.Background())
 	n.EndRunning(first)
 	waitCounted(t, other, p, 1)
 	n.EndRunning(second)
@@ -125,7 +125,7 @@ func TestRedis_concurrency_flush(t *testing.T) {
 
 // TestFailover_concurrency_full asks Redis only where another process could make a difference.
 func TestFailover_concurrency_full(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	n := newRunningNode(t, server)
 	p := concurrencyPolicy(t, 2)
 	running := n.take(p, 2)
@@ -144,7 +144,7 @@ func TestFailover_concurrency_full(t *testing.T) {
 
 // TestRedis_concurrency_closed ends a request after its store was replaced.
 func TestRedis_concurrency_closed(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r := openRedis(t, server, 200*time.Millisecond)
 	f := NewFailover(r, NewMemory(), FailoverOptions{})
 	other := openRedis(t, server, 10*time.Second)

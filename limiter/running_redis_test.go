@@ -38,7 +38,7 @@ func (n *runningNode) take(p *Policy, weight int64) []Check {
 // settle waits until no message is on its way.
 func (n *runningNode) settle() {
 	batcher := &n.redis.topology.anyNode.batcher
-	for pending := true; pending; runtime.Gosched() {
+	for pending := true; pending; time.Sleep(20 * time.Microsecond) {
 		batcher.mu.Lock()
 		pending = len(batcher.unsettled.quotas) > 0 // also releases that have ended their records
 		batcher.mu.Unlock()
@@ -63,7 +63,7 @@ func (t *runningTracker) busy() bool {
 }
 
 func TestRedis_concurrency_two_nodes(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
 	p := concurrencyPolicy(t, 3)
 	first, second := a.take(p, 1), b.take(p, 2)
@@ -98,7 +98,7 @@ func TestRedis_concurrency_two_nodes(t *testing.T) {
 }
 
 func TestRedis_concurrency_parallel(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	const limit, clients, rounds = 10, 32, 200
 	p := concurrencyPolicy(t, limit)
 	gauge := new(peak)
@@ -141,7 +141,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 
 // TestRedis_Inspect_concurrency shows what each node runs, and nothing of a foreign value.
 func TestRedis_Inspect_concurrency(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
 	p, ctx, key := concurrencyPolicy(t, 9), context.Background(), EncodeKey("k")
 	running := [][]Check{a.take(p, 2), b.take(p, 3)}

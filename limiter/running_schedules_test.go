@@ -17,7 +17,7 @@ import (
 // to older data, its clock steps, and nodes lose contact. Time is the test's.
 
 // schedules is how many schedules are played of each kind.
-func schedules() uint64 { return redistest.Rounds[uint64](600, 20_000) }
+func schedules() uint64 { return redistest.Rounds[uint64](400, 20_000) }
 
 const (
 	scheduleSteps   = 70
@@ -317,9 +317,9 @@ func (s *schedule) fault() {
 	}
 }
 
-// drain delivers everything, and has it answered.
+// drain delivers everything, and has it answered, until the nodes send nothing more.
 func (s *schedule) drain() {
-	for range 30 {
+	for again := true; again; again = len(s.network)+len(s.late)+len(s.answers) > 0 {
 		for len(s.network) > 0 {
 			s.deliver(s.remove(&s.network))
 		}
@@ -367,7 +367,7 @@ func (s *schedule) checkCounts(when string) {
 
 func scheduleNodes(t *testing.T) []*rawNode {
 	t.Helper()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	var raw []*rawNode
 	for range 3 {
 		raw = append(raw, newRawNode(t, server))

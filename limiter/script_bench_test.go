@@ -18,7 +18,7 @@ import (
 // processes only add to them.
 func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
-	server := redistest.Start(b)
+	server := redistest.Shared(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
 	stores := map[string]*Redis{"takes": benchRedis(b, server), "batch": benchRedis(b, server)}
 	stores["batch"].scripts.always = true

@@ -12,7 +12,7 @@ import (
 
 func TestSlidingWindowLog_expiry(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	const entries = 40
 	p := mustPolicy(t, Settings{Name: "edges", Algorithm: SlidingWindowLog, Limit: entries, Window: time.Minute})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
@@ -39,7 +39,7 @@ func TestSlidingWindowLog_expiry(t *testing.T) {
 // 2^40 several times.
 func TestSlidingWindowLog_modulus(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Name: "wrap", Algorithm: SlidingWindowLog, Limit: maxLogLimit, Window: time.Millisecond})
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
 	total := int64(0)
@@ -63,7 +63,7 @@ func TestSlidingWindowLog_modulus(t *testing.T) {
 // TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
 func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
 	p := dayPolicy(t, "log", SlidingWindowLog, 10_000)
 	if err := p.AllowRefunds(); err != nil {
@@ -105,7 +105,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 func TestSlidingWindowLog_refund_tail(t *testing.T) {
 	t.Parallel()
 	p := mustPolicy(t, Settings{Name: "tail", Algorithm: SlidingWindowLog, Limit: 100_000, Window: time.Hour})
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Start(t))} {
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		t.Run(s.name, func(t *testing.T) {
 			var reserved [][]Check
 			for i := range 1100 {
@@ -141,7 +141,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
 func TestSlidingWindowLog_refund_run(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Start(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	p := dayPolicy(t, "run", SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
 	var calls []*call
@@ -173,7 +173,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 // units before are over, the entry without any leaves the quota as good as new.
 func TestSlidingWindowLog_charge_without_room(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := mustPolicy(t, Settings{Algorithm: SlidingWindowLog, Limit: 5, Window: 10 * time.Second})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		charge := []Check{{Policy: p, Key: EncodeKey("k"), Weight: MaxCharge}}

@@ -26,7 +26,7 @@ type takesPair struct {
 
 func newTakesPair(t *testing.T) *takesPair {
 	t.Helper()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	pair := &takesPair{client: server.Client(t), now: epoch}
 	for i := range pair.stores {
 		pair.stores[i] = newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: fmt.Sprint("t", i)})

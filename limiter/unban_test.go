@@ -13,7 +13,7 @@ import (
 // TestFailover_ban_reset resets a key and a whole policy: both forget bans.
 func TestFailover_ban_reset(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	p := hourBan(t, "reset", 1)
 	for _, f := range []*Failover{NewFailover(nil, NewMemory(), FailoverOptions{}), NewFailover(openRedis(t, server, time.Second), NewMemory(), FailoverOptions{DenyAge: time.Second})} {
 		for _, reset := range []func() (ResetCount, error){
@@ -46,7 +46,7 @@ func TestFailover_ban_reset(t *testing.T) {
 // not banned, and tells only the bans.
 func TestFailover_UnbanAll(t *testing.T) {
 	t.Parallel()
-	for name, shared := range map[string]*Redis{"redis": openRedis(t, redistest.Start(t), 10*time.Second), "memory": nil} {
+	for name, shared := range map[string]*Redis{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
 		f := NewFailover(shared, NewMemory(), FailoverOptions{DenyAge: time.Minute})
 		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
 		for range 4 {
@@ -81,7 +81,7 @@ func TestFailover_UnbanAll(t *testing.T) {
 // TestUnban_foreign_value deletes a foreign value in place of a ban, and calls it none.
 func TestUnban_foreign_value(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r, p := openRedis(t, server, 10*time.Second), hourBan(t, "foreign", 1)
 	server.Client(t).LPush(context.Background(), r.banKey(p, EncodeKey("k")), "x")
 	banned, err := r.Unban(context.Background(), p, EncodeKey("k"))

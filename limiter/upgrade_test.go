@@ -67,7 +67,7 @@ func wantSize(t *testing.T, r *Redis, p *Policy, want int64) {
 }
 
 func TestUpgrade_without_refunds(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	for i, r := range []*Redis{older, newer, older, newer, newer, older} {
 		wantLeft(t, r, p, false, int64(9-i))
@@ -76,7 +76,7 @@ func TestUpgrade_without_refunds(t *testing.T) {
 }
 
 func TestUpgrade_old_state(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	wantLeft(t, older, p, true, 9)
 	wantSize(t, older, p, 16)
@@ -89,7 +89,7 @@ func TestUpgrade_old_state(t *testing.T) {
 // TestUpgrade_new_state has a client whose requests are reserved on a newer node come to an older one.
 // There its state is a foreign value: the fail mode decides, and the state stays as it is.
 func TestUpgrade_new_state(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	wantLeft(t, older, p, false, 9)
 	wantLeft(t, newer, p, true, 8)
@@ -115,7 +115,7 @@ func TestUpgrade_new_state(t *testing.T) {
 
 // TestUpgrade_new_state_ends has a state with a serial expire, from when on older nodes count again.
 func TestUpgrade_new_state_ends(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
 	p := mustPolicy(t, Settings{Name: "short", Algorithm: GCRA, Limit: 100, Window: time.Second, Burst: 10})
 	wantLeft(t, newer, p, true, 9)
@@ -135,7 +135,7 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 
 // TestUpgrade_lost_serial refunds a take whose serial an even older node has dropped.
 func TestUpgrade_lost_serial(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, EncodeKey("k"))

@@ -89,7 +89,7 @@ var vectors = []struct {
 
 func TestStores_follow_the_published_vectors(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, v := range vectors {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func playVector(t *testing.T, s *testStore, p *Policy, key string, steps []vecto
 // of twenty behind the first.
 func TestStores_queue(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Shared(t)
 	for _, algorithm := range []string{TokenBucket, LeakyBucket, GCRA} {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			settings := Settings{Name: "queue", Algorithm: algorithm, Limit: 10, Window: time.Second, Burst: 21, MaxDelay: new(2 * time.Second)}

@@ -25,7 +25,9 @@ var program = cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server")
 type Server struct {
 	Addr string // 127.0.0.1:port
 	Dir  string // its working directory
+	DB   int    // the test's database
 
+	shared  bool // with other tests
 	args    []string
 	env     []string // in addition to this process's
 	command *exec.Cmd
@@ -127,6 +129,9 @@ func (s *Server) start(t testing.TB, args ...string) {
 
 // Kill kills the server and waits for its end. It may be called twice.
 func (s *Server) Kill() {
+	if s.shared {
+		panic("other tests use this server")
+	}
 	if s.command == nil || s.command.Process == nil {
 		return // it was never started
 	}
@@ -143,6 +148,9 @@ func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
 func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
+	if s.shared {
+		t.Fatal("other tests use this server")
+	}
 	if err := s.command.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +159,7 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 // Client returns a plain client of the server, closed with the test.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, DB: s.DB})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
