@@ -109,8 +109,8 @@ func crowd(t testing.TB, r *Redis, clients, each int) {
 	group.Wait()
 }
 
-// TestRedis_password_file rotates a password while connections are replaced, on each kind of Redis.
-func TestRedis_password_file(t *testing.T) {
+// TestRedis_credentials rotates a password while connections are replaced, on each kind of Redis.
+func TestRedis_credentials(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) (ClientOptions, []*redistest.Server){
 		"standalone": func(t *testing.T) (ClientOptions, []*redistest.Server) {
@@ -146,9 +146,9 @@ func TestRedis_password_file(t *testing.T) {
 	}
 }
 
-// TestRedis_password_file_late changes the password in Redis before the file. More clients want more
+// TestRedis_credentials_late changes the password in Redis before the file. More clients want more
 // connections, which are refused.
-func TestRedis_password_file_late(t *testing.T) {
+func TestRedis_credentials_late(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	app := loginsAt(t, server)
@@ -177,8 +177,8 @@ func TestRedis_password_file_late(t *testing.T) {
 	})
 }
 
-// TestRedis_password_file_unreadable removes the file while connections work.
-func TestRedis_password_file_unreadable(t *testing.T) {
+// TestRedis_credentials_unreadable removes the file while connections work.
+func TestRedis_credentials_unreadable(t *testing.T) {
 	server := redistest.Start(t)
 	loginsAt(t, server)
 	proxy := redistest.NewProxy(t, server.Addr)
@@ -195,8 +195,8 @@ func TestRedis_password_file_unreadable(t *testing.T) {
 	}
 }
 
-// TestRedis_sentinel_password_file rotates the sentinels' password, and has the client ask them anew.
-func TestRedis_sentinel_password_file(t *testing.T) {
+// TestRedis_sentinel_credentials rotates the sentinels' password, and has the client ask them anew.
+func TestRedis_sentinel_credentials(t *testing.T) {
 	for name, user := range map[string]string{"default user": "", "named user": "watcher"} {
 		t.Run(name, func(t *testing.T) {
 			master := redistest.Start(t)

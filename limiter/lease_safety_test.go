@@ -102,7 +102,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 		n.makeBusy()
 	}
 	switch random.IntN(12) {
-	case 0, 1: // somebody right beside the store takes what there is, or a part of it
+	case 0, 1: // a client right beside the store takes what there is, or a part of it
 		c := Check{Policy: w.policy, Key: w.key, Peek: true}
 		look, _ := w.store.lease(w.now, &c, leaseWish{}, 0, receipt{})
 		units := look.Remaining
@@ -203,7 +203,7 @@ func (s redisInWorld) lease(now int64, c *Check, wish leaseWish, rest int64, r r
 // TestLeases_never_admit_more_on_Redis plays some of the traces with the scripts of a real Redis.
 func TestLeases_never_admit_more_on_Redis(t *testing.T) {
 	t.Parallel()
-	store := redisStore(t, redistest.Start(t))
+	store := redisStore(t, redistest.Shared(t))
 	remote := redisInWorld{t, store, leaseOnRedis(store)}
 	for i, algorithm := range []string{FixedWindow, SlidingWindowCounter, SlidingWindowLog, GCRA} {
 		decisions, leased := int64(0), int64(0)
