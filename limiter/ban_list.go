@@ -15,10 +15,10 @@ const (
 )
 
 // banned lists the clients that are banned on any master, at most one more than a list holds.
-func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err error) {
+func (a *admin) banned(ctx context.Context, policy string) (list []Banned, err error) {
 	var mu sync.Mutex
-	err = r.scanKeys(ctx, banListBudget, r.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
-		found, err := r.readBanned(ctx, master, names)
+	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+		found, err := a.readBanned(ctx, master, names)
 		mu.Lock()
 		defer mu.Unlock()
 		list = append(list, found[:min(len(found), MaxBanned+1-len(list))]...)
@@ -28,9 +28,9 @@ func (r *Redis) banned(ctx context.Context, policy string) (list []Banned, err e
 }
 
 // readBanned reads the bans among the names of keys of one master.
-func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []string) (list []Banned, err error) {
-	head := r.keyFormat.newWriter().head
-	r.learnClock(ctx, master, names[0])
+func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []string) (list []Banned, err error) {
+	head := a.keyFormat.newWriter().head
+	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
 	answers := make([]*redis.StringCmd, len(names))
 	for i, name := range names {
@@ -42,9 +42,9 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 	for i, answer := range answers {
 		policy, key, ok := splitBanKey(names[i], head)
 		if isRedirected(answer.Err()) {
-			answer = r.client.Get(ctx, names[i])
+			answer = a.client.Get(ctx, names[i])
 		}
-		state, left, err := r.readBan(answer, names[i])
+		state, left, err := a.readBan(answer, names[i])
 		if err != nil {
 			return list, err
 		}
@@ -57,7 +57,7 @@ func (r *Redis) readBanned(ctx context.Context, master *redis.Client, names []st
 
 // readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
 // none, or a foreign value.
-func (r *Redis) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
+func (a *admin) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
 	text, err := answer.Result()
 	if isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
@@ -66,5 +66,5 @@ func (r *Redis) readBan(answer *redis.StringCmd, name string) (state banState, l
 		return state, 0, err
 	}
 	state, _ = decodeBan(text)
-	return state, max(0, state.until-r.nowOn(name)), nil
+	return state, max(0, state.until-a.nowOn(name)), nil
 }

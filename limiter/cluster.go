@@ -32,6 +32,15 @@ func (r *Redis) slotOf(key EncodedKey) uint16 {
 	return w.keys.slotOf(key.text)
 }
 
+// AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
+// or its HMAC.
+func (r *Redis) AppendClient(dst []byte, key EncodedKey) []byte {
+	w := r.writer()
+	dst = w.keys.appendClient(dst, key.text)
+	r.writers.Put(w)
+	return dst
+}
+
 // nodeOf returns the node that decides a key, and the key's slot.
 func (r *Redis) nodeOf(key EncodedKey) (*node, uint16) {
 	slot := r.slotOf(key)

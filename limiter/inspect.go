@@ -26,19 +26,19 @@ type StoredKey struct {
 
 // Inspect returns what Redis has stored for a key of a policy; nothing where there is no key.
 // Reading takes commands that deciding does not need: TYPE and PTTL.
-func (r *Redis) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+func (a *admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	stored, err := r.inspect(ctx, r.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
+	stored, err := a.inspect(ctx, a.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
 		if kind == "hash" && p.CountsRunning() {
-			return r.readRunning(ctx, name, r.slotOf(key))
+			return a.readRunning(ctx, name)
 		}
-		return r.readStored(ctx, p, name, kind)
+		return a.readStored(ctx, p, name, kind)
 	})
 	if err == nil && p.ban != nil {
 		var ban []StoredKey
-		ban, err = r.inspect(ctx, r.banKey(p, key), func(name, kind string) (map[string]any, error) {
-			return r.readStoredBan(ctx, name, kind)
+		ban, err = a.inspect(ctx, a.banKey(p, key), func(name, kind string) (map[string]any, error) {
+			return a.readStoredBan(ctx, name, kind)
 		})
 		stored = append(stored, ban...)
 	}
@@ -46,12 +46,12 @@ func (r *Redis) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]Store
 }
 
 // inspect returns a key and its value, as the function reads it; nothing where there is no key.
-func (r *Redis) inspect(ctx context.Context, name string, read func(name, kind string) (map[string]any, error)) ([]StoredKey, error) {
-	kind, err := r.client.Type(ctx, name).Result()
+func (a *admin) inspect(ctx context.Context, name string, read func(name, kind string) (map[string]any, error)) ([]StoredKey, error) {
+	kind, err := a.client.Type(ctx, name).Result()
 	if err != nil || kind == "none" {
 		return nil, err
 	}
-	ttl, err := r.client.PTTL(ctx, name).Result()
+	ttl, err := a.client.PTTL(ctx, name).Result()
 	if err != nil {
 		return nil, err
 	}
@@ -63,17 +63,17 @@ func (r *Redis) inspect(ctx context.Context, name string, read func(name, kind s
 }
 
 // readStored reads a stored state.
-func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
+func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
 	logs := p.algorithm.logs
 	switch {
 	case p.CountsRunning():
 		return nil, nil //nolint:nilnil // a foreign value has no description
 	case kind == "list" && logs:
-		return r.readLog(ctx, p, name)
+		return a.readLog(ctx, p, name)
 	case kind != "string" || logs:
 		return nil, nil //nolint:nilnil // as above
 	}
-	text, err := r.client.Get(ctx, name).Result()
+	text, err := a.client.Get(ctx, name).Result()
 	if p.algorithm.bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*maxHoles {
 		text = text[:24] // without the holes of refunds
 	}
@@ -93,14 +93,14 @@ func (r *Redis) readStored(ctx context.Context, p *Policy, name, kind string) (m
 }
 
 // readLog reads the ends of a log.
-func (r *Redis) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
-	entries, err := r.client.LLen(ctx, name).Result()
+func (a *admin) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
+	entries, err := a.client.LLen(ctx, name).Result()
 	if err != nil || entries == 0 {
 		return nil, ignoreGone(err)
 	}
 	s := state{log: &unitLog{}}
 	for _, index := range []int64{0, -1} {
-		text, err := r.client.LIndex(ctx, name, index).Result()
+		text, err := a.client.LIndex(ctx, name, index).Result()
 		var entry logEntry
 		if err != nil || copy(entry[:], text) != len(entry) {
 			return nil, ignoreGone(err)
@@ -121,11 +121,11 @@ func ignoreGone(err error) error {
 }
 
 // readStoredBan reads a stored state of bans in words for operators.
-func (r *Redis) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
+func (a *admin) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
 	if kind != "string" {
 		return nil, nil //nolint:nilnil // a foreign value has no description
 	}
-	text, err := r.client.Get(ctx, name).Result()
+	text, err := a.client.Get(ctx, name).Result()
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
@@ -138,12 +138,12 @@ func (r *Redis) readStoredBan(ctx context.Context, name, kind string) (map[strin
 
 // readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
 // expires, and the units of all together. Nodes that have expired are left out.
-func (r *Redis) readRunning(ctx context.Context, name string, slot uint16) (map[string]any, error) {
-	fields, err := r.client.HGetAll(ctx, name).Result()
+func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, error) {
+	fields, err := a.client.HGetAll(ctx, name).Result()
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := r.offset(slot)
+	ahead, _ := a.clock(slotOfName(name)).offset()
 	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
 	for id, text := range fields {
 		if id == "all" {

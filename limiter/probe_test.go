@@ -221,7 +221,7 @@ func TestProbe_idle_master(t *testing.T) {
 func TestProbe_keys(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		r := &Redis{keyFormat: naming}
+		r := &Redis{admin: admin{keyFormat: naming}}
 		n := naming.newWriter()
 		for slot := uint16(0); slot < clusterSlots; slot += 997 {
 			if key := r.probeKeyIn(slot); n.slotOf(key) != slot || !strings.HasPrefix(key, probeKey) {

@@ -15,15 +15,13 @@ import (
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
 type Redis struct {
-	client    redis.UniversalClient
-	timeout   time.Duration
-	keyFormat KeyFormat
-	scripts   scriptSet
-	topology  topology
-	writers   sync.Pool // of *writer
-	slotted   atomic.Bool
-	closed    atomic.Bool
-	onBatch   func(size int, took time.Duration)
+	admin
+	scripts  scriptSet
+	topology topology
+	writers  sync.Pool // of *writer
+	slotted  atomic.Bool
+	closed   atomic.Bool
+	onBatch  func(size int, took time.Duration)
 
 	uses       *references
 	closing    atomic.Bool // Close was called
@@ -63,7 +61,8 @@ type RedisOptions struct {
 // long as the client waits for a reply; see [NewClient].
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	scripts.Prepare()
-	r := &Redis{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}
+	r := &Redis{admin: admin{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}}
+	r.clock = func(slot uint16) *clockOffset { return &r.topology.lastNode(slot).clock }
 	r.startRunning()
 	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter(), node: r.running.node} }
 	r.onBatch = options.OnBatch

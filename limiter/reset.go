@@ -12,23 +12,23 @@ import (
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
-func (r *Redis) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
-	found, err := r.unlink(ctx, r.RedisKey(p, key))
+func (a *admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
+	found, err := a.unlink(ctx, a.RedisKey(p, key))
 	if p.ban != nil && err == nil {
 		banned := int64(0)
-		banned, err = r.unlink(ctx, r.banKey(p, key))
+		banned, err = a.unlink(ctx, a.banKey(p, key))
 		found += banned
 	}
 	return min(found, 1), err // one quota
 }
 
 // unlink deletes a key. While its slot moves, Redis would refuse to delete two at once.
-func (r *Redis) unlink(ctx context.Context, name string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+func (a *admin) unlink(ctx context.Context, name string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
-	err := r.client.Process(ctx, cmd)
+	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
 	return found, undecided(err)
 }
@@ -38,15 +38,15 @@ const resetBudget = 5 * time.Minute
 
 // ResetAll drops all states of the policy of that name, with its bans, on every master, and returns how
 // many states and bans there were.
-func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
+func (a *admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
 	ends := "}:" + policy + ":"
-	err := r.scanKeys(ctx, resetBudget, r.pattern(policy+":*"), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
-		n, err := r.unlinkEach(ctx, master, names)
+		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
 		return true, err
 	})
@@ -55,7 +55,7 @@ func (r *Redis) ResetAll(ctx context.Context, policy string) (int64, error) {
 
 // unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one
 // command must lie in one slot.
-func (r *Redis) unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
+func (a *admin) unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
@@ -68,7 +68,7 @@ func (r *Redis) unlinkEach(ctx context.Context, master *redis.Client, names []st
 	for i, answer := range answers {
 		n, failed := answer.Result()
 		if isRedirected(failed) {
-			n, failed = r.unlink(ctx, names[i])
+			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)
 	}

@@ -16,11 +16,11 @@ type visitKeys func(ctx context.Context, master *redis.Client, names []string) (
 
 // scanKeys visits the keys that match a pattern, on all masters of a Cluster at once. The error wraps
 // [ErrUndecided].
-func (r *Redis) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
+func (a *admin) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	scan := func(ctx context.Context, master *redis.Client) error { return scanMaster(ctx, master, pattern, visit) }
-	switch client := r.client.(type) {
+	switch client := a.client.(type) {
 	case *redis.ClusterClient:
 		err := client.ForEachMaster(ctx, scan)
 		if err == nil {

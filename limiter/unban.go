@@ -9,24 +9,24 @@ import (
 )
 
 // Unban does what [Failover.Unban] does in the shared store.
-func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
+func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
 	if p.ban == nil {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	names := []string{r.banKey(p, key)}
-	if r.mayBeHMAC(key) {
-		w := r.keyFormat.newWriter()
+	names := []string{a.banKey(p, key)}
+	if a.mayBeHMAC(key) {
+		w := a.keyFormat.newWriter()
 		w.mac = nil // the key stands in the name as it is
 		names = append(names, string(w.append(nil, p.ban.id, key.text)))
 	}
 	banned := false
 	for _, name := range names {
-		if master, err := r.masterOf(ctx, name); err == nil {
-			r.learnClock(ctx, master, name)
+		if master, err := a.masterOf(ctx, name); err == nil {
+			a.learnClock(ctx, master, name)
 		}
-		lifted, err := r.unbanOne(ctx, name)
+		lifted, err := a.unbanOne(ctx, name)
 		if err != nil {
 			return false, undecided(err)
 		}
@@ -36,21 +36,21 @@ func (r *Redis) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 }
 
 // unbanOne deletes the key of a ban, wherever a Cluster has it, and reports whether the client was banned.
-func (r *Redis) unbanOne(ctx context.Context, name string) (banned bool, err error) {
-	_, left, err := r.readBan(r.client.Get(ctx, name), name)
+func (a *admin) unbanOne(ctx context.Context, name string) (banned bool, err error) {
+	_, left, err := a.readBan(a.client.Get(ctx, name), name)
 	if err != nil {
 		return false, err
 	}
-	_, err = r.unlink(ctx, name)
+	_, err = a.unlink(ctx, name)
 	return left > 0, err
 }
 
 // UnbanAll lifts the bans of all keys in the policy of that name, on every master, and returns how many
 // were banned.
-func (r *Redis) UnbanAll(ctx context.Context, policy string) (int64, error) {
+func (a *admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	var banned atomic.Int64
-	err := r.scanKeys(ctx, resetBudget, r.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
-		n, err := r.unban(ctx, master, names)
+	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+		n, err := a.unban(ctx, master, names)
 		banned.Add(n)
 		return true, err
 	})
@@ -59,14 +59,14 @@ func (r *Redis) UnbanAll(ctx context.Context, policy string) (int64, error) {
 
 // unban deletes those of some keys of one master that are of bans, and returns how many clients were banned
 // by them.
-func (r *Redis) unban(ctx context.Context, master *redis.Client, names []string) (banned int64, err error) {
+func (a *admin) unban(ctx context.Context, master *redis.Client, names []string) (banned int64, err error) {
 	type ban struct {
 		name    string
 		state   *redis.StringCmd
 		deleted *redis.IntCmd
 	}
 	var bans []ban
-	head, pipeline := r.keyFormat.newWriter().head, master.Pipeline()
+	head, pipeline := a.keyFormat.newWriter().head, master.Pipeline()
 	for _, name := range names {
 		if _, _, ok := splitBanKey(name, head); ok {
 			bans = append(bans, ban{name, pipeline.Get(ctx, name), pipeline.Unlink(ctx, name)})
@@ -75,14 +75,14 @@ func (r *Redis) unban(ctx context.Context, master *redis.Client, names []string)
 	if len(bans) == 0 {
 		return 0, nil
 	}
-	r.learnClock(ctx, master, bans[0].name)
+	a.learnClock(ctx, master, bans[0].name)
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for _, b := range bans {
-		_, left, err := r.readBan(b.state, b.name)
+		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
 		case isRedirected(failed):
-			if lifted, err = r.unbanOne(ctx, b.name); err != nil {
+			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}
 		case failed != nil:
