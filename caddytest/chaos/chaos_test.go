@@ -60,7 +60,7 @@ func lasting[T any](long, short T) T {
 func stormPhase() time.Duration { return lasting(5*time.Second, 500*time.Millisecond) }
 
 // requestPace returns the least time from one request of a client to its next.
-func requestPace() time.Duration { return lasting(caddytest.RequestPace, 10*caddytest.RequestPace) }
+func requestPace() time.Duration { return lasting(caddytest.RequestPace, 15*caddytest.RequestPace) }
 
 // TestMain plays eight rows of the short suite at once: they wait more than they work.
 func TestMain(m *testing.M) {

@@ -42,8 +42,8 @@ func nearby(milliseconds int) func(*testing.T, *row) {
 			proxy.Cure(t)
 		})
 		r.check(t, s, properties{outage: true})
-		if r.elsewhere > r.sent/20 {
-			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in twenty", r.elsewhere, r.sent)
+		if share := lasting(20, 4); r.elsewhere > r.sent/share { // beside other rows some wait for a processor
+			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in %d", r.elsewhere, r.sent, share)
 		}
 	}
 }

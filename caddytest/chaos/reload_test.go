@@ -34,7 +34,7 @@ func reloaded(t *testing.T, r *row) {
 	s.hold()
 	now := len(caddytest.Connections(t, server))
 	r.check(t, s, properties{outage: true})
-	if r.elsewhere > r.sent/100 {
+	if r.elsewhere > r.sent/lasting(100, 10) {
 		t.Errorf("Redis did not decide %d of %d requests", r.elsewhere, r.sent)
 	}
 	t.Logf("%d connections to Redis, before %d", now, open)

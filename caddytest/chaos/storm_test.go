@@ -28,7 +28,7 @@ const (
 
 // smallLimit is a limit of the hot key that is used up within a second. Later admissions show a state that was
 // lost or is stored elsewhere.
-var smallLimit = lasting(200, 25)
+var smallLimit = lasting(200, 16)
 
 // setting is the configuration of the nodes of a storm.
 type setting struct {
