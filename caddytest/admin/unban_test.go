@@ -62,11 +62,10 @@ func wantReason(t *testing.T, n *caddytest.Node, path, key, body string) {
 // everyStore are the global options of all stores.
 func everyStore(t *testing.T) map[string]string {
 	t.Helper()
-	server := redistest.Start(t)
 	return map[string]string{
 		"memory":     "",
-		"standalone": caddytest.PatientRedis(server),
-		"hashed":     "redis_ratelimit {\ntimeout 10s\nredis redis://" + server.Addr + "/0\nkey_prefix hashed\nhash_keys secret\n}",
+		"standalone": caddytest.SharedRedis(t),
+		"hashed":     strings.Replace(caddytest.SharedRedis(t), "timeout", "hash_keys secret\ntimeout", 1),
 		"sentinel":   "redis_ratelimit {\ntimeout 10s\nredis {\nmode sentinel\nmaster main\naddress " + redistest.StartSentinel(t, redistest.Start(t), "main").Addr + "\n}\n}",
 		"cluster":    "redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\n}",
 	}
@@ -78,6 +77,7 @@ func TestUnban(t *testing.T) {
 	t.Parallel()
 	for name, option := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := caddytest.Start(t, caddytest.Config(option, banningSite))
 			for _, key := range []string{"a", "b", "all", "*"} {
 				ban(t, n, "/api", key)
@@ -133,6 +133,7 @@ func TestUnban_listed(t *testing.T) {
 	t.Parallel()
 	for name, option := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := caddytest.Start(t, caddytest.Config(option, banningSite))
 			override(t, n, `{"policy":"api","all":true,"limit":3}`, 200)
 			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {

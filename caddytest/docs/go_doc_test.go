@@ -43,7 +43,8 @@ func buildOutside(t *testing.T, program string) (path string) {
 		}
 	}
 	path = filepath.Join(folder, "program")
-	build := exec.Command("go", "build", "-mod=mod", "-o", path, ".")
+	// The flags of Caddy's build, so that both use the same cache.
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-mod=mod", "-o", path, ".")
 	build.Dir = folder
 	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {

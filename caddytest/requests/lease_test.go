@@ -117,5 +117,8 @@ func TestLease(t *testing.T) {
 	if state := stateOf(t, n, "tenant", "a"); state["leased"] != nil {
 		t.Errorf("state of a blocked key: %v", state)
 	}
+	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","remove":true}`); a.Status != 200 {
+		t.Fatal(a) // nothing remains of a blocked key, once the other node knows of the block
+	}
 	other.WaitForRefund(t, "tenant", "a", 100_000-spent)
 }

@@ -107,12 +107,10 @@ func TestRunning_lifetimes(t *testing.T) {
 		"inner limit":           {path: "/", site: "redis_ratelimit {query.k} 1000 24h {\nname window\n}"},
 		"queue behind it":       {path: "/", site: "redis_ratelimit {\npolicy queue {\nkey same\nlimit 1000\nwindow 1s\nalgorithm leaky_bucket\nburst 1000\nmax_delay 1m\n}\n}"},
 	}
-	stores := caddytest.Stores(t)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for source, global := range stores {
-				global = strings.Replace(global, "timeout", "key_prefix "+strings.ReplaceAll(name, " ", "_")+"\ntimeout", 1)
+			for source, global := range caddytest.Stores(t) {
 				t.Run(source, func(t *testing.T) {
 					upstream := caddytest.NewHolder(t)
 					n := caddytest.Start(t, caddytest.Config(global, onePlace+test.site+"\nreverse_proxy "+upstream.Addr+showReason))

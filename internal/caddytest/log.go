@@ -40,6 +40,11 @@ type LogLine struct {
 	Text string `json:"-"` // the whole line
 }
 
+// Has reports whether an entry has a message.
+func (b *Log) Has(message string) bool {
+	return strings.Contains(b.String(), `"msg":"`+message)
+}
+
 // Lines returns the entries that match.
 func (b *Log) Lines(match func(LogLine) bool) []LogLine {
 	var found []LogLine
@@ -59,14 +64,20 @@ func Ours(l LogLine) bool {
 
 // Outages returns the lines that say that Redis cannot decide.
 func (b *Log) Outages() []LogLine {
-	return b.Lines(func(l LogLine) bool {
-		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "redis cannot decide;")
-	})
+	return b.about("warn", "redis cannot decide;")
 }
 
 // Recoveries returns the lines that say that Redis decides again.
 func (b *Log) Recoveries() []LogLine {
+	return b.about("info", "redis decides again")
+}
+
+// about returns the lines of this module's app whose message begins with a text. Most polls find none, in long logs.
+func (b *Log) about(level, message string) []LogLine {
+	if !b.Has(message) {
+		return nil
+	}
 	return b.Lines(func(l LogLine) bool {
-		return l.Logger == "redis_ratelimit" && l.Level == "info" && strings.HasPrefix(l.Message, "redis decides again")
+		return l.Logger == "redis_ratelimit" && l.Level == level && strings.HasPrefix(l.Message, message)
 	})
 }

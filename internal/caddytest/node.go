@@ -75,7 +75,7 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 			return nil
 		default:
 		}
-		if len(n.Log.Lines(func(l LogLine) bool { return l.Message == "serving initial configuration" })) == 0 {
+		if !n.Log.Has("serving initial configuration") {
 			return errors.New("it has not said so")
 		}
 		return nil

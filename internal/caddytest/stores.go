@@ -1,9 +1,11 @@
 package caddytest
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -33,17 +35,32 @@ func Connections(t testing.TB, server *redistest.Server) []string {
 // OnBothStores runs a test in process and on Redis, with the global option for each.
 func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
 	t.Helper()
-	t.Run("in process", func(t *testing.T) { test(t, "", "memory") })
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		test(t, "", "memory")
+	})
 	t.Run("on Redis", func(t *testing.T) {
-		test(t, PatientRedis(redistest.Start(t)), "redis")
+		t.Parallel()
+		test(t, SharedRedis(t), "redis")
 	})
 }
 
 // Stores returns the global option for each store, by the source of its decisions.
 func Stores(t *testing.T) map[string]string {
 	t.Helper()
-	return map[string]string{"memory": "", "redis": PatientRedis(redistest.Start(t))}
+	return map[string]string{"memory": "", "redis": SharedRedis(t)}
 }
+
+// SharedRedis returns a global option like [PatientRedis] for the server that the tests of a package share, with a
+// prefix of keys that no other call gets.
+func SharedRedis(t testing.TB) string {
+	t.Helper()
+	prefix := fmt.Sprintf("key_prefix t%d\n}", prefixes.Add(1))
+	return strings.TrimSuffix(PatientRedis(redistest.Shared(t)), "}") + prefix
+}
+
+// prefixes counts the prefixes that are given.
+var prefixes atomic.Int64
 
 // PatientRedis returns a global option with a timeout above any delay of a busy machine, so that no
 // decision falls back to a node's memory.

@@ -1,7 +1,11 @@
 package redistest
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,19 +19,19 @@ const databases = 10_000
 var shared struct {
 	sync.Mutex
 	server *Server
-	dir    string
-	used   int // databases
+	alive  io.Closer // open as long as this process lives, and the server with it
+	used   int       // databases
 }
 
-// Shared returns an empty database of a server that the tests of this process share. The server refuses commands
-// that affect the other databases, or tell of them: a test that needs one, or kills its server, starts its own.
-// TestMain has to call [Main].
+// Shared returns an empty database of a server that the tests of this process share. It serves until the process ends,
+// in whichever way. The server refuses commands that affect the other databases, or tell of them: a test that needs
+// one, or kills its server, starts its own.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.server == nil {
-		startShared(t)
+	for shared.server == nil {
+		shared.server = startShared(t)
 	}
 	shared.used++
 	if shared.used == databases {
@@ -36,26 +40,40 @@ func Shared(t testing.TB) *Server {
 	return &Server{Addr: shared.server.Addr, DB: shared.used, shared: true}
 }
 
-func startShared(t testing.TB) {
+// startShared starts the server below a shell, which stops it when its input ends. It returns nil if the port is taken.
+func startShared(t testing.TB) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redistest-")
+	s := &Server{Addr: FreeAddr(t), Dir: os.TempDir(), output: &output{}}
+	_, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: FreeAddr(t), Dir: dir, args: strings.Fields("--databases " + strconv.Itoa(databases) + " --user default on nopass ~* " +
-		"+@all -acl -config -debug -flushall -info -monitor -replicaof -script -shutdown -slaveof -slowlog")}
-	for !s.run(t) { // the port was taken meanwhile
-		s.Addr = FreeAddr(t)
+	s.command = exec.Command("sh", "-c", `"$@" & server=$!; cat; kill "$server"`, "sh",
+		program, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no",
+		"--databases", strconv.Itoa(databases), "--user", "default", "on", "nopass", "~*", "+@all",
+		"-acl", "-config", "-debug", "-flushall", "-info", "-monitor", "-replicaof", "-script", "-shutdown", "-slaveof", "-slowlog")
+	s.command.Stdout, s.command.Stderr = s.output, s.output
+	if shared.alive, err = s.command.StdinPipe(); err != nil {
+		t.Fatal(err)
 	}
-	shared.server, shared.dir = s, dir
-}
-
-// Main runs the tests of a package, then ends the server that they share, and exits.
-func Main(m *testing.M) {
-	code := m.Run()
-	if shared.server != nil {
-		shared.server.Kill()
-		_ = os.RemoveAll(shared.dir) // nothing is in it
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
 	}
-	os.Exit(code)
+	served := false
+	WaitFor(t, "the shared redis-server is ready", func() error {
+		printed := s.output.String()
+		served = strings.Contains(printed, "Ready to accept connections")
+		switch {
+		case served || strings.Contains(printed, "Address already in use"):
+			return nil
+		case strings.Contains(printed, "not found"):
+			t.Fatalf("%s is not installed: run the tests with 'make test', which installs redis-server", program)
+		}
+		return fmt.Errorf("it prints %s", printed)
+	})
+	if !served {
+		_ = shared.alive.Close() // the shell ends
+		return nil
+	}
+	return s
 }
