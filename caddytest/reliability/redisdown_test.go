@@ -3,7 +3,6 @@ package reliability
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -32,10 +31,9 @@ func TestRedisDown_commands(t *testing.T) {
 			t.Parallel()
 			path := caddytest.WriteCaddyfile(t, caddytest.Config(global, site))
 			for _, verb := range []string{"adapt", "validate"} {
-				begin := time.Now()
 				output, err := caddytest.RunCaddy(t, []string{"PORT=1", "ADMIN=127.0.0.1:1"}, verb, "--config", path, "--adapter", "caddyfile")
-				if err != nil || time.Since(begin) > 5*time.Second {
-					t.Errorf("caddy %s: %v after %v\n%s", verb, err, time.Since(begin), output)
+				if err != nil {
+					t.Errorf("caddy %s: %v\n%s", verb, err, output)
 				}
 			}
 			n := caddytest.Start(t, caddytest.Config(global, site))
