@@ -111,18 +111,7 @@ func TestFailover_Settle_debt(t *testing.T) {
 	for _, algorithm := range Algorithms() {
 		n := newOutageNode(t, server, server.Addr)
 		p := mustPolicy(t, Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
-		n.set(epoch)
-		n.away()
-		for _, step := range []struct{ estimate, cost int64 }{{100, 40}, {100, 150}, {100, 0}, {100, 100}} {
-			checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: step.estimate, Refundable: true}}
-			source, err := n.Decide(t.Context(), checks)
-			if err != nil || source != SourceFallback || !Allowed(checks) {
-				t.Fatal(source, checks, err)
-			}
-			n.Settle(checks[0], step.cost, source)
-		}
-		n.back()
-		n.wantRepaid(t, p, 290, 710)
+		n.play(t, p, "at 0 away settle 100 40 settle 100 150 settle 100 0 settle 100 100 back repaid 290 710")
 	}
 }
 

@@ -156,34 +156,8 @@ func TestRepayment_Reset(t *testing.T) {
 	n.set(epoch)
 	for _, algorithm := range Algorithms() {
 		p := dayPolicy(t, "reset-"+algorithm, algorithm, 10)
-		reset := func() {
-			if _, err := n.Reset(t.Context(), p, EncodeKey("k")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		n.settled.Store(0)
-		n.away()
-		n.take(t, p, 10)
-		reset()
-		if !n.take(t, p, 4) {
-			t.Errorf("%s: a reset in the outage gives nothing back", algorithm)
-		}
-		n.back()
-		reset()
-		n.wantRepaid(t, p, 0, 10)
-		n.away()
-		n.take(t, p, 3)
-		n.back()
-		n.wantRepaid(t, p, 3, 7)
-		reset()
-		n.wantRepaid(t, p, 3, 10)
-		n.away()
-		n.take(t, p, 3)
-		if _, err := n.ResetAll(t.Context(), p.Name()); err != nil {
-			t.Fatal(err)
-		}
-		n.back()
-		n.wantRepaid(t, p, 3, 10)
+		n.play(t, p, "away take 10 reset take 4 back reset repaid 0 10 away take 3 back repaid 3 7 reset repaid 3 10 "+
+			"away take 3 forget back repaid 3 10")
 	}
 }
 

@@ -79,43 +79,25 @@ func (n *outageNode) wantRepaid(t *testing.T, p *Policy, units, remaining int64)
 func TestRepayment_vectors(t *testing.T) {
 	t.Parallel()
 	bucketOfTen := Settings{Algorithm: TokenBucket, Limit: 10, Window: 10 * time.Second}
+	counterOfTen := Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}
+	windowOfTen := Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}
 	for _, v := range []struct {
-		name      string
-		settings  Settings
-		before    int64   // units taken on Redis at 0
-		admitted  []int64 // units admitted in the outage, and the times in seconds
-		at        []int64
-		recovery  int64 // in half seconds
-		units     int64
-		remaining int64
+		name     string
+		settings Settings
+		steps    string
 	}{
-		{"a bucket that was full", bucketOfTen, 10, []int64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 20, 10, 0},
-		{"a bucket that was not seen", bucketOfTen, 0, []int64{10}, []int64{0}, 10, 5, 5},
-		{"the window before", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{5}, 24, 6, 6},
-		{"both windows", Settings{Algorithm: SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, 2, []int64{6, 3}, []int64{5, 15}, 30, 9, 3},
-		{"the current window", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{8}, 19, 6, 4},
-		{"a window that has ended", Settings{Algorithm: FixedWindow, Limit: 10, Window: 10 * time.Second}, 0, []int64{6}, []int64{8}, 24, 0, 10},
-		{"a log", Settings{Algorithm: SlidingWindowLog, Limit: 10, Window: 10 * time.Second}, 1, []int64{2, 3}, []int64{1, 5}, 23, 3, 7},
+		{"a bucket that was full", bucketOfTen, "take 10 away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 " +
+			"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0 repaid 10 0"},
+		{"a bucket that was not seen", bucketOfTen, "away take 10 at 5000 back repaid 5 5 repaid 5 5"},
+		{"the window before", counterOfTen, "away at 5000 take 6 at 12000 back repaid 6 6 repaid 6 6"},
+		{"both windows", counterOfTen, "take 2 away at 5000 take 6 at 15000 take 3 back repaid 9 3 repaid 9 3"},
+		{"the current window", windowOfTen, "away at 8000 take 6 at 9500 back repaid 6 4 repaid 6 4"},
+		{"a window that has ended", windowOfTen, "away at 8000 take 6 at 12000 back repaid 0 10 repaid 0 10"},
+		{"a log", logOfTen, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			server := redistest.Shared(t)
-			n := newOutageNode(t, server, server.Addr)
-			p := mustPolicy(t, v.settings)
-			n.set(epoch)
-			if v.before > 0 {
-				n.take(t, p, v.before)
-			}
-			n.away()
-			for i, units := range v.admitted {
-				n.set(epoch + v.at[i]*sec)
-				if !n.take(t, p, units) {
-					t.Fatalf("%d units at %d s were denied", units, v.at[i])
-				}
-			}
-			n.set(epoch + v.recovery*sec/2)
-			n.back()
-			n.wantRepaid(t, p, v.units, v.remaining)
-			n.wantRepaid(t, p, v.units, v.remaining) // once
+			newOutageNode(t, server, server.Addr).play(t, mustPolicy(t, v.settings), "at 0 "+v.steps)
 		})
 	}
 }
@@ -213,15 +195,8 @@ func TestRepayment_unknownFirst(t *testing.T) {
 	if _, err := n.Fallback(FailLocal, []Check{{Policy: p, Key: EncodeKey("k")}}, errTimeout); err != nil {
 		t.Fatal(err)
 	}
-	n.away()
-	for second := range int64(10) {
-		n.set(epoch + (second+1)*sec)
-		if !n.take(t, p, 1) {
-			t.Fatalf("the unit of second %d is denied", second+1)
-		}
-	}
-	n.back()
-	n.wantRepaid(t, p, 10, 0)
+	n.play(t, p, "away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 "+
+		"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0")
 }
 
 // TestRepayment_atOnce has two requests begin an outage at once: the one that has seen the bucket adds to
@@ -380,17 +355,8 @@ func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
 	p := mustPolicy(t, Settings{Algorithm: TokenBucket, Limit: 10, Window: time.Hour})
-	n.take(t, p, 1)
-	n.away()
-	chargeAll(n.Failover, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 4}}, SourceRedis)
-	n.back()
-	n.wantRepaid(t, p, 4, 5)
-	n.away()
-	chargeAll(n.Failover, []Check{{Policy: p, Key: EncodeKey("k"), Weight: 100}}, SourceFallback)
-	n.back()
-	n.wantRepaid(t, p, 9, 0) // up to the capacity
+	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
 }
 
 // TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have

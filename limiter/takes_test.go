@@ -66,12 +66,10 @@ func (pair *takesPair) send(t *testing.T, checks []Check, outcomes map[string]in
 // stored returns the state of a key in one of the stores, and when it expires.
 func (pair *takesPair) stored(t *testing.T, store int, p *Policy, key EncodedKey) (state string, lives time.Duration) {
 	t.Helper()
-	name := pair.stores[store].RedisKey(p, key)
-	lives = pair.client.PTTL(t.Context(), name).Val()
-	if pair.client.Type(t.Context(), name).Val() == "list" {
-		return fmt.Sprintf("%q", pair.client.LRange(t.Context(), name, 0, -1).Val()), lives
-	}
-	return fmt.Sprintf("%q", pair.client.Get(t.Context(), name).Val()), lives
+	name, pipeline := pair.stores[store].RedisKey(p, key), pair.client.Pipeline()
+	ttl, list, text := pipeline.PTTL(t.Context(), name), pipeline.LRange(t.Context(), name, 0, -1), pipeline.Get(t.Context(), name)
+	_, _ = pipeline.Exec(t.Context()) // it is either a list or a text, or neither
+	return fmt.Sprintf("%q %q", list.Val(), text.Val()), ttl.Val()
 }
 
 // spoil stores what is no state, under a key of both stores.
