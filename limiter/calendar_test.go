@@ -105,7 +105,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			f := NewFailover(r, NewMemory(), FailoverOptions{OnUndecided: func(err error) { t.Error(err) }})
 			r.topology.anyNode.clock.best.Store(&clockSample{offset: ahead, sent: now(), slack: time.Microsecond})
 			perDay, perYear := mustPolicy(t, Settings{Name: "a", Calendar: "day", Limit: 5}), mustPolicy(t, Settings{Name: "b", Calendar: "year", Limit: 100})
-			other := mustPolicy(t, Settings{Name: "c", Limit: 10, Window: time.Minute})
+			other := mustPolicy(t, Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
 			for i := range int64(5) {
 				checks := []Check{{Policy: perDay, Key: EncodeKey("k")}, {Policy: perYear, Key: EncodeKey("k"), Weight: 2}, {Policy: other, Key: EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
@@ -135,7 +135,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
 	r := newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 	r.scripts.clock = jumpingClockFragment
-	p, other := mustPolicy(t, Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, Settings{Name: "b", Limit: 10, Window: time.Hour})
+	p, other := mustPolicy(t, Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
 	for range 20 {
 		for _, op := range []operation{opTake, opPeek, opTakeRefundable, opSettle, opRepay, opOffend} {
 			checks := []Check{{Policy: other, Key: EncodeKey("k"), Weight: 1}, {Policy: p, Key: EncodeKey("k"), Weight: 1}}

@@ -18,7 +18,7 @@ func TestAllow_and_Peek(t *testing.T) {
 		"memory": NewMemory(), "redis": openRedis(t, server, 10*time.Second),
 		"failover": NewFailover(openRedis(t, server, 10*time.Second), NewMemory(), FailoverOptions{}),
 	} {
-		p := mustPolicy(t, Settings{Name: "allow-" + name, Limit: 2, Window: time.Hour})
+		p := mustPolicy(t, Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
 		var got []bool
 		for range 3 {
 			result, err := Allow(t.Context(), store, p, "k")

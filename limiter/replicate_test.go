@@ -41,7 +41,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 	}
 	r.scripts.clock = verbatimFragment + clock
 	for _, algorithm := range Algorithms() {
-		policy := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: time.Hour})
+		policy := mustPolicy(t, Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
 		got := ""
 		for range 3 {
 			checks := []Check{{Policy: policy, Key: EncodeKey("k"), Weight: 1}}
@@ -89,7 +89,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.scripts.clock = olderFragment + clock
-	policy := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 2000, Window: time.Hour})
+	policy := mustPolicy(t, Settings{Name: "p", Algorithm: FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
 	for range 2 {
 		_, _ = r.Decide(context.Background(), []Check{{Policy: policy, Key: EncodeKey("k"), Weight: 1}}) // the store reports it
 	}
