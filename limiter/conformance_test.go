@@ -52,6 +52,9 @@ func memoryStore() *testStore {
 	}
 }
 
+// pause waits between two looks at a condition that soon holds. It leaves the processor to others.
+func pause() { <-time.After(20 * time.Microsecond) }
+
 // testClocks has what the clock of each [redistest.Server] is set to.
 var testClocks sync.Map
 
@@ -82,7 +85,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 				if pending == 0 {
 					return
 				}
-				time.Sleep(20 * time.Microsecond)
+				pause()
 			}
 		},
 		debit: func(c *Check, d debt) (units int64) {

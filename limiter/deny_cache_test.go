@@ -213,7 +213,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 					redis++
 				}
 			}
-			time.Sleep(time.Millisecond)
+			pause()
 		}
 		stats := client.Info(context.Background(), "commandstats").Val()
 		var scripts int

@@ -38,7 +38,7 @@ func (n *runningNode) take(p *Policy, weight int64) []Check {
 // settle waits until no message is on its way.
 func (n *runningNode) settle() {
 	batcher := &n.redis.topology.anyNode.batcher
-	for pending := true; pending; time.Sleep(20 * time.Microsecond) {
+	for pending := true; pending; pause() {
 		batcher.mu.Lock()
 		pending = len(batcher.unsettled.quotas) > 0 // also releases that have ended their records
 		batcher.mu.Unlock()
