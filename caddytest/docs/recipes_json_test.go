@@ -16,7 +16,7 @@ func TestJSON_example(t *testing.T) {
 	for source, global := range caddytest.Stores(t) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.ConfigWithSites("", ""))
-			app := strings.TrimSuffix(strings.TrimPrefix(global, "redis_ratelimit {\nredis redis://"), "\ntimeout 10s\n}")
+			app, _, _ := strings.Cut(strings.TrimPrefix(global, "redis_ratelimit {\nredis redis://"), "\n")
 			config := strings.NewReplacer(
 				`":8080"`, `"`+strings.TrimPrefix(n.URL, "http://")+`"`,
 				"127.0.0.1:6379/0", app, `"100ms"`, `"10s"`,
