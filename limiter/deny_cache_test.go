@@ -124,7 +124,7 @@ func TestDenyCache_bounded(t *testing.T) {
 	p := dayPolicy(t, "bounded", GCRA, 1)
 	cache := newDenyCache(time.Second)
 	now := time.Unix(1_000, 0)
-	for i := range 4 * denyShards * denyShardSize {
+	for i := range 2 * denyShards * denyShardSize {
 		cache.learn([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(i)), Weight: 1, Result: Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
@@ -135,7 +135,7 @@ func TestDenyCache_bounded(t *testing.T) {
 		t.Errorf("%d denials are kept, want about %d", total, denyShards*denyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.deny([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(4*denyShards*denyShardSize - 1)), Weight: 1}}, now).denies {
+	if cache.deny([]Check{{Policy: p, Key: EncodeKey(fmt.Sprint(2*denyShards*denyShardSize - 1)), Weight: 1}}, now).denies {
 		t.Error("a denial is used longer than its age")
 	}
 }

@@ -36,11 +36,11 @@ func TestMemory_full_quota(t *testing.T) {
 				}
 			}
 			spend("before the flood ")
-			for i := range 20 * bound {
+			for i := range 10 * bound {
 				ask(fmt.Sprint("flood ", i))
 			}
 			spend("in the flood ")
-			for i := range 20 * bound {
+			for i := range 10 * bound {
 				ask(fmt.Sprint("second flood ", i))
 			}
 			spend("before the flood ")
