@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
 // arrival is a request that reached the backend.
@@ -108,23 +110,26 @@ func (s *soak) snapshot(f feature) account {
 }
 
 // checkCalm checks a span without a fault: Redis decides, and each algorithm is exact.
-func (s *soak) checkCalm(t *testing.T, calm span) {
+func (s *soak) checkCalm(t *testing.T, calm span, stalled time.Duration) {
 	t.Helper()
-	if s.ran = s.look(); s.ran > soakPlaces {
-		t.Errorf("%d requests ran at once, at most %d may", s.ran, soakPlaces)
+	places := soakPlaces
+	if local := s.localIn(span{calm.from.Add(-soakSettle), calm.to}); local > 0 { // a busy machine has caused an outage
+		places *= len(s.nodes)
+		s.elsewhere += local
+		t.Logf("%d requests passed without Redis; the machine stalled for %v", local, stalled)
+		if isSoak() && local > soakClients && stalled < caddytest.DefaultTimeout/4 {
+			t.Error("Redis did not decide between faults")
+		}
+	}
+	if s.ran = s.look(); s.ran > places {
+		t.Errorf("%d requests ran at once, at most %d may", s.ran, places)
 	}
 	for _, f := range features {
 		a := s.snapshot(f)
 		var passed []passing
 		for _, p := range a.arrived {
-			switch {
-			case !calm.holds(p.passing):
-			case p.local:
-				s.elsewhere++
-			default:
-				for range p.units {
-					passed = append(passed, p.passing)
-				}
+			if calm.holds(p.passing) && !p.local {
+				passed = append(passed, slices.Repeat([]passing{p.passing}, p.units)...)
 			}
 		}
 		r := f.rule
@@ -143,6 +148,18 @@ func (s *soak) checkCalm(t *testing.T, calm span) {
 		}
 		checkBans(t, a.banned, passed, calm)
 	}
+}
+
+// localIn returns how many requests passed in a span without Redis.
+func (s *soak) localIn(in span) (count int) {
+	for _, f := range features {
+		for _, p := range s.snapshot(f).arrived {
+			if p.local && in.holds(p.passing) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // noteRoom keeps the span with the least room for the table.
@@ -194,8 +211,8 @@ func (s *soak) checkDenials(t *testing.T, a account, r rule, calm span) {
 	}
 }
 
-// checkFaults checks every window of the soak. A fault may lose counts once, and each process of Caddy may admit
-// a limit by itself.
+// checkFaults checks every window of the soak. A fault may lose counts once, a refund of a unit that was lost leaves
+// room for another one, and each process of Caddy may admit a limit by itself.
 func (s *soak) checkFaults(t *testing.T) {
 	t.Helper()
 	for _, f := range features {
@@ -227,7 +244,7 @@ func (s *soak) checkFaults(t *testing.T) {
 		for at, units := range sums {
 			from := time.UnixMicro(at.window * length)
 			faults := s.faultsIn(span{from.Add(-f.rule.window), from.Add(f.rule.window)})
-			bound := most * (1 + faults)
+			bound := most*(1+faults) + f.refunds*faults
 			if at.node != "" {
 				bound = most * max(1, faults) // a timeout of a busy machine is an outage too
 			}

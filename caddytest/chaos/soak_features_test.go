@@ -17,6 +17,7 @@ type feature struct {
 	share   int    // of the requests
 	options string // lines of the policy but its name
 	rule    rule   // what may pass; limit 0: everything
+	refunds int    // units that may be refunded of the requests on their way
 	hold    time.Duration
 	query   func() string // of a request; nil: none
 	paths   []string      // in turn; empty: the name
@@ -68,9 +69,11 @@ var features = []feature{
 		f.hold = soakDelay
 	}),
 	one(6, "status", fixed(8), "count_if status 401").with(func(f *feature) {
+		f.refunds = soakClients
 		f.query = func() string { return "status=" + []string{"200", "401"}[rand.IntN(2)] }
 	}),
 	one(6, "cost", fixed(300), "weight {query.w} 1\ncost {http.reverse_proxy.header.X-Cost} 1").with(func(f *feature) {
+		f.refunds = 60 * soakClients
 		f.query = func() string {
 			estimate := 1 + rand.IntN(60)
 			return fmt.Sprintf("w=%d&cost=%d", estimate, 1+rand.IntN(estimate))

@@ -82,8 +82,9 @@ func (s *soak) request(node int, f *feature) {
 			s.complaint = fmt.Sprintf("%s: %v, error %v", f.name, response, err)
 		}
 	case response.Status == http.StatusTooManyRequests:
-		a.denied = append(a.denied, arrival{passing: now, local: strings.HasSuffix(response.Body, " fallback")})
-		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && response.Header.Get("X-Reason") == "ban" {
+		local := strings.HasSuffix(response.Body, " fallback") // such a ban is unknown to Redis
+		a.denied = append(a.denied, arrival{passing: now, local: local})
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && !local && response.Header.Get("X-Reason") == "ban" {
 			a.banned = append(a.banned, span{now.ended, began.Add(time.Duration(seconds-1) * time.Second)})
 		}
 	}
@@ -146,12 +147,9 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 	if !isSoak() {
 		return
 	}
-	if s.full == 0 || s.ran < soakPlaces || s.snapshot(features[0]).leased == 0 {
+	if s.full == 0 || s.ran < soakPlaces && s.elsewhere == 0 || s.snapshot(features[0]).leased == 0 {
 		t.Errorf("%d windows were full, %d requests ran at once, %d were decided by leases; the soak shows too little",
 			s.full, s.ran, s.snapshot(features[0]).leased)
-	}
-	if s.elsewhere > len(s.faults) {
-		t.Errorf("%d requests passed without Redis between %d faults", s.elsewhere, len(s.faults))
 	}
 	for _, f := range features {
 		if slowest := s.snapshot(f).slowest; slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled {
