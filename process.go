@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -84,7 +84,7 @@ func (s *startedApps) remove(a *App) {
 // of keys makes it no larger.
 type eventTimes struct {
 	seed  maphash.Seed
-	gates [8192]monotonic.Gate
+	gates [8192]clock.Gate
 }
 
 // due reports whether a check's key may have an event now, and if so records it.

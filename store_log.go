@@ -3,13 +3,14 @@ package redisratelimit
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -19,10 +20,10 @@ import (
 // for one request alone and new connections that are refused once a minute. No line has a client's key. The store outlives the
 // loggers of configurations, so that each line goes to the current one.
 type storeReporter struct {
-	alone   monotonic.Gate
-	refused monotonic.Gate
+	alone   clock.Gate
+	refused clock.Gate
 	losses  lossLines
-	foreign monotonic.Gate
+	foreign clock.Gate
 	unread  bool // overrides; used by the poll alone
 }
 
@@ -111,4 +112,44 @@ func (redisLog) Printf(_ context.Context, format string, values ...any) {
 	if c := caddy.Log().Named(appName+".client").Check(zap.DebugLevel, "go-redis"); c != nil {
 		c.Write(zap.String("says", fmt.Sprintf(format, values...)))
 	}
+}
+
+// lossLines decides which refunds and charges that Redis did not do get a line in the log: the first of an outage,
+// else one a minute. Requests in flight fail at about the time when an outage is noticed, and some of them before, so
+// that the line of the minute before an outage is also the outage's. The zero value is ready.
+type lossLines struct {
+	mu       sync.Mutex
+	inOutage bool
+	told     bool      // the outage has its line
+	last     time.Time // of a line; zero before the first
+}
+
+// due reports whether the loss of an instant gets a line, and counts it as written if so.
+func (l *lossLines) due(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inOutage && l.told || !l.inOutage && l.recent(now) {
+		return false
+	}
+	l.told, l.last = true, now
+	return true
+}
+
+// begin begins an outage.
+func (l *lossLines) begin(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inOutage, l.told = true, l.told && l.recent(now)
+}
+
+// end ends the outage.
+func (l *lossLines) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inOutage, l.told = false, false
+}
+
+// recent reports whether the last line is less than a minute old.
+func (l *lossLines) recent(now time.Time) bool {
+	return !l.last.IsZero() && now.Sub(l.last) < time.Minute
 }

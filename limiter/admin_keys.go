@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // admin reads and deletes what a Redis has stored, for people: it decides nothing.
@@ -15,7 +17,7 @@ type admin struct {
 	client    redis.UniversalClient
 	timeout   time.Duration
 	keyFormat KeyFormat
-	clock     func(slot uint16) *clockOffset // of the Redis that decides for a slot
+	clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
 
 // banKey returns the key of a client's bans in Redis, in the slot of its states.
@@ -60,7 +62,7 @@ func (a *admin) masterOf(ctx context.Context, name string) (*redis.Client, error
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
 func (a *admin) nowOn(name string) int64 {
-	ahead, _ := a.clock(slotOfName(name)).offset()
+	ahead, _ := a.clock(slotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
@@ -68,12 +70,12 @@ func (a *admin) nowOn(name string) int64 {
 // Without an answer it counts as that of this machine.
 func (a *admin) learnClock(ctx context.Context, master *redis.Client, name string) {
 	clock := a.clock(slotOfName(name))
-	if _, known := clock.offset(); known {
+	if _, known := clock.Ahead(); known {
 		return
 	}
 	sent := time.Now()
 	if redisTime, err := master.Time(ctx).Result(); err == nil {
-		clock.learn(sent, time.Now(), redisTime.UnixMicro()) //nolint:forbidigo // it is Redis's
+		clock.Learn(sent, time.Now(), redisTime.UnixMicro()) //nolint:forbidigo // it is Redis's
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // maxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
@@ -37,22 +39,22 @@ type batcher struct {
 	heldUntil time.Time // when the first of these may leave in any case
 	unsettled unsettled
 	senders   senders
-	ready     int         // connections that have answered and are idle, an estimate
-	crowded   atomic.Bool // the last batch of a sender held several calls
-	answered  time.Time   // when the last batch was
-	late      *time.Timer // runs checkStalled; nil before the first
-	watched   bool        // the timer is set
-	wakesAt   time.Time   // when it runs
-	looks     *time.Timer // runs look; nil before the first
-	looking   bool        // the timer is set
-	looksAt   moment      // when it runs
-	looked    moment      // when it ran last
+	ready     int          // connections that have answered and are idle, an estimate
+	crowded   atomic.Bool  // the last batch of a sender held several calls
+	answered  time.Time    // when the last batch was
+	late      *time.Timer  // runs checkStalled; nil before the first
+	watched   bool         // the timer is set
+	wakesAt   time.Time    // when it runs
+	looks     *time.Timer  // runs look; nil before the first
+	looking   bool         // the timer is set
+	looksAt   clock.Moment // when it runs
+	looked    clock.Moment // when it ran last
 }
 
 // do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
 func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
-	until := now().add(timeout)
+	until := clock.Now().Add(timeout)
 	if b.tryInline(c) {
 		if w := b.sendAlone(ctx, c, timeout, until); w != nil {
 			return w.wait()
@@ -84,7 +86,7 @@ func (b *batcher) tryInline(c *call) bool {
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
 // of their own. It returns a waiter where the call has returned to the queue.
-func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration, until moment) (queued *waiter) {
+func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration, until clock.Moment) (queued *waiter) {
 	sending, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.markSent()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -282,7 +283,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 
 // BenchmarkBreaker measures what the breaker costs a request that Redis decides.
 func BenchmarkBreaker(b *testing.B) {
-	breaker := &breaker{now: now}
+	breaker := &breaker{now: clock.Now}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

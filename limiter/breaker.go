@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While
@@ -11,7 +13,7 @@ import (
 // closes it. It is written out here because a request costs a few atomic operations, where the usual
 // libraries take a lock and allocate for each.
 type breaker struct {
-	now      func() moment
+	now      func() clock.Moment
 	onOpen   func(err error)
 	onClose  func()
 	state    atomic.Int32
@@ -46,7 +48,7 @@ const (
 )
 
 // success counts a decision on a request sent at a moment.
-func (b *breaker) success(sent moment) {
+func (b *breaker) success(sent clock.Moment) {
 	if b.row.Load() != 0 {
 		b.row.Store(0)
 	}
@@ -71,16 +73,16 @@ func (b *breaker) failure(err error) (opened bool) {
 
 // countInRow counts a failure, and reports whether enough in a row have lasted for long enough. Number and moment
 // change together: all requests of a batch fail at once.
-func (b *breaker) countInRow(now moment) (lasting bool) {
+func (b *breaker) countInRow(now clock.Moment) (lasting bool) {
 	for {
 		old := b.row.Load()
-		failures, since := old%(failuresInARow+1), moment(old/(failuresInARow+1))
+		failures, since := old%(failuresInARow+1), clock.Moment(old/(failuresInARow+1))
 		if failures == 0 {
 			since = now
 		}
 		failures = min(failures+1, failuresInARow)
 		if b.row.CompareAndSwap(old, int64(since)*(failuresInARow+1)+failures) {
-			return failures == failuresInARow && now.since(since) >= failuresSpan
+			return failures == failuresInARow && now.Since(since) >= failuresSpan
 		}
 	}
 }
@@ -115,14 +117,14 @@ func (b *breaker) untilProbe() (open bool, wait time.Duration) {
 	if !b.open() {
 		return false, 0
 	}
-	return true, max(0, moment(b.probes.Load()).since(b.now()))
+	return true, max(0, clock.Moment(b.probes.Load()).Since(b.now()))
 }
 
 // postpone sets the next probe.
-func (b *breaker) postpone() { b.probes.Store(int64(b.now().add(probeInterval))) }
+func (b *breaker) postpone() { b.probes.Store(int64(b.now().Add(probeInterval))) }
 
 // count keeps the totals of the current interval and judges the one before.
-func (b *breaker) count(failed bool, now moment) {
+func (b *breaker) count(failed bool, now clock.Moment) {
 	interval := int64(now) / int64(probeInterval)
 	if old := b.interval.Load(); interval > old && b.interval.CompareAndSwap(old, interval) {
 		total, failures := b.total.Swap(0), b.failed.Swap(0)

@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // newTestBreaker returns a breaker on a clock that the test moves, and counts of its reports.
-func newTestBreaker() (b *breaker, clock *moment, opened, closed *int) {
-	clock, opened, closed = new(moment), new(int), new(int)
-	b = &breaker{now: func() moment { return *clock }, onOpen: func(error) { *opened++ }, onClose: func() { *closed++ }}
-	return b, clock, opened, closed
+func newTestBreaker() (b *breaker, instant *clock.Moment, opened, closed *int) {
+	instant, opened, closed = new(clock.Moment), new(int), new(int)
+	b = &breaker{now: func() clock.Moment { return *instant }, onOpen: func(error) { *opened++ }, onClose: func() { *closed++ }}
+	return b, instant, opened, closed
 }
 
 func TestBreaker_retire(t *testing.T) {
@@ -56,10 +58,10 @@ func TestBreaker(t *testing.T) {
 	b.failure(timeout)
 	b.failure(timeout)
 	expect("after failures that come all at once", false)
-	*clock = clock.add(failuresSpan)
+	*clock = clock.Add(failuresSpan)
 	b.failure(timeout)
 	expect("after failures in a row", true)
-	*clock = clock.add(probeInterval)
+	*clock = clock.Add(probeInterval)
 	b.success(*clock)
 	expect("after a late answer to a request", true)
 	b.failure(timeout) // a request that was in flight
@@ -88,7 +90,7 @@ func TestBreaker_half_fails(t *testing.T) {
 		if i > 200 {
 			t.Fatal("never opened")
 		}
-		*clock = clock.add(probeInterval / 50)
+		*clock = clock.Add(probeInterval / 50)
 		if i%2 == 0 {
 			b.failure(errTimeout)
 		} else {
@@ -114,7 +116,7 @@ func TestBreaker_wall_clock(t *testing.T) {
 		t.Run(step.String(), func(t *testing.T) {
 			by := time.Duration(0)
 			b := &breaker{onOpen: func(error) {}, onClose: func() {}}
-			b.now = func() moment { return momentOf(stepped(time.Now(), by)) }
+			b.now = func() clock.Moment { return clock.MomentOf(stepped(time.Now(), by)) }
 			b.failure(refused)
 			by = step
 			if shown := stepped(time.Now(), by); shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour {

@@ -29,7 +29,7 @@ func TestCalendar_outage(t *testing.T) {
 				move := func(to time.Duration) {
 					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)
 					local = begins + ahead.Microseconds() + to.Microseconds()
-					n.clock.best.Store(&clockSample{offset: -ahead, sent: now(), slack: time.Microsecond})
+					n.clock.Fix(-ahead)
 				}
 				p := mustPolicy(t, Settings{Calendar: "month", Location: zone(t, "Europe/Berlin"), Limit: 10})
 				decide := func(reason error) Result {

@@ -86,7 +86,7 @@ func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*te
 	var all []*testStore
 	for _, d := range ahead {
 		s := redisStore(t, server)
-		s.shared.topology.anyNode.clock.best.Store(&clockSample{offset: -d, sent: now(), slack: time.Microsecond})
+		s.shared.topology.anyNode.clock.Fix(-d)
 		all = append(all, s)
 	}
 	return all
@@ -103,7 +103,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			client.FlushDB(context.Background())
 			r := newTestRedis(t, server, 10*time.Second, KeyFormat{Prefix: "t"})
 			f := NewFailover(r, NewMemory(), FailoverOptions{OnUndecided: func(err error) { t.Error(err) }})
-			r.topology.anyNode.clock.best.Store(&clockSample{offset: ahead, sent: now(), slack: time.Microsecond})
+			r.topology.anyNode.clock.Fix(ahead)
 			perDay, perYear := mustPolicy(t, Settings{Name: "a", Calendar: "day", Limit: 5}), mustPolicy(t, Settings{Name: "b", Calendar: "year", Limit: 100})
 			other := mustPolicy(t, Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
 			for i := range int64(5) {
@@ -116,7 +116,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 					t.Fatalf("decision %d: %+v", i, checks)
 				}
 			}
-			if offset, known := r.topology.anyNode.clock.offset(); !known || offset.Abs() > time.Second {
+			if offset, known := r.topology.anyNode.clock.Ahead(); !known || offset.Abs() > time.Second {
 				t.Errorf("the offset is still %v", offset)
 			}
 		})

@@ -46,7 +46,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
 	calendar := mustPolicy(t, Settings{Name: "calendar", Calendar: "day", Limit: 10})
 	n := r.topology.to(slot)
-	n.clock.best.Store(&clockSample{offset: 400 * 24 * time.Hour, sent: now(), slack: time.Microsecond})
+	n.clock.Fix(400 * 24 * time.Hour)
 	calls = []*call{newCall(opTake, check(moved)), newCall(opTake, check(calendar))}
 	for _, c := range calls {
 		c.slot = slot

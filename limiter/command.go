@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // writer holds what one batch needs to be written and read.
@@ -18,7 +20,7 @@ type writer struct {
 }
 
 // message returns the next reusable message, to a Redis with that clock.
-func (w *writer) message(clock *clockOffset) *message {
+func (w *writer) message(clock *clock.Offset) *message {
 	if w.used == len(w.messages) {
 		w.messages = append(w.messages, &message{node: w.node})
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // slotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
@@ -102,10 +104,10 @@ func allPass(groups []*slotGroup) bool {
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
 func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation, deadline time.Time) error {
-	sent := now()
+	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
-		failed = errors.Join(failed, r.enqueueGroup(ctx, g, op, momentOf(deadline)))
+		failed = errors.Join(failed, r.enqueueGroup(ctx, g, op, clock.MomentOf(deadline)))
 	}
 	for _, g := range groups {
 		if g.call != nil {
@@ -120,7 +122,7 @@ func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation
 
 // enqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, deadline moment) error {
+func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, deadline clock.Moment) error {
 	g.node, g.decided = r.topology.to(g.slot), false
 	if g.node.breaker.open() {
 		return ErrOutage
@@ -133,7 +135,7 @@ func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, de
 	w := c.awaitedBy(ctx, deadline)
 	if err := g.node.batcher.enqueue(c); err != nil {
 		w.recycle()
-		g.node.report(op, g.slot, g.checks, now(), err)
+		g.node.report(op, g.slot, g.checks, clock.Now(), err)
 		return r.endTakes(g.checks, err)
 	}
 	g.call, g.waiter = c, w

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"maps"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // denyCache repeats denials, so that a client over its limit is refused without a query, exactly as
@@ -185,7 +187,7 @@ func (c *denyCache) startSweeps() {
 	if c == nil {
 		return
 	}
-	w := &sweeper{sweep: c.sweepDead}
+	w := &clock.Sweeper{Sweep: c.sweepDead}
 	for i := range c.shards {
 		c.shards[i].sweeper = w
 	}

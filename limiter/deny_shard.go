@@ -3,6 +3,8 @@ package limiter
 import (
 	"sync"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // denyShards spreads the locks; each shard holds at most denyShardSize entries.
@@ -14,7 +16,7 @@ const (
 type denyShard struct {
 	mu      sync.Mutex
 	denials map[denyKey]denial
-	sweeper *sweeper // of the whole cache; nil: there is none
+	sweeper *clock.Sweeper // of the whole cache; nil: there is none
 }
 
 // denyKey is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
@@ -93,7 +95,7 @@ func (s *denyShard) put(key denyKey, d denial, now time.Time) {
 	}
 	s.denials[key] = d
 	if s.sweeper != nil {
-		s.sweeper.start()
+		s.sweeper.Start()
 	}
 }
 

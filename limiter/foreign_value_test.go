@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -142,10 +143,10 @@ func TestForeignValue_breaker(t *testing.T) {
 	if err := server.Client(t).Set(ctx, r.RedisKey(p, EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	at := now()
-	r.topology.anyNode.breaker.now = func() moment { return at }
+	at := clock.Now()
+	r.topology.anyNode.breaker.now = func() clock.Moment { return at }
 	for i := range 2 * failuresInARow {
-		at = at.add(failuresSpan)
+		at = at.Add(failuresSpan)
 		if _, err := r.Decide(ctx, []Check{{Policy: p, Key: EncodeKey("bad"), Weight: 1}}); Kind(err) != "value" {
 			t.Errorf("request %d: %v of kind %s", i, err, Kind(err))
 		}

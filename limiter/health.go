@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
@@ -34,7 +36,7 @@ func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
 type outages struct {
 	mu         sync.Mutex   // while they are reported
 	failing    atomic.Int32 // changes under the lock
-	since      moment
+	since      clock.Moment
 	onOutage   func(err error)
 	onRecovery func(after time.Duration)
 }
@@ -43,7 +45,7 @@ func (o *outages) begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failing.Add(1) == 1 {
-		o.since = now()
+		o.since = clock.Now()
 		if o.onOutage != nil {
 			o.onOutage(err)
 		}
@@ -54,6 +56,6 @@ func (o *outages) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failing.Add(-1) == 0 && o.onRecovery != nil {
-		o.onRecovery(now().since(o.since))
+		o.onRecovery(clock.Now().Since(o.since))
 	}
 }

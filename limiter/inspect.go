@@ -143,7 +143,7 @@ func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := a.clock(slotOfName(name)).offset()
+	ahead, _ := a.clock(slotOfName(name)).Ahead()
 	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
 	for id, text := range fields {
 		if id == "all" {

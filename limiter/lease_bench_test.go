@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -17,19 +18,19 @@ func BenchmarkLeaseTable(b *testing.B) {
 	b.Run("spend", func(b *testing.B) {
 		table, checks := newLeaseTable(), []Check{{Policy: p, Key: EncodeKey("203.0.113.7")}}
 		table.ask = func(q leaseQuestion) { // answers at once
-			q.sent = now()
+			q.sent = clock.Now()
 			table.answered(q, 900_000, time.Minute, lease{units: 200, lasts: 1_000_000})
 		}
 		table.giveBack = func(*busyKey, heldUnits) {}
 		for range 20 {
-			if k, _ := table.spend(&checks[0], now()); k != nil {
+			if k, _ := table.spend(&checks[0], clock.Now()); k != nil {
 				table.askFor(k)
 			}
 		}
 		spent := 0
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, units := table.spend(&checks[0], now()); units.number > 0 {
+			if _, units := table.spend(&checks[0], clock.Now()); units.number > 0 {
 				spent++
 			}
 		}
@@ -42,10 +43,10 @@ func BenchmarkLeaseTable(b *testing.B) {
 		for i := range checks {
 			checks[i] = Check{Policy: p, Key: EncodeKey("203.0.113." + strconv.Itoa(i))}
 		}
-		at := now()
+		at := clock.Now()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			at += moment(40 * time.Microsecond)
+			at += clock.Moment(40 * time.Microsecond)
 			table.spend(&checks[i%len(checks)], at)
 		}
 	})

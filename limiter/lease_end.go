@@ -95,7 +95,7 @@ func (t *leaseTable) held(policy, key string) (units int64, lasts time.Duration)
 			continue
 		}
 		for _, l := range k.leases[:k.open] {
-			if left := l.until.since(now); left > 0 {
+			if left := l.until.Since(now); left > 0 {
 				units, lasts = units+l.left, max(lasts, left)
 			}
 		}

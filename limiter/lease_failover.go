@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // mayLease reports whether a check of the request may be decided by a lease.
@@ -22,7 +24,7 @@ func (f *Failover) decideByLeases(ctx context.Context, mode FailMode, checks []C
 	if len(checks) > 1 {
 		return f.decideManyByLeases(ctx, mode, checks, now)
 	}
-	k, spent := f.leases.spend(&checks[0], momentOf(now))
+	k, spent := f.leases.spend(&checks[0], clock.MomentOf(now))
 	if spent.number != 0 {
 		return SourceLease, nil
 	}
@@ -45,7 +47,7 @@ func (f *Failover) decideManyByLeases(ctx context.Context, mode FailMode, checks
 		if !checks[i].leases() {
 			continue
 		}
-		k, spent := f.leases.spend(&checks[i], momentOf(now))
+		k, spent := f.leases.spend(&checks[i], clock.MomentOf(now))
 		if spent.number != 0 {
 			spendings = append(spendings, spending{i, k, spent})
 		} else if k != nil {
@@ -107,12 +109,12 @@ func copyUnspent(checks, others []Check, spendings []spending) {
 // asked for yet. It returns how many were leased.
 func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) (leased int64, err error) {
 	q, c := f.leases.question(k), &checks[0]
-	sent := now()
+	sent := clock.Now()
 	if q.wish.units == 0 {
 		if err := f.shared.decide(ctx, checks); err != nil {
 			return 0, err
 		}
-		f.leases.learnTrip(now().since(sent))
+		f.leases.learnTrip(clock.Now().Since(sent))
 		f.leases.saw(k, c)
 		return 0, nil
 	}
@@ -130,7 +132,7 @@ func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) 
 		f.leases.failed(q, !errors.Is(err, ErrUndecided) || mayHaveRun(err))
 		return 0, err
 	}
-	f.leases.learnTrip(now().since(sent))
+	f.leases.learnTrip(clock.Now().Since(sent))
 	f.leases.answered(q, c.Unused(), c.Result.ResetAfter, l)
 	return l.units, nil
 }
@@ -138,14 +140,14 @@ func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) 
 // askAhead asks for a lease in the background. Its answer is remembered for an outage: that of a key whose
 // requests are all decided by leases has no other.
 func (f *Failover) askAhead(q leaseQuestion) {
-	q.sent = now()
+	q.sent = clock.Now()
 	check := Check{Policy: q.key.policy, Key: EncodedKey{q.key.key}, Peek: true}
 	if err := f.shared.leaseAsync(&check, q, func(c *call) {
 		if c.err != nil {
 			f.leases.failed(q, mayHaveRun(c.err))
 			return
 		}
-		f.leases.learnTrip(now().since(q.sent))
+		f.leases.learnTrip(clock.Now().Since(q.sent))
 		f.local.rememberLease(&c.checks[0], c.leased().units)
 		f.leases.answered(q, c.checks[0].Unused(), c.checks[0].Result.ResetAfter, c.leased())
 	}); err != nil {

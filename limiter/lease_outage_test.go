@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -37,7 +38,7 @@ func prolong(f *Failover) {
 		s.mu.Lock()
 		for _, k := range s.busy {
 			for j := range k.open {
-				k.leases[j].until = now().add(time.Hour)
+				k.leases[j].until = clock.Now().Add(time.Hour)
 			}
 		}
 		s.mu.Unlock()

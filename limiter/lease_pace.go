@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+)
 
 const (
 	// paceSamples is how many gaps the average of a pace goes over.
@@ -22,14 +26,14 @@ const (
 
 // pace is how fast the requests of a key come.
 type pace struct {
-	last moment
+	last clock.Moment
 	gap  float64 // nanoseconds between two requests, on average
 	gaps int32   // in a row, up to paceSamples
 }
 
 // note adds a request. A gap that is longer than a lease begins anew.
-func (p *pace) note(now moment, longest time.Duration) {
-	gap := max(0, now.since(p.last))
+func (p *pace) note(now clock.Moment, longest time.Duration) {
+	gap := max(0, now.Since(p.last))
 	p.last = max(p.last, now)
 	if gap > longest {
 		p.gap, p.gaps = 0, 0
@@ -52,12 +56,12 @@ type watchedKey struct {
 }
 
 // note adds a request of a key, and reports whether the key is busy.
-func (w *watchedKey) note(key uint64, now moment, longest time.Duration) bool {
+func (w *watchedKey) note(key uint64, now clock.Moment, longest time.Duration) bool {
 	if w.key == key {
 		w.pace.note(now, longest)
 		return w.isBusy(longest)
 	}
-	if w.gaps--; w.gaps < 0 || now.since(w.last) > longest {
+	if w.gaps--; w.gaps < 0 || now.Since(w.last) > longest {
 		*w = watchedKey{key: key, pace: pace{last: now}}
 	}
 	return false

@@ -1,14 +1,18 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+)
 
 // leaseQuestion is what a node asks Redis about a busy key: to take back what is left of an earlier lease,
 // which is closed, and to lease what is wished.
 type leaseQuestion struct {
 	key  *busyKey
 	wish leaseWish
-	rest heldUnits // with no units left where nothing is given back
-	sent moment    // the lease counts from here
+	rest heldUnits    // with no units left where nothing is given back
+	sent clock.Moment // the lease counts from here
 }
 
 // askAhead returns the question to ask in the background, where the units left will not last. The lock is
@@ -81,14 +85,14 @@ func (t *leaseTable) answered(q leaseQuestion, unused int64, resetAfter time.Dur
 	k := q.key
 	t.count(k, LeaseReturned, q.rest.left)
 	lasts := time.Duration(l.lasts) * time.Microsecond
-	held := heldUnits{units: l.units, left: l.units, until: q.sent.add(lasts - (lasts+7)/8), receipt: l.receipt}
+	held := heldUnits{units: l.units, left: l.units, until: q.sent.Add(lasts - (lasts+7)/8), receipt: l.receipt}
 	k.shard.mu.Lock()
 	now := t.now()
 	if q.wish.units > 0 {
 		k.asking, k.refused = false, l.units == 0
 	}
 	usedUp := k.takeUsedUp()
-	k.remaining, k.resets = unused+k.total(), now.add(resetAfter)
+	k.remaining, k.resets = unused+k.total(), now.Add(resetAfter)
 	fits := k.gone == keyPresent && now < held.until && k.open < len(k.leases)
 	if fits && l.units > 0 {
 		k.number++
@@ -112,7 +116,7 @@ func (t *leaseTable) answered(q leaseQuestion, unused int64, resetAfter time.Dur
 // saw takes the answer to a check of a busy key that leased nothing.
 func (t *leaseTable) saw(k *busyKey, c *Check) {
 	k.shard.mu.Lock()
-	k.remaining, k.resets = c.Unused()+k.total(), t.now().add(c.Result.ResetAfter)
+	k.remaining, k.resets = c.Unused()+k.total(), t.now().Add(c.Result.ResetAfter)
 	k.shard.mu.Unlock()
 }
 
@@ -141,20 +145,20 @@ func (t *leaseTable) failed(q leaseQuestion, arrived bool) {
 }
 
 // wake makes the key's timer run at an instant, or earlier. The lock is held.
-func (t *leaseTable) wake(k *busyKey, at, now moment) {
+func (t *leaseTable) wake(k *busyKey, at, now clock.Moment) {
 	switch {
 	case k.timer == nil:
-		k.timer = t.after(at.since(now), func() { t.expire(k) })
+		k.timer = t.after(at.Since(now), func() { t.expire(k) })
 	case k.at <= at:
 		return
 	default:
-		k.timer.Reset(at.since(now))
+		k.timer.Reset(at.Since(now))
 	}
 	k.at = at
 }
 
 // neverWakes is the instant of a timer that is not set.
-const neverWakes = moment(1<<63 - 1)
+const neverWakes = clock.Moment(1<<63 - 1)
 
 // expire closes the leases of a key that have ended, and gives back what is left of them. A key that is not
 // asked for any more is no longer busy.
@@ -178,8 +182,8 @@ func (t *leaseTable) expire(k *busyKey) {
 			next = min(next, k.leases[i].until)
 		}
 		t.wake(k, next, now)
-	case k.asking || now.since(k.pace.last) <= k.policy.lease:
-		t.wake(k, now.add(k.policy.lease), now)
+	case k.asking || now.Since(k.pace.last) <= k.policy.lease:
+		t.wake(k, now.Add(k.policy.lease), now)
 	default:
 		k.gone = keyEnded
 		delete(k.shard.busy, k.leaseKey)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // This file keeps the leases of this process: units of busy keys that were taken on Redis ahead of their
@@ -36,7 +38,7 @@ type leaseTable struct {
 	shards [leaseShards]leaseShard
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
-	now   func() moment
+	now   func() clock.Moment
 	after func(d time.Duration, f func()) leaseTimer
 
 	// ask asks for a lease in the background, and giveBack gives units of a closed one back. They are
@@ -91,10 +93,10 @@ type busyKey struct {
 	number uint64       // of the last lease
 	usedUp int64        // units of leases that were spent whole, and are not counted yet
 	timer  leaseTimer   // runs expire; nil before the first lease
-	at     moment       // when it runs
+	at     clock.Moment // when it runs
 
-	remaining int64  // of the quota by the last answer, with what is held here and less what was spent since
-	resets    moment // when the quota is as good as new
+	remaining int64        // of the quota by the last answer, with what is held here and less what was spent since
+	resets    clock.Moment // when the quota is as good as new
 
 	asking  bool      // a question with a wish is under way
 	refused bool      // the last one leased nothing
@@ -115,13 +117,13 @@ type heldUnits struct {
 	number  uint64
 	units   int64 // at first
 	left    int64
-	until   moment
+	until   clock.Moment
 	receipt receipt
 }
 
 // newLeaseTable returns an empty table on this process's clock.
 func newLeaseTable() *leaseTable {
-	t := &leaseTable{seed: maphash.MakeSeed(), now: now}
+	t := &leaseTable{seed: maphash.MakeSeed(), now: clock.Now}
 	t.after = func(d time.Duration, f func()) leaseTimer { return time.AfterFunc(d, f) }
 	for i := range t.shards {
 		t.shards[i].busy = map[leaseKey]*busyKey{}
@@ -134,7 +136,7 @@ func (c *Check) leases() bool { return c.Policy.lease > 0 && !c.Peek && !c.Refun
 
 // spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
-func (t *leaseTable) spend(c *Check, now moment) (k *busyKey, spent heldUnits) {
+func (t *leaseTable) spend(c *Check, now clock.Moment) (k *busyKey, spent heldUnits) {
 	hash := maphash.String(t.seed, c.Key.text)
 	s := &t.shards[hash%leaseShards]
 	s.mu.Lock()
@@ -155,7 +157,7 @@ func (t *leaseTable) spend(c *Check, now moment) (k *busyKey, spent heldUnits) {
 }
 
 // find returns the check's key if it is busy. The shard's lock is held.
-func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now moment) *busyKey {
+func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment) *busyKey {
 	if len(s.busy) > 0 {
 		if k := s.busy[leaseKey{c.Policy, c.Key.text}]; k != nil {
 			k.pace.note(now, c.Policy.lease)
@@ -175,13 +177,13 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now moment) *bus
 	}
 	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.text}, shard: s, pace: w.pace, weight: float64(c.units())}
 	s.busy[k.leaseKey] = k
-	t.wake(k, now.add(k.policy.lease), now)
+	t.wake(k, now.Add(k.policy.lease), now)
 	return k
 }
 
 // take takes the units of a check from a lease, and returns them with it; nothing where none has them. The
 // lock is held.
-func (k *busyKey) take(c *Check, now moment) (spent heldUnits) {
+func (k *busyKey) take(c *Check, now clock.Moment) (spent heldUnits) {
 	weight := c.units()
 	if c.Reserve > 0 && k.remaining-weight < c.reserve() {
 		return spent
@@ -206,10 +208,10 @@ func (k *busyKey) take(c *Check, now moment) (spent heldUnits) {
 }
 
 // answer writes the result of a check that was decided here. The lock is held.
-func (k *busyKey) answer(c *Check, now moment) {
+func (k *busyKey) answer(c *Check, now clock.Moment) {
 	c.Result = Result{
 		Remaining:  min(max(0, k.remaining), c.Policy.params.capacity),
-		ResetAfter: max(0, k.resets.since(now)),
+		ResetAfter: max(0, k.resets.Since(now)),
 	}
 	c.withhold()
 }

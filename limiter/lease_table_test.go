@@ -3,6 +3,8 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // leaseDesk is a table of leases whose clock, timers and messages the test moves.
@@ -10,7 +12,7 @@ type leaseDesk struct {
 	t     *testing.T
 	table *leaseTable
 	check Check
-	clock moment
+	clock clock.Moment
 	timer func() // of the key; nil where none is set
 	asked []leaseQuestion
 	back  []heldUnits // given back
@@ -38,8 +40,8 @@ const (
 func newLeaseDesk(t *testing.T) *leaseDesk {
 	t.Helper()
 	p := mustPolicy(t, Settings{Name: "desk", Algorithm: FixedWindow, Limit: 10_000, Window: time.Minute, Lease: MaxLease})
-	d := &leaseDesk{t: t, table: newLeaseTable(), check: Check{Policy: p, Key: EncodeKey("k")}, clock: moment(time.Hour), fates: map[LeaseFate]int64{}}
-	d.table.now = func() moment { return d.clock }
+	d := &leaseDesk{t: t, table: newLeaseTable(), check: Check{Policy: p, Key: EncodeKey("k")}, clock: clock.Moment(time.Hour), fates: map[LeaseFate]int64{}}
+	d.table.now = func() clock.Moment { return d.clock }
 	d.table.after = func(_ time.Duration, f func()) leaseTimer {
 		d.timer = f
 		return deskTimer{d, f}
@@ -60,7 +62,7 @@ func newLeaseDesk(t *testing.T) *leaseDesk {
 }
 
 // pass lets time pass.
-func (d *leaseDesk) pass(by time.Duration) { d.clock = d.clock.add(by) }
+func (d *leaseDesk) pass(by time.Duration) { d.clock = d.clock.Add(by) }
 
 // spend makes a request, which a lease decides or not.
 func (d *leaseDesk) spend(want bool) (*busyKey, heldUnits) {
@@ -110,7 +112,7 @@ func TestLeaseTable_ends(t *testing.T) {
 	d.pass(30 * time.Millisecond)
 	d.answer(q, 100)
 	d.spend(true)
-	d.clock = q.sent.add(deskUntil - 1)
+	d.clock = q.sent.Add(deskUntil - 1)
 	d.spend(true)
 	d.pass(1)
 	d.spend(false)

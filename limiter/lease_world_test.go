@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // leaseWorld is a key of one policy, the store that counts it, and nodes that lease from it, on one virtual
@@ -128,7 +130,7 @@ func (w *leaseWorld) newNode(rate float64) *leaseNode {
 func (n *leaseNode) restart() {
 	t := newLeaseTable()
 	n.table = t
-	t.now = func() moment { return n.clock(n.world.now) }
+	t.now = func() clock.Moment { return n.clock(n.world.now) }
 	t.after = func(d time.Duration, f func()) leaseTimer {
 		timer := &worldTimer{node: n, f: f}
 		timer.Reset(d)
@@ -139,7 +141,7 @@ func (n *leaseNode) restart() {
 }
 
 // clock returns what the node's monotonic clock shows at an instant.
-func (n *leaseNode) clock(at int64) moment { return moment(n.rate * float64(at) * 1000) }
+func (n *leaseNode) clock(at int64) clock.Moment { return clock.Moment(n.rate * float64(at) * 1000) }
 
 // delay is how long a message or a process is held up.
 func (w *leaseWorld) delay() int64 {
@@ -195,7 +197,7 @@ func (n *leaseNode) ask(t *leaseTable, q leaseQuestion, c *Check) {
 		}
 		w.leased += l.units
 		if l.units > 0 {
-			until := q.sent.add(time.Duration(l.lasts-(l.lasts+7)/8) * time.Microsecond)
+			until := q.sent.Add(time.Duration(l.lasts-(l.lasts+7)/8) * time.Microsecond)
 			w.special = append(w.special, granted+l.lasts, granted+l.lasts-1, sent+int64(float64(until-q.sent)/1000/n.rate),
 				sent+int64(float64(l.lasts)/n.rate)-1) // where no margin was left for the clocks
 		}

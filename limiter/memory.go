@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
@@ -22,7 +25,7 @@ type Memory struct {
 	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
 	swept      atomic.Int64 // counts the shards of sweepShards
 	spills     atomic.Int64 // shards with states without room
-	sweeper    sweeper
+	sweeper    clock.Sweeper
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
@@ -38,7 +41,7 @@ const DefaultMaxKeys = 1_000_000
 // NewMemory returns an empty store on this machine's clock.
 func NewMemory() *Memory {
 	m := NewMemoryOnClock(SystemClock)
-	m.sweeper.sweep = m.sweepSome
+	m.sweeper.Sweep = m.sweepSome
 	return m
 }
 
@@ -69,7 +72,7 @@ func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 func (m *Memory) admit() bool {
 	for kept := m.keys.Load(); kept < m.maxKeys.Load(); kept = m.keys.Load() {
 		if m.keys.CompareAndSwap(kept, kept+1) {
-			m.sweeper.start()
+			m.sweeper.Start()
 			return true
 		}
 	}
@@ -189,3 +192,6 @@ func (m *Memory) on(c *Check, do func(s *shard, c *Check, now int64)) {
 	defer shard.mu.Unlock()
 	do(shard, c, m.clock())
 }
+
+// SystemClock is the clock of this machine.
+func SystemClock() int64 { return time.Now().UnixMicro() }

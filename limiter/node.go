@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
@@ -15,7 +17,7 @@ type node struct {
 	client  redis.UniversalClient
 	batcher batcher
 	breaker breaker
-	clock   clockOffset
+	clock   clock.Offset
 	failed  func()                  // called after every failure
 	opened  func()                  // called after the breaker has opened
 	lost    func(err error)         // called for what Redis did not settle; may be nil
@@ -31,7 +33,7 @@ func (n *node) decide(ctx context.Context, c *call, checks []Check, timeout time
 		c.recycle()
 		return ErrOutage
 	}
-	op, slot, sent := c.op, c.slot, now()
+	op, slot, sent := c.op, c.slot, clock.Now()
 	err := n.outcome(ctx, c, n.batcher.do(ctx, c, timeout))
 	n.report(op, slot, checks, sent, err)
 	return err
@@ -89,7 +91,7 @@ func (n *node) background(c *call, done func(*call)) error {
 		c.recycle()
 		return ErrOutage
 	}
-	op, slot, sent := c.op, c.slot, now()
+	op, slot, sent := c.op, c.slot, clock.Now()
 	c.detach(func() {
 		n.report(op, slot, c.checks, sent, c.err) // those that are left
 		done(c)
@@ -126,7 +128,7 @@ func (n *node) outcome(ctx context.Context, c *call, err error) error {
 
 // report passes the outcome of an operation to the breaker. A request whose client went away says
 // nothing about Redis, nor does one that failed alone.
-func (n *node) report(op operation, slot uint16, checks []Check, sent moment, err error) {
+func (n *node) report(op operation, slot uint16, checks []Check, sent clock.Moment, err error) {
 	switch {
 	case err == nil:
 		n.breaker.success(sent)
@@ -149,6 +151,6 @@ func (n *node) retire() {
 func (n *node) finish(m *message, err error) {
 	m.deliver(err)
 	if m.redisTime > 0 {
-		n.clock.learn(m.began, m.ended, m.redisTime)
+		n.clock.Learn(m.began, m.ended, m.redisTime)
 	}
 }

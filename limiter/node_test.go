@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -13,14 +14,14 @@ func TestNode_wrong_type(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r := openRedis(t, server, 5*time.Second)
-	at := now()
-	r.topology.anyNode.breaker.now = func() moment { return at }
+	at := clock.Now()
+	r.topology.anyNode.breaker.now = func() clock.Moment { return at }
 	p := dayPolicy(t, "mixed", FixedWindow, 100)
 	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, EncodeKey("bad")), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 * failuresInARow {
-		at = at.add(failuresSpan)
+		at = at.Add(failuresSpan)
 		if _, err := r.Decide(context.Background(), []Check{{Policy: p, Key: EncodeKey("bad"), Weight: 1}}); Kind(err) != "value" {
 			t.Fatalf("the client with the bad key: %v", err)
 		}
@@ -35,7 +36,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	p, q := dayPolicy(t, "done", SlidingWindowLog, 100), dayPolicy(t, "postponed", SlidingWindowLog, 100)
 	opened := make(chan struct{})
 	n := &node{failed: func() {}, opened: func() { close(opened) }}
-	n.breaker = breaker{now: now, onOpen: func(error) {}}
+	n.breaker = breaker{now: clock.Now, onOpen: func(error) {}}
 	tries := 0
 	n.batcher.send = func(_ context.Context, calls []*call) bool {
 		if tries++; tries == 1 {

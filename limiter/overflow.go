@@ -57,7 +57,7 @@ func (s *shard) spillOver(key string, value state) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
 		s.owner.spills.Add(1)
-		s.owner.sweeper.start()
+		s.owner.sweeper.Start()
 	}
 	s.spill.put(key, value)
 	s.owner.overflows()

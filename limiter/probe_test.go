@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -248,7 +249,7 @@ func TestProbe_ends(t *testing.T) {
 	}
 	a.topology.discover()
 	s := a.topology.to(0)
-	s.report(opTake, 0, nil, now(), refused)
+	s.report(opTake, 0, nil, clock.Now(), refused)
 	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
 		if n := probing(a.Redis); n != 1 || !s.breaker.open() {
 			return fmt.Errorf("%d goroutines probe", n)
@@ -258,7 +259,7 @@ func TestProbe_ends(t *testing.T) {
 	a.assign(t, owned(0, 16383, masterB))
 	a.topology.to(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
-	a.topology.to(0).report(opTake, 0, nil, now(), refused)
+	a.topology.to(0).report(opTake, 0, nil, clock.Now(), refused)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestProbe_replaced_master(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.topology.discover()
 	gone := a.topology.to(0)
-	gone.report(opTake, 0, nil, now(), refused)
+	gone.report(opTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
 	redistest.WaitFor(t, "the outage ends", func() error {
 		if failing, _ := a.topology.failing(); failing {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -62,7 +63,7 @@ type RedisOptions struct {
 func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
 	scripts.Prepare()
 	r := &Redis{admin: admin{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}}
-	r.clock = func(slot uint16) *clockOffset { return &r.topology.lastNode(slot).clock }
+	r.clock = func(slot uint16) *clock.Offset { return &r.topology.lastNode(slot).clock }
 	r.startRunning()
 	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter(), node: r.running.node} }
 	r.onBatch = options.OnBatch
@@ -120,7 +121,7 @@ func (r *Redis) decide(ctx context.Context, checks []Check) error {
 // offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
 // clock; negative where it is behind. It is not known before that Redis's first answer.
 func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
-	return r.topology.lastNode(slot).clock.offset()
+	return r.topology.lastNode(slot).clock.Ahead()
 }
 
 // decideCall decides checks of one slot on a node by one call.

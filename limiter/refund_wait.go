@@ -3,6 +3,8 @@ package limiter
 import (
 	"context"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // This file tells a denied request to come back soon where requests in flight may end its denial by refunds, which
@@ -55,7 +57,7 @@ func (f *Failover) passesSoon(ctx context.Context, source Source, c *Check, dead
 		if f.reserved.awaitAnswers(ctx, of) {
 			return false
 		}
-		units, begun, found := f.reserved.count(of, now())
+		units, begun, found := f.reserved.count(of, clock.Now())
 		if !found || begun == known {
 			return false
 		}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // This file counts what requests in flight may still refund, for those that are denied meanwhile:
@@ -27,7 +29,7 @@ const (
 // reservations are the units of requests in flight that may be refunded.
 type reservations struct {
 	seed    maphash.Seed
-	sweeper sweeper
+	sweeper clock.Sweeper
 	shards  [tableShards]reservationShard
 }
 
@@ -46,7 +48,7 @@ type reservedUnits struct {
 	asked    map[*reservation]bool // of checks that Redis decides now
 	open     map[*reservation]bool // of checks that have passed
 	begun    int64                 // how many have
-	refunded moment                // when units of it were last refunded; 0: none
+	refunded clock.Moment          // when units of it were last refunded; 0: none
 }
 
 // reservation is the units of one check, and what it owes of them in an outage.
@@ -55,7 +57,7 @@ type reservation struct {
 	owed    owedTake
 	quota   reservedQuota
 	units   int64
-	until   moment        // from when nothing of them is left
+	until   clock.Moment  // from when nothing of them is left
 	asked   bool          // Redis decides the check now
 	decided chan struct{} // closed after that; nil: no request waits for it
 }
@@ -69,7 +71,7 @@ func reservationOf(c *Check) *reservation {
 // start has the units be swept.
 func (rs *reservations) start() {
 	rs.seed = maphash.MakeSeed()
-	rs.sweeper.sweep = func() bool { return rs.sweep(now()) > 0 }
+	rs.sweeper.Sweep = func() bool { return rs.sweep(clock.Now()) > 0 }
 }
 
 func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
@@ -90,12 +92,12 @@ func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
 	}
 	do(&q)
 	s.quotas[of] = q
-	rs.sweeper.start()
+	rs.sweeper.Start()
 }
 
 // ask counts a check that Redis is about to decide.
 func (r *reservation) ask() {
-	r.asked, r.until = true, now().add(time.Minute)
+	r.asked, r.until = true, clock.Now().Add(time.Minute)
 	r.of.change(r.quota, func(q *reservedUnits) { q.asked[r] = true })
 }
 
@@ -105,7 +107,7 @@ func (r *reservation) begin(units int64, whole time.Duration) {
 		return
 	}
 	r.of.change(r.quota, func(q *reservedUnits) {
-		r.units, r.until = units, now().add(whole)
+		r.units, r.until = units, clock.Now().Add(whole)
 		q.answer(r)
 		q.open[r] = true
 		q.begun++
@@ -137,7 +139,7 @@ func (r *reservation) end(refunded bool) {
 	}
 	r.of.change(r.quota, func(q *reservedUnits) {
 		if refunded && q.open[r] {
-			q.refunded = now()
+			q.refunded = clock.Now()
 		}
 		delete(q.open, r)
 	})
@@ -145,7 +147,7 @@ func (r *reservation) end(refunded bool) {
 
 // count returns the units of a quota that may be refunded and how many checks have taken some, and reports whether
 // there are any or were a moment ago.
-func (rs *reservations) count(of reservedQuota, now moment) (units, begun int64, found bool) {
+func (rs *reservations) count(of reservedQuota, now clock.Moment) (units, begun int64, found bool) {
 	s := rs.shardOf(of)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,12 +160,12 @@ func (rs *reservations) count(of reservedQuota, now moment) (units, begun int64,
 	return units, q.begun, found || q.refundedBy(now)
 }
 
-func (q *reservedUnits) refundedBy(now moment) bool {
-	return q.refunded > 0 && now.since(q.refunded) < refundSpan
+func (q *reservedUnits) refundedBy(now clock.Moment) bool {
+	return q.refunded > 0 && now.Since(q.refunded) < refundSpan
 }
 
 // sweep drops what is over, and returns how many quotas are left.
-func (rs *reservations) sweep(now moment) (left int) {
+func (rs *reservations) sweep(now clock.Moment) (left int) {
 	for i := range rs.shards {
 		s := &rs.shards[i]
 		s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -192,7 +193,7 @@ func TestReservations_sweep(t *testing.T) {
 		after time.Duration
 		left  int
 	}{{0, 2}, {refundSpan, 1}, {25 * time.Hour, 0}} {
-		if left := f.reserved.sweep(now().add(step.after)); left != step.left {
+		if left := f.reserved.sweep(clock.Now().Add(step.after)); left != step.left {
 			t.Errorf("after %v %d quotas are left, want %d", step.after, left, step.left)
 		}
 	}

@@ -54,12 +54,12 @@ func TestMemory_quiet(t *testing.T) {
 				if m.Len() != 1 || m.spills.Load() != 0 {
 					t.Errorf("%d states and %d overflows are left, want the one that counts", m.Len(), m.spills.Load())
 				}
-				if take(m, long); !m.sweeper.set.Load() {
+				if take(m, long); !m.sweeper.IsSet() {
 					t.Error("the sweeps ended before the states")
 				}
 				pass(time.Hour)
-				if m.Len() != 0 || m.sweeper.set.Load() {
-					t.Errorf("%d states are left, the timer is set: %v", m.Len(), m.sweeper.set.Load())
+				if m.Len() != 0 || m.sweeper.IsSet() {
+					t.Errorf("%d states are left, the timer is set: %v", m.Len(), m.sweeper.IsSet())
 				}
 			})
 		})
@@ -94,7 +94,7 @@ func TestDenyCache_quiet(t *testing.T) {
 				t.Fatalf("%d denials are left", left)
 			}
 		}
-		if c.shards[0].sweeper.set.Load() {
+		if c.shards[0].sweeper.IsSet() {
 			t.Error("the timer is set")
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
@@ -62,7 +64,7 @@ func (t *topology) newNode(client redis.UniversalClient) *node {
 	n.batcher.uses, n.batcher.timeout, n.batcher.onRefused = t.uses, t.timeout, t.refused
 	n.batcher.send = func(ctx context.Context, calls []*call) bool { return t.send(ctx, n, calls) }
 	n.opened = func() { go t.recover(n) }
-	n.breaker = breaker{now: now, onOpen: t.outages.begin, onClose: t.outages.end}
+	n.breaker = breaker{now: clock.Now, onOpen: t.outages.begin, onClose: t.outages.end}
 	return n
 }
 

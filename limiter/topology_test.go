@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -144,7 +145,7 @@ func TestTopology_outages(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(*node){
 		"a probe is under way":   func(s *node) { s.breaker.close() },
-		"a request is under way": func(s *node) { s.report(opTake, 0, nil, now(), refused) },
+		"a request is under way": func(s *node) { s.report(opTake, 0, nil, clock.Now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestCluster(t, owned(0, 16383, masterA))
@@ -195,13 +196,13 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.topology.discover()
 	p := dayPolicy(t, "moved", SlidingWindowLog, 10)
 	group := a.groupBySlot([]Check{{Policy: p, Key: EncodeKey("k"), Weight: 1}})[0]
-	if err := a.enqueueGroup(context.Background(), group, opPeek, now().add(time.Minute)); err != nil {
+	if err := a.enqueueGroup(context.Background(), group, opPeek, clock.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	before := group.node
 	before.breaker.failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	if err := a.enqueueGroup(context.Background(), group, opTakeRefundable, now().add(time.Minute)); err != nil || group.node == before {
+	if err := a.enqueueGroup(context.Background(), group, opTakeRefundable, clock.Now().Add(time.Minute)); err != nil || group.node == before {
 		t.Errorf("error %v, sent to the old master: %v", err, group.node == before)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // This file ends the waits of callers whose time is up or whose client has left. A caller waits for its
@@ -24,7 +26,7 @@ const (
 // soon as the waiter has left it.
 type waiter struct {
 	ctx   context.Context //nolint:containedctx // of the request that waits
-	until moment
+	until clock.Moment
 	woken chan error // of capacity 1; nil: the call was answered
 }
 
@@ -32,7 +34,7 @@ type waiter struct {
 var waiterPool = sync.Pool{New: func() any { return &waiter{woken: make(chan error, 1)} }}
 
 // awaitedBy makes a waiter the call's, before it is queued.
-func (c *call) awaitedBy(ctx context.Context, until moment) *waiter {
+func (c *call) awaitedBy(ctx context.Context, until clock.Moment) *waiter {
 	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.ctx, w.until = ctx, until
 	c.waiter = w
@@ -57,13 +59,13 @@ func (b *batcher) lookBy(w *waiter) {
 	if b.looking && b.looksAt <= w.until {
 		return
 	}
-	current := now()
-	at := max(min(w.until, current.add(lookSpan)), b.looked.add(lookSpacing))
+	current := clock.Now()
+	at := max(min(w.until, current.Add(lookSpan)), b.looked.Add(lookSpacing))
 	if b.looking && b.looksAt <= at {
 		return
 	}
 	b.looking, b.looksAt = true, at
-	if wait := max(0, b.looksAt.since(current)); b.looks == nil {
+	if wait := max(0, b.looksAt.Since(current)); b.looks == nil {
 		b.looks = time.AfterFunc(wait, b.look)
 	} else {
 		b.looks.Reset(wait)
@@ -74,7 +76,7 @@ func (b *batcher) lookBy(w *waiter) {
 func (b *batcher) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	current := now()
+	current := clock.Now()
 	b.looking, b.looked = false, current
 	b.lookAt(b.waiting, current)
 	for _, f := range b.senders.inflights {
@@ -83,7 +85,7 @@ func (b *batcher) look() {
 }
 
 // lookAt looks at calls, and sets the timer for those that are still waited for. The lock must be held.
-func (b *batcher) lookAt(calls []*call, current moment) {
+func (b *batcher) lookAt(calls []*call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
 		if w == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -78,7 +79,7 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	errs := make(chan error, 2)
 	g.request(ctx, time.Hour, func(err error) { errs <- err })
 	<-g.started
-	w := newCall(opTake, nil).awaitedBy(ctx, now().add(time.Millisecond))
+	w := newCall(opTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.mu.Lock()
 	g.lookBy(w)
 	if !g.looking || g.looksAt != w.until {
@@ -98,11 +99,11 @@ func TestBatcher_lookBy_after_a_look(t *testing.T) {
 	defer func() { b.looks.Stop() }()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.looked = now()
+	b.looked = clock.Now()
 	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
-		b.lookBy(&waiter{until: b.looked.add(due)})
+		b.lookBy(&waiter{until: b.looked.Add(due)})
 	}
-	if got := b.looksAt.since(b.looked); got != lookSpacing {
+	if got := b.looksAt.Since(b.looked); got != lookSpacing {
 		t.Errorf("the next look is %v after the last one, want %v", got, lookSpacing)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 // message is a batch on its way to Redis and back: the script, the keys and arguments, and the order
@@ -24,19 +26,19 @@ type message struct {
 	node     int64      // of this process, see runningTracker
 	sent     noRetryCmd // the command that was sent
 
-	clock        *clockOffset // of the node that it goes to; nil: not known
-	asOf         int64        // Redis's time as far as known, in microseconds; 0: not asked for yet
-	began, ended time.Time    // when it was sent, and answered
-	redisTime    int64        // by the answer, in microseconds since the Unix epoch; 0: none
+	clock        *clock.Offset // of the node that it goes to; nil: not known
+	asOf         int64         // Redis's time as far as known, in microseconds; 0: not asked for yet
+	began, ended time.Time     // when it was sent, and answered
+	redisTime    int64         // by the answer, in microseconds since the Unix epoch; 0: none
 }
 
 // now returns the time of the Redis that the message goes to, as far as known, in microseconds since the Unix
 // epoch.
 func (m *message) now() int64 {
 	if m.asOf == 0 {
-		m.asOf = SystemClock()
+		m.asOf = time.Now().UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 		if m.clock != nil {
-			ahead, _ := m.clock.offset()
+			ahead, _ := m.clock.Ahead()
 			m.asOf += ahead.Microseconds()
 		}
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -119,7 +120,14 @@ func nodeParted(t *testing.T) *crowd {
 	proxy.Part()
 	<-time.After(crowdTimeout + time.Second)
 	c.look()
+	before := c.passedBy[0].Load()
 	proxy.Join()
+	redistest.WaitFor(t, "the node has told Redis what it runs", func() error {
+		if c.passedBy[0].Load() == before {
+			return errors.New("it lets no request through")
+		}
+		return nil
+	})
 	c.checkHealed(t, time.Now())
 	return c
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/monotonic"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -189,8 +189,8 @@ type Policy struct {
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
-	running bool                       // it counts running requests, or did
-	invalid map[string]*monotonic.Gate // of the log, for each option that has a series of invalid_values_total
+	running bool                   // it counts running requests, or did
+	invalid map[string]*clock.Gate // of the log, for each option that has a series of invalid_values_total
 }
 
 // Count counts a decision. After the name was dropped there is no series to count in.
@@ -228,9 +228,9 @@ func (p *Policy) CountInvalid(option string) (logged bool) {
 	gate := p.invalid[option]
 	if gate == nil {
 		if p.invalid == nil {
-			p.invalid = map[string]*monotonic.Gate{}
+			p.invalid = map[string]*clock.Gate{}
 		}
-		gate = new(monotonic.Gate)
+		gate = new(clock.Gate)
 		p.invalid[option] = gate
 	}
 	InvalidValues.WithLabelValues(p.name, option).Inc()

@@ -1,24 +1,20 @@
-// Package monotonic measures time by a clock that is never set. Neither NTP nor an administrator moves it.
-package monotonic
+package clock
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// start is the origin of all instants.
-var start = time.Now()
-
 // Gate passes at most one caller per interval. It is safe for concurrent use. The zero value is ready and
 // passes the first caller.
 type Gate struct {
-	last atomic.Int64 // nanoseconds from start to the last pass, plus 1; 0 before the first
+	last atomic.Int64 // the moment of the last pass, plus 1; 0 before the first
 }
 
 // Pass reports whether the caller passes at an instant, and begins an interval if so. The instant comes from
 // [time.Now]. Only its monotonic reading counts.
 func (g *Gate) Pass(now time.Time, interval time.Duration) bool {
-	at, last := int64(now.Sub(start))+1, g.last.Load()
+	at, last := int64(MomentOf(now))+1, g.last.Load()
 	if last != 0 && at-last < int64(interval) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package monotonic
+package clock
 
 import (
 	"sync"
