@@ -22,39 +22,17 @@ type algorithm struct {
 // vocabularies: token_bucket holds the capacity minus the debt, gcra's theoretical arrival time is
 // now + debt/limit, leaky_bucket's level is the debt.
 var registry = []algorithm{
-	{name: SlidingWindowCounter, code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
-	{name: SlidingWindowLog, code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
-	{name: FixedWindow, code: "f", script: "fixed_window", kernel: fixedWindow{}},
-	{name: TokenBucket, code: "t", script: "bucket", kernel: bucket{}, bursts: true},
-	{name: LeakyBucket, code: "k", script: "bucket", kernel: bucket{}, bursts: true},
-	{name: GCRA, code: "g", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: "sliding_window_counter", code: "c", script: "sliding_window_counter", kernel: slidingWindowCounter{}},
+	{name: "sliding_window_log", code: "l", script: "sliding_window_log", kernel: slidingWindowLog{}, logs: true, maxLimit: maxLogLimit, maxWindow: maxLogWindow},
+	{name: "fixed_window", code: "f", script: "fixed_window", kernel: fixedWindow{}},
+	{name: "token_bucket", code: "t", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: "leaky_bucket", code: "k", script: "bucket", kernel: bucket{}, bursts: true},
+	{name: "gcra", code: "g", script: "bucket", kernel: bucket{}, bursts: true},
 }
 
 // runningAlgorithm counts the requests that run ([Settings].MaxConcurrent). It has no window, and is no
 // algorithm to users.
 var runningAlgorithm = algorithm{name: "concurrency", code: "n", script: "concurrency", kernel: concurrency{}, running: true}
-
-// The algorithms' names. See the README for how to choose, and the file of each for its formulas.
-const (
-	SlidingWindowCounter = "sliding_window_counter" // two aligned windows estimate a sliding one
-	SlidingWindowLog     = "sliding_window_log"     // exact; keeps an entry per request
-	FixedWindow          = "fixed_window"           // aligned windows; up to twice the limit around a boundary
-	TokenBucket          = "token_bucket"           // refills steadily up to the burst
-	LeakyBucket          = "leaky_bucket"           // as TokenBucket, by the level of what was taken
-	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
-)
-
-// DefaultAlgorithm is the algorithm of a policy without one.
-const DefaultAlgorithm = SlidingWindowCounter
-
-// Algorithms lists the names of the algorithms, the default first.
-func Algorithms() []string {
-	names := make([]string, len(registry))
-	for i := range registry {
-		names[i] = registry[i].name
-	}
-	return names
-}
 
 func algorithmNamed(name string) *algorithm {
 	for i := range registry {
@@ -66,4 +44,4 @@ func algorithmNamed(name string) *algorithm {
 }
 
 // calendarAlgorithm counts in calendar periods. To users it is [FixedWindow] with another kind of window.
-var calendarAlgorithm = algorithm{name: FixedWindow, code: "p", script: "calendar", kernel: calendarWindow{}}
+var calendarAlgorithm = algorithm{name: "fixed_window", code: "p", script: "calendar", kernel: calendarWindow{}}

@@ -78,7 +78,7 @@ func (b *ban) confirm(s banState, now, weight int64) banState {
 	if now-s.confirmed >= b.window {
 		s.confirmed, s.counted = now, 0
 	}
-	s.counted = addDebt(s.counted, weight, MaxCharge)
+	s.counted = addDebt(s.counted, weight, maxCharge)
 	return s
 }
 

@@ -56,7 +56,7 @@ func (calendarWindow) receipt(v verdict) receipt { return receipt{first: v.a} }
 // charge counts the weight in the current period.
 func (k calendarWindow) charge(s state, now int64, t *params, weight int64) state {
 	start, count, end := k.rolled(s, now, t)
-	return state{numbers: numbers{a: start, b: addDebt(count, weight, MaxCharge), c: end}}
+	return state{numbers: numbers{a: start, b: addDebt(count, weight, maxCharge), c: end}}
 }
 
 func (k calendarWindow) owed(s, beyond state, now int64, t *params) []debt {

@@ -260,3 +260,6 @@ func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
 	}
 	return v
 }
+
+// MaxCharge is the most units that can be charged at once, 2^52.
+const MaxCharge = maxCharge

@@ -63,7 +63,7 @@ func (k fixedWindow) giveBack(s state, now int64, t *params, units int64, r rece
 // charge counts the weight in the current window.
 func (k fixedWindow) charge(s state, now int64, t *params, weight int64) state {
 	index, count := k.rolled(s, now, t)
-	return state{numbers: numbers{a: index, b: addDebt(count, weight, MaxCharge/t.window)}}
+	return state{numbers: numbers{a: index, b: addDebt(count, weight, maxCharge/t.window)}}
 }
 
 func (k fixedWindow) owed(s, beyond state, now int64, t *params) []debt {

@@ -17,7 +17,7 @@ type kernel interface {
 	// have not drained by themselves. A receipt is valid once.
 	refund(s state, now int64, t *params, weight, units int64, r receipt) state
 
-	// charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
+	// charge returns the state after a take that needs no room: of any weight up to maxCharge, into
 	// debt. The debt saturates where the formulas would stop to be exact.
 	charge(s state, now int64, t *params, weight int64) state
 

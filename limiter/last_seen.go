@@ -126,8 +126,8 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 		}
 		held, a.least = before.restore(p, now), before.least
 	}
-	t, kernel := &p.params, p.algorithm.kernel
-	v := kernel.decide(kernel.charge(held, now/t.tick, t, c.change), now/t.tick, t, 0, 0)
+	t, k := &p.params, p.algorithm.kernel
+	v := k.decide(k.charge(held, now/t.tick, t, c.change), now/t.tick, t, 0, 0)
 	a.used, a.resets = t.capacity-min(max(0, v.remaining), t.capacity), now+v.reset*t.tick
 	a.least = a.least || a.used == t.capacity
 	s.keepSeen(c.Key.text, a, now) // without room its answer has overflowed

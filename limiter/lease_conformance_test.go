@@ -19,18 +19,18 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 	return func(_ testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
 		shard := s.local.lock(c.Policy, c.Key.text)
 		defer shard.mu.Unlock()
-		p, kernel, own := &c.Policy.params, leasingKernelOf(c.Policy), *c
+		p, k, own := &c.Policy.params, leasingKernelOf(c.Policy), *c
 		old := shard.get(c.Policy, c.Key.text, *now)
 		next := old
 		if rest > 0 {
-			next = kernel.giveBack(next, *now/p.tick, p, rest, r)
+			next = k.giveBack(next, *now/p.tick, p, rest, r)
 		}
 		if own.neverPasses() {
 			own.answer(evaluate(next, *now, &own), *now)
 			shard.put(c.Key.text, next)
 			return own.Result, lease{}
 		}
-		v, l, next := kernel.lease(next, *now/p.tick, p, own.units(), own.reserve(), wish)
+		v, l, next := k.lease(next, *now/p.tick, p, own.units(), own.reserve(), wish)
 		if old != (state{}) || next != (state{}) {
 			shard.store(c, old, next, *now)
 		}

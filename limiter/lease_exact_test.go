@@ -10,14 +10,14 @@ import (
 // instant, passes there, and no span of them holds more than it may. Each way is enough by itself.
 func exactly(p *Policy, admitted []admission) error {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
-	t, kernel := &p.params, leasingKernelOf(p)
+	t, k := &p.params, leasingKernelOf(p)
 	var s state
 	for i, a := range admitted {
-		v := kernel.decide(s, a.at/t.tick, t, a.weight, 0)
+		v := k.decide(s, a.at/t.tick, t, a.weight, 0)
 		if v.wait != 0 {
 			return fmt.Errorf("admission %d of %d, %d units at %d µs, would wait %d ticks", i, len(admitted), a.weight, a.at, v.wait)
 		}
-		s = kernel.take(s, t, v, false)
+		s = k.take(s, t, v, false)
 	}
 	if over := overshoot(p, admitted); over > 0 {
 		return fmt.Errorf("a span holds %d units too many", over)

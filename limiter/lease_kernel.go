@@ -38,7 +38,7 @@ type lease struct {
 
 // longestLease returns the longest lease of anybody in ticks. It depends on the window alone, so that all
 // configurations agree.
-func (p *params) longestLease() int64 { return min(p.window/100, MaxLease.Microseconds()/p.tick) }
+func (p *params) longestLease() int64 { return min(p.window/100, maxLease.Microseconds()/p.tick) }
 
 // wishes returns a wish as it can be granted at most.
 func (p *params) wishes(w leaseWish) leaseWish {
@@ -83,5 +83,5 @@ func leaseInWindow(k kernel, s state, now int64, t *params, weight, reserve int6
 	return v, l, k.take(s, t, v, false)
 }
 
-// MaxLease is the longest one, and the longest that a lease lasts whatever the window.
-const MaxLease = time.Second
+// maxLease is the longest that a lease lasts whatever the window.
+const maxLease = time.Second

@@ -36,12 +36,12 @@ type leaseStoreInWorld interface {
 type kernelStore struct{ held state }
 
 func (s *kernelStore) lease(now int64, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
-	t, kernel := &c.Policy.params, leasingKernelOf(c.Policy)
+	t, k := &c.Policy.params, leasingKernelOf(c.Policy)
 	tick := now / t.tick
 	if rest > 0 {
-		s.held = kernel.giveBack(s.held, tick, t, rest, r)
+		s.held = k.giveBack(s.held, tick, t, rest, r)
 	}
-	v, l, next := kernel.lease(s.held, tick, t, c.units(), 0, wish)
+	v, l, next := k.lease(s.held, tick, t, c.units(), 0, wish)
 	s.held = next
 	c.answer(v, now)
 	l.lasts = t.micros(l.lasts, now%t.tick)

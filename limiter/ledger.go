@@ -105,7 +105,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receipt, *account) {
 	micros, ahead := l.clock(c.Key.text)
 	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
-	now, kernel := micros/p.params.tick, p.algorithm.kernel
+	now, k := micros/p.params.tick, p.algorithm.kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[name]
@@ -125,9 +125,9 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receip
 	if seen.resets += ahead; a.beyond == (state{}) && seen.resets > micros {
 		a.begin(seen.restore(p, micros), now)
 	}
-	a.all = kernel.charge(a.all, now, &p.params, units)
+	a.all = k.charge(a.all, now, &p.params, units)
 	if unknown {
-		a.beyond = kernel.charge(a.beyond, now, &p.params, units)
+		a.beyond = k.charge(a.beyond, now, &p.params, units)
 	}
 	last := a.receipt(now)
 	return last, a

@@ -26,11 +26,11 @@ const precision = 1 << 53
 // mostDebt returns the debt at which a bucket saturates: 2^52 in 1/window units, or as much as
 // drains in 2^52 microseconds.
 func mostDebt(limit, tick int64) int64 {
-	drains := MaxCharge / tick
-	if limit > MaxCharge/drains {
-		return MaxCharge
+	drains := maxCharge / tick
+	if limit > maxCharge/drains {
+		return maxCharge
 	}
-	return min(MaxCharge, limit*drains)
+	return min(maxCharge, limit*drains)
 }
 
 // exact reports whether 2 * units * ticks < 2^53.
@@ -48,9 +48,9 @@ func (p *params) micros(ticks, offset int64) int64 {
 	return ticks*p.tick - offset
 }
 
-// MaxCharge is the most units that can be charged at once, 2^52. It is also the largest debt of a
+// maxCharge is the most units that can be charged at once, 2^52. It is also the largest debt of a
 // state in 1/window units, so that every sum of two of them is below the precision.
-const MaxCharge = precision / 2
+const maxCharge = precision / 2
 
 // addDebt adds a charge to units, up to the most there can be.
 func addDebt(units, weight, most int64) int64 { return min(units+weight, max(units, most)) }

@@ -235,8 +235,8 @@ func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
 
 // fuller returns the state that leaves less of two at an instant in microseconds.
 func (p *Policy) fuller(a, b state, now int64) state {
-	t, kernel := &p.params, p.algorithm.kernel
-	x, y := kernel.decide(a, now/t.tick, t, 0, 0), kernel.decide(b, now/t.tick, t, 0, 0)
+	t, k := &p.params, p.algorithm.kernel
+	x, y := k.decide(a, now/t.tick, t, 0, 0), k.decide(b, now/t.tick, t, 0, 0)
 	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
 		return b
 	}

@@ -172,11 +172,36 @@ func (s *Settings) nodeTimeout() time.Duration {
 	return s.NodeTimeout
 }
 
+// The algorithms' names. See the README for how to choose, and the file of each for its formulas.
+const (
+	SlidingWindowCounter = "sliding_window_counter" // two aligned windows estimate a sliding one
+	SlidingWindowLog     = "sliding_window_log"     // exact; keeps an entry per request
+	FixedWindow          = "fixed_window"           // aligned windows; up to twice the limit around a boundary
+	TokenBucket          = "token_bucket"           // refills steadily up to the burst
+	LeakyBucket          = "leaky_bucket"           // as TokenBucket, by the level of what was taken
+	GCRA                 = "gcra"                   // as TokenBucket, by arrival times
+)
+
+// DefaultAlgorithm is the algorithm of a policy without one.
+const DefaultAlgorithm = SlidingWindowCounter
+
+// Algorithms lists the names of the algorithms, the default first.
+func Algorithms() []string {
+	names := make([]string, len(registry))
+	for i := range registry {
+		names[i] = registry[i].name
+	}
+	return names
+}
+
 // MinWindow is the shortest window.
 const MinWindow = time.Millisecond
 
 // MinLease is the shortest duration of [Settings.Lease]. Shorter leases would save nothing.
 const MinLease = 5 * time.Millisecond
+
+// MaxLease is the longest one, and the longest that a lease lasts whatever the window.
+const MaxLease = maxLease
 
 const (
 	// MinBan is the shortest duration of [Settings.Ban].

@@ -115,15 +115,15 @@ func (s *shard) settle(c *Check, now int64) {
 	if c.stays > 0 {
 		s.keepBan(c.Key.text, keptBan{banState: c.Policy.ban.confirm(s.bans[c.Key.text].banState, now, c.stays)}, now)
 	}
-	t, kernel := &c.Policy.params, c.Policy.algorithm.kernel
+	t, k := &c.Policy.params, c.Policy.algorithm.kernel
 	refund := func(held state) state {
-		return kernel.refund(held, now/t.tick, t, c.units(), -c.change, c.receipt)
+		return k.refund(held, now/t.tick, t, c.units(), -c.change, c.receipt)
 	}
 	switch held, found := s.kept(c.Key.text); {
 	case c.change == 0 || c.Policy.CountsRunning():
 	case c.change > 0:
 		old := s.get(c.Policy, c.Key.text, now)
-		s.store(c, old, kernel.charge(old, now/t.tick, t, c.change), now)
+		s.store(c, old, k.charge(old, now/t.tick, t, c.change), now)
 	case found:
 		s.put(c.Key.text, refund(held))
 	case s.spill != nil:
@@ -182,11 +182,11 @@ func (s *shard) makeRoom(now int64) bool {
 func (s *shard) sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
 	t := &p.params
-	tick, kernel := now/t.tick, p.algorithm.kernel
+	tick, k := now/t.tick, p.algorithm.kernel
 	ended := tick - s.owner.grace/t.tick
 	before := len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans)
 	for key, value := range s.plain {
-		if visited++; kernel.expires(state{numbers: value}, tick, t) <= ended {
+		if visited++; k.expires(state{numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
 			delete(s.holes, key)
 		}
@@ -195,7 +195,7 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 		}
 	}
 	for key, value := range s.logs {
-		if visited++; kernel.expires(state{log: value}, tick, t) <= ended {
+		if visited++; k.expires(state{log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
 		if visited >= sample {

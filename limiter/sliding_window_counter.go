@@ -82,7 +82,7 @@ func (k slidingWindowCounter) giveBack(s state, now int64, t *params, units int6
 // charge counts the weight in the current window.
 func (k slidingWindowCounter) charge(s state, now int64, t *params, weight int64) state {
 	index, count, previous := k.rolled(s, now, t)
-	return state{numbers: numbers{index, addDebt(count, weight, MaxCharge/t.window), previous}}
+	return state{numbers: numbers{index, addDebt(count, weight, maxCharge/t.window), previous}}
 }
 
 func (k slidingWindowCounter) owed(s, beyond state, now int64, t *params) (debts []debt) {
