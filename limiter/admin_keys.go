@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // admin reads and deletes what a Redis has stored, for people: it decides nothing.
@@ -22,7 +23,7 @@ type admin struct {
 
 // banKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *admin) banKey(p *Policy, key EncodedKey) string {
-	return string(a.keyFormat.newWriter().append(nil, p.ban.id, key.text))
+	return string(a.keyFormat.newWriter().append(nil, p.ban.ID, key.text))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
@@ -38,7 +39,7 @@ func (a *admin) pattern(ends string) string {
 
 // banPattern matches the keys of the bans of a policy, or of [anyPolicy], and a few others.
 func (a *admin) banPattern(policy string) string {
-	return a.pattern(policy + ":" + banCode + "*")
+	return a.pattern(policy + ":" + kernel.BanCode + "*")
 }
 
 // mayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may

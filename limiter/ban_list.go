@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 const (
@@ -49,7 +51,7 @@ func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []st
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.offenses})
+			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.Offenses})
 		}
 	}
 	return list, nil
@@ -57,7 +59,7 @@ func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []st
 
 // readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
 // none, or a foreign value.
-func (a *admin) readBan(answer *redis.StringCmd, name string) (state banState, left int64, err error) {
+func (a *admin) readBan(answer *redis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
 	if isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
@@ -66,5 +68,5 @@ func (a *admin) readBan(answer *redis.StringCmd, name string) (state banState, l
 		return state, 0, err
 	}
 	state, _ = decodeBan(text)
-	return state, max(0, state.until-a.nowOn(name)), nil
+	return state, max(0, state.Until-a.nowOn(name)), nil
 }

@@ -1,8 +1,10 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // keptBan is a state of bans in this process.
 type keptBan struct {
-	banState
+	kernel.BanState
 	seen bool  // it is Redis's, by its last answer
 	asOf int64 // Redis's time at that answer, in microseconds
 }
@@ -13,7 +15,7 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.RetryAfter == Never {
 		return false
 	}
-	left := c.Policy.ban.left(s.bans[c.Key.text].banState, now)
+	left := c.Policy.ban.Left(s.bans[c.Key.text].BanState, now)
 	if left == 0 {
 		return false
 	}
@@ -34,12 +36,12 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 		if c.Policy.ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
-		held := shards[i].bans[c.Key.text].banState
-		if !c.Policy.ban.counts(held, now, c.Policy.params.capacity, c.Policy.refunds.Load()) {
+		held := shards[i].bans[c.Key.text].BanState
+		if !c.Policy.ban.Counts(held, now, c.Policy.params.Capacity, c.Policy.refunds.Load()) {
 			continue
 		}
-		next, begins := c.Policy.ban.denied(held, now)
-		if shards[i].keepBan(c.Key.text, keptBan{banState: next}, now) && begins > 0 {
+		next, begins := c.Policy.ban.Denied(held, now)
+		if shards[i].keepBan(c.Key.text, keptBan{BanState: next}, now) && begins > 0 {
 			c.ban(begins, true)
 		}
 	}
@@ -68,13 +70,13 @@ func (s *shard) rememberBan(c *Check, now int64) {
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
-		b := banState{offenses: max(1, kept.offenses), until: until, forgotten: until + c.Policy.ban.longest}
-		s.keepBan(c.Key.text, keptBan{banState: b, seen: true, asOf: c.asOf}, now)
-	case known && kept.seen && c.asOf <= kept.asOf: // it was decided before the ban began
+		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.ban.Longest}
+		s.keepBan(c.Key.text, keptBan{BanState: b, seen: true, asOf: c.AsOf}, now)
+	case known && kept.seen && c.AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.text) // it has ended, or was lifted
-	case known && kept.until > now:
-		kept.until = now // Redis does not know a ban that began here in an outage; the offense stays
+	case known && kept.Until > now:
+		kept.Until = now // Redis does not know a ban that began here in an outage; the offense stays
 		s.bans[c.Key.text] = kept
 	}
 }
@@ -99,7 +101,7 @@ func (s *shard) sweepBans(now int64, sample int) (visited int) {
 	}
 	window := s.banWindow()
 	for key, b := range s.bans {
-		if visited++; b.expires(window) <= now-s.owner.grace {
+		if visited++; b.Expires(window) <= now-s.owner.grace {
 			delete(s.bans, key)
 		}
 		if visited >= sample {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // These benchmarks measure what a decision takes: time, allocations, calls of Redis, and bytes of
@@ -35,8 +36,8 @@ func benchKeys(n int) []string {
 func benchPolicy(b *testing.B, algorithm string) *Policy {
 	b.Helper()
 	s := Settings{Name: "default", Algorithm: algorithm, Limit: 1_000_000, Window: time.Hour}
-	if a := algorithmNamed(algorithm); a.maxLimit > 0 {
-		s.Limit = min(s.Limit, a.maxLimit)
+	if a := kernel.Named(algorithm); a.MaxLimit > 0 {
+		s.Limit = min(s.Limit, a.MaxLimit)
 	}
 	return mustPolicy(b, s)
 }

@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // This file sends checks again whose calendar periods, as they were sent, are not around Redis's time. A
 // node derives the periods from its own clock and what earlier answers have shown of Redis's:
 //
@@ -24,5 +26,5 @@ func (m *message) hasUncovered() bool {
 
 // usesPeriods reports whether a policy of the message counts in calendar periods.
 func (m *message) usesPeriods() bool {
-	return m.kernels&kernelSetOf(&calendarAlgorithm) != 0
+	return m.kernels&kernelSetOf(&kernel.CalendarAlgorithm) != 0
 }

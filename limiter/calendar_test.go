@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 func zone(t testing.TB, name string) *time.Location {
@@ -221,7 +222,7 @@ func TestCalendar_matching(t *testing.T) {
 			p := mustPolicy(t, Settings{Calendar: test.unit, Limit: 10})
 			play(t, s, begins, p, 0) // makes the table
 			if s.shared == nil {
-				s.local.tableOf(p).shardOf("k").put("k", state{numbers: numbers{a: test.start, b: 7}})
+				s.local.tableOf(p).shardOf("k").put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := message{}
 				m.writeNumber(test.start)

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
@@ -45,7 +47,7 @@ func newCall(op operation, checks []Check) *call {
 }
 
 // newLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
-func newLeaseCall(check *Check, wish leaseWish, rest int64, r receipt) *call {
+func newLeaseCall(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) *call {
 	c := emptyCall()
 	c.fillLease(check, wish, rest, r)
 	return c
@@ -74,7 +76,7 @@ func (c *call) recycle() {
 func (c *call) take(checks []Check) {
 	copy(checks, c.checks)
 	for i := range c.receipts {
-		checks[i].receipt = c.receipts[i]
+		checks[i].Receipt = c.receipts[i]
 	}
 	c.recycle()
 }

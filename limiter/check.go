@@ -3,6 +3,8 @@ package limiter
 import (
 	"fmt"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // units returns how many units the check takes.
@@ -24,13 +26,13 @@ func (c *Check) settleTo(cost int64) bool {
 	if !c.Refundable {
 		cost = max(cost, taken)
 	}
-	c.change, c.stays = cost-taken, 0
+	c.Change, c.Stays = cost-taken, 0
 	if c.Policy.ban != nil && c.Policy.refunds.Load() {
-		if c.stays = cost; !c.Refundable {
-			c.stays = c.change
+		if c.Stays = cost; !c.Refundable {
+			c.Stays = c.Change
 		}
 	}
-	return c.change != 0 || c.stays != 0
+	return c.Change != 0 || c.Stays != 0
 }
 
 // validate reports what is wrong with the checks of a request.
@@ -43,7 +45,7 @@ func validate(checks []Check) error {
 		switch {
 		case c.Policy == nil || c.Policy.algorithm == nil:
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
-		case c.Policy.params.capacity == 0:
+		case c.Policy.params.Capacity == 0:
 			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
@@ -116,7 +118,7 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	ticket
+	kernel.Ticket
 }
 
 // refundable reports whether a check needs a take that can be refunded.
@@ -135,24 +137,24 @@ func (c *Check) reserve() int64 {
 	if c.Reserve == 0 {
 		return 0
 	}
-	return c.Policy.params.reserve(c.Reserve)
+	return c.Policy.params.Reserve(c.Reserve)
 }
 
 // neverPasses reports whether the check asks for more than there can be.
 func (c *Check) neverPasses() bool {
-	return !c.Peek && c.units() > c.Policy.params.capacity-c.reserve()
+	return !c.Peek && c.units() > c.Policy.params.Capacity-c.reserve()
 }
 
 // Unused returns the units of the quota that remain, with those that must stay for others.
-func (c *Check) Unused() int64 { return c.Result.Remaining + c.withheld }
+func (c *Check) Unused() int64 { return c.Result.Remaining + c.Withheld }
 
 // answeredBy takes over the answer to another check of the same units.
-func (c *Check) answeredBy(other *Check) { c.Result, c.withheld = other.Result, other.withheld }
+func (c *Check) answeredBy(other *Check) { c.Result, c.Withheld = other.Result, other.Withheld }
 
 // withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
 // with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
 func (c *Check) withhold() {
-	c.withheld = 0
+	c.Withheld = 0
 	if c.Reserve != 0 {
 		c.withholdReserve()
 	}
@@ -161,24 +163,24 @@ func (c *Check) withhold() {
 func (c *Check) withholdReserve() {
 	r, shown := &c.Result, int64(0)
 	if r.Remaining < 0 {
-		r.Remaining = beyondQueue(r.Remaining)
+		r.Remaining = kernel.BeyondQueue(r.Remaining)
 	} else {
 		shown = max(0, r.Remaining-c.reserve())
 	}
 	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= c.units()
-	c.withheld, r.Remaining = r.Remaining-shown, shown
+	c.Withheld, r.Remaining = r.Remaining-shown, shown
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.
-func (c *Check) answer(v verdict, now int64) {
+func (c *Check) answer(v kernel.Verdict, now int64) {
 	t := &c.Policy.params
-	offset := now % t.tick
-	c.asOf, c.turn = now, 0
+	offset := now % t.Tick
+	c.AsOf, c.Turn = now, 0
 	c.Result = Result{
-		Remaining:  v.remaining,
-		RetryAfter: duration(t.micros(v.wait, offset)),
-		ResetAfter: duration(t.micros(v.reset, offset)),
-		Delay:      duration(t.micros(v.delay, offset)),
+		Remaining:  v.Remaining,
+		RetryAfter: duration(t.Micros(v.Wait, offset)),
+		ResetAfter: duration(t.Micros(v.Reset, offset)),
+		Delay:      duration(t.Micros(v.Delay, offset)),
 	}
 	c.withhold()
 }
@@ -197,7 +199,7 @@ func (c *Check) ban(left int64, begins bool) {
 // forgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
 func forgetRunning(checks []Check) {
 	for i := range checks {
-		checks[i].places, checks[i].held, checks[i].receipt = 0, nil, receipt{}
+		checks[i].Places, checks[i].Held, checks[i].Receipt = 0, nil, kernel.Receipt{}
 	}
 }
 
@@ -227,33 +229,33 @@ type awaited interface {
 
 // beginReservation counts units of a check that has passed for those who wait for a refund of them.
 func (c *Check) beginReservation() {
-	if r, ok := c.held.(awaited); ok {
+	if r, ok := c.Held.(awaited); ok {
 		r.begin(c.units(), c.Result.ResetAfter)
 	}
 }
 
 // endReservation ends that.
 func (c *Check) endReservation(refunded bool) {
-	if r, ok := c.held.(awaited); ok {
+	if r, ok := c.Held.(awaited); ok {
 		r.end(refunded)
 	}
 }
 
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
-func evaluate(s state, now int64, c *Check) verdict {
+func evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	t := &c.Policy.params
 	weight, reserve := c.units(), c.reserve()
-	if weight > 0 && weight > t.capacity-reserve {
-		v := c.Policy.algorithm.kernel.decide(s, now/t.tick, t, 0, reserve)
-		v.wait = -1
+	if weight > 0 && weight > t.Capacity-reserve {
+		v := c.Policy.algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
+		v.Wait = -1
 		return v
 	}
-	return c.Policy.algorithm.kernel.decide(s, now/t.tick, t, weight, reserve)
+	return c.Policy.algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 }
 
 // peekVerdict returns the verdict on a check that a ban denies: it takes nothing.
-func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
-	if v.wait == 0 {
+func peekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
+	if v.Wait == 0 {
 		peek := *c
 		peek.Peek = true
 		return evaluate(s, now, &peek)
@@ -262,4 +264,4 @@ func peekVerdict(s state, now int64, c *Check, v verdict) verdict {
 }
 
 // MaxCharge is the most units that can be charged at once, 2^52.
-const MaxCharge = maxCharge
+const MaxCharge = kernel.MaxCharge

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file plays the same traces through every store and holds the answers equal to the last
@@ -28,7 +29,7 @@ type testStore struct {
 	source Source
 	set    func(micros int64)
 	settle func() // waits for refunds and charges
-	debit  func(c *Check, d debt) (units int64)
+	debit  func(c *Check, d kernel.Debt) (units int64)
 }
 
 // memoryStore returns an in-process store on a clock of the test's.
@@ -39,12 +40,12 @@ func memoryStore() *testStore {
 	return &testStore{
 		Failover: NewFailover(nil, m, FailoverOptions{}), name: "memory", source: SourceMemory,
 		set: func(micros int64) { *now = micros }, settle: func() {},
-		debit: func(c *Check, d debt) int64 {
+		debit: func(c *Check, d kernel.Debt) int64 {
 			s := m.lock(c.Policy, c.Key.text)
 			defer s.mu.Unlock()
 			old := s.get(c.Policy, c.Key.text, *now)
-			settled, units := c.Policy.algorithm.kernel.repay(old, *now/c.Policy.params.tick, &c.Policy.params, d)
-			if units > 0 || !c.Policy.algorithm.logs && settled != old {
+			settled, units := c.Policy.algorithm.Kernel.Repay(old, *now/c.Policy.params.Tick, &c.Policy.params, d)
+			if units > 0 || !c.Policy.algorithm.Logs && settled != old {
 				s.store(c, old, settled, *now)
 			}
 			return units
@@ -88,9 +89,9 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 				pause()
 			}
 		},
-		debit: func(c *Check, d debt) (units int64) {
+		debit: func(c *Check, d kernel.Debt) (units int64) {
 			check := *c
-			check.receipt = receipt{d.at, d.amount}
+			check.Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
 			call := newCall(opRepay, []Check{check})
 			if err := batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
 				t.Fatal(err, call.err)
@@ -151,7 +152,7 @@ func chargeIn(s settler, checks []Check) {
 // newRefund returns a call that refunds a unit of each check.
 func newRefund(checks ...Check) *call {
 	for i := range checks {
-		checks[i].change = -1
+		checks[i].Change = -1
 	}
 	return newCall(opSettle, checks)
 }
@@ -256,7 +257,7 @@ func chargeBoth(tr *trace, stores []*testStore) {
 		c := &request[i]
 		c.Weight, c.Peek = max(1, c.Weight), false
 		if tr.random.IntN(150) == 0 {
-			c.Weight = []int64{c.Policy.Capacity() * 5, logUnits - 2, MaxCharge / c.Policy.params.window, MaxCharge}[tr.random.IntN(4)]
+			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, MaxCharge / c.Policy.params.Window, MaxCharge}[tr.random.IntN(4)]
 		}
 	}
 	for _, s := range stores {
@@ -270,17 +271,17 @@ func repayBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
 	c := &tr.request()[0]
 	p := &c.Policy.params
-	now := tr.now / p.tick
-	d := debt{amount: 1 + tr.random.Int64N(2*p.capacity)}
+	now := tr.now / p.Tick
+	d := kernel.Debt{Amount: 1 + tr.random.Int64N(2*p.Capacity)}
 	switch {
 	case c.Policy.IsBucket():
-		d.amount = 1 + tr.random.Int64N(2*p.capacity*p.window)
-	case c.Policy.algorithm.logs:
-		d.at = now - []int64{0, 1, p.window / 2, p.window - 1, p.window, p.window + 1, -1}[tr.random.IntN(7)]
-	case p.periods != nil:
-		d.at = p.periods.Around(now)[tr.random.IntN(4)] + tr.random.Int64N(5*3_600_000_000)
+		d.Amount = 1 + tr.random.Int64N(2*p.Capacity*p.Window)
+	case c.Policy.algorithm.Logs:
+		d.At = now - []int64{0, 1, p.Window / 2, p.Window - 1, p.Window, p.Window + 1, -1}[tr.random.IntN(7)]
+	case p.Periods != nil:
+		d.At = p.Periods.Around(now)[tr.random.IntN(4)] + tr.random.Int64N(5*3_600_000_000)
 	default:
-		d.at = now/p.window + tr.random.Int64N(4) - 2
+		d.At = now/p.Window + tr.random.Int64N(4) - 2
 	}
 	var units [2]int64
 	for i, s := range stores {
@@ -298,7 +299,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
 	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
-		if a.Result != b.Result || (!a.Result.Banned && a.withheld != b.withheld) {
+		if a.Result != b.Result || (!a.Result.Banned && a.Withheld != b.Withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
 				i, len(answers[0]), a.Policy.settings, a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
@@ -312,7 +313,7 @@ func checkInvariants(t *testing.T, c *Check) {
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
 		c.neverPasses() != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-c.reserve() ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.withheld < 0 || (c.withheld > c.reserve() && c.Policy.params.maxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.Withheld < 0 || (c.Withheld > c.reserve() && c.Policy.params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.settings, r)
 	}

@@ -13,7 +13,7 @@ func (f *Failover) Settle(check Check, cost int64, source Source) {
 	if check.settleTo(cost) {
 		f.settle(&check, f.possible(source))
 	}
-	check.endReservation(check.change < 0)
+	check.endReservation(check.Change < 0)
 }
 
 func (f *Failover) settle(c *Check, source Source) {
@@ -31,13 +31,13 @@ func (f *Failover) settle(c *Check, source Source) {
 // settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
 // replaces the answer that is kept, if there is one.
 func (f *Failover) settleShared(c *Check) {
-	shows := c.change < 0 && f.local.remembers(c)
+	shows := c.Change < 0 && f.local.remembers(c)
 	f.shared.settle(c, shows, func(c *Check, err error) {
 		lost := err != nil
 		switch {
 		case lost && !isLost(err):
 			lost = f.settleUnsent(c, err)
-		case c.change > 0:
+		case c.Change > 0:
 			f.local.rememberCharge(c, f.periodsHere(c.Policy, c.Key))
 		case shows && !lost:
 			f.local.rememberRefund(c)
@@ -52,7 +52,7 @@ func (f *Failover) settleShared(c *Check) {
 // a charge without a place in the ledger.
 func (f *Failover) settleUnsent(c *Check, err error) (lost bool) {
 	here := *c
-	here.change = max(0, c.change)
+	here.Change = max(0, c.Change)
 	lost = errors.Is(err, errClosed) || !f.ledger.settle(&here)
 	f.settleHere(here)
 	return lost
@@ -61,11 +61,11 @@ func (f *Failover) settleUnsent(c *Check, err error) (lost bool) {
 // settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
 // capacity of what was taken, and of what it cost.
 func (f *Failover) settleHere(c Check) {
-	cost := c.units() + c.change
+	cost := c.units() + c.Change
 	f.scaleDown(&c)
 	if f.isPartial() {
-		c.change = min(cost, c.Policy.Capacity()) - c.units()
-		c.stays = min(c.stays, c.Policy.Capacity())
+		c.Change = min(cost, c.Policy.Capacity()) - c.units()
+		c.Stays = min(c.Stays, c.Policy.Capacity())
 	}
 	f.local.on(&c, (*shard).settle)
 }

@@ -276,7 +276,7 @@ func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && !c.Peek && c.Policy.refunds.Load() && Allowed(checks) {
 			kept := *c
-			kept.change, kept.stays = 0, c.units()
+			kept.Change, kept.Stays = 0, c.units()
 			f.settle(&kept, source)
 		}
 	}

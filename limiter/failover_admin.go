@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
@@ -112,7 +114,7 @@ func (f *Failover) HasLocalState(p *Policy, key EncodedKey) bool {
 	s := f.local.lock(p, key.text)
 	defer s.mu.Unlock()
 	_, banned := s.bans[key.text]
-	return banned || s.get(p, key.text, f.local.clock()) != (state{})
+	return banned || s.get(p, key.text, f.local.clock()) != (kernel.State{})
 }
 
 // ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or

@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // EndRunning ends a request that was let through, once it does not run any more: its checks return the
 // units that they have of policies that count running requests. Other checks, and those of a request
 // that was denied, it leaves alone. It takes the checks as the decision has left them, or copies of
@@ -7,15 +9,15 @@ package limiter
 func (f *Failover) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.places > 0 {
-			f.local.addRunning(c, -int64(c.places))
+		if c.Places > 0 {
+			f.local.addRunning(c, -int64(c.Places))
 		}
 	}
 	if f.shared != nil {
 		f.shared.EndRunning(checks)
 	}
 	for i := range checks {
-		checks[i].places = 0
+		checks[i].Places = 0
 	}
 }
 
@@ -24,7 +26,7 @@ func (f *Failover) EndRunning(checks []Check) {
 func (f *Failover) letRun(checks []Check) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			c.places = int32(min(c.units(), c.Policy.Capacity()))
+			c.Places = int32(min(c.units(), c.Policy.Capacity()))
 		}
 	}
 	f.local.startRunning(checks)
@@ -44,7 +46,7 @@ func (t *runningTracker) denyFull(checks []Check) (full refusal) {
 			return refusal{}
 		}
 		if t.isFull(c) {
-			full.deny(c, Result{RetryAfter: duration(runningHint), ResetAfter: duration(runningHint)})
+			full.deny(c, Result{RetryAfter: duration(kernel.RunningHint), ResetAfter: duration(kernel.RunningHint)})
 		}
 	}
 	return full

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // damagedBucket has a bucket of 10 per day whose stored state a test writes.
@@ -29,7 +30,7 @@ const damagedSerial = 1 << 40
 // write stores five owed units, a serial and a tail.
 func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 	t.Helper()
-	text = doubles(float64(5*b.p.params.window), float64(b.p.now()), damagedSerial) + tail
+	text = doubles(float64(5*b.p.params.Window), float64(ticksNow(b.p)), damagedSerial) + tail
 	b.writeAll(t, text)
 	return text
 }
@@ -49,7 +50,7 @@ func (b *damagedBucket) read(t *testing.T) string {
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
 	c := newRefund(Check{Policy: b.p, Key: EncodeKey("torn"), Weight: 1})
-	c.receipts = append(c.receipts[:0], receipt{b.p.now(), damagedSerial - ago})
+	c.receipts = append(c.receipts[:0], kernel.Receipt{First: ticksNow(b.p), Second: damagedSerial - ago})
 	b.r.send(context.Background(), b.r.topology.anyNode, c.alone[:])
 	return c.err
 }
@@ -59,12 +60,12 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 	t.Parallel()
 	b := newDamagedBucket(t)
 	var numbers []float64
-	for i := range maxHoles + 2 {
+	for i := range kernel.MaxHoles + 2 {
 		numbers = append(numbers, float64(damagedSerial-3*i-2), 1)
 	}
 	whole := b.write(t, doubles(numbers...))
 	for length := range len(whole) + 1 {
-		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*maxHoles)
+		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*kernel.MaxHoles)
 		for _, op := range everyOperation {
 			b.writeAll(t, whole[:length])
 			err := operate(b.r, op.operation, op.change, b.p, "torn")
@@ -118,13 +119,13 @@ func TestForeignValue_holes_order(t *testing.T) {
 	changed := 0
 	for range 3000 {
 		var numbers []float64
-		for range 2 * (1 + random.IntN(maxHoles)) {
+		for range 2 * (1 + random.IntN(kernel.MaxHoles)) {
 			numbers = append(numbers, number())
 		}
 		before := b.write(t, doubles(numbers...))
 		err := b.refund(random.Int64N(8))
 		after := b.read(t)
-		unit, owed := float64(b.p.params.window), double(before, 0)
+		unit, owed := float64(b.p.params.Window), double(before, 0)
 		if left := double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
 			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
 		}

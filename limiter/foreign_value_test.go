@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // everyOperation lists what a batch may do with a state, the refund first.
@@ -23,9 +24,9 @@ var everyOperation = []struct {
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *Redis, op operation, change int64, p *Policy, key string) error {
-	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, ticket: ticket{change: change}}})
+	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, Ticket: kernel.Ticket{Change: change}}})
 	if op == opSettle {
-		c.receipts = append(c.receipts[:0], receipt{1, 1})
+		c.receipts = append(c.receipts[:0], kernel.Receipt{First: 1, Second: 1})
 	}
 	r.send(context.Background(), r.topology.anyNode, c.alone[:])
 	return c.err
@@ -114,7 +115,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 			entries = append(entries, string(entry))
 		}
 		wrong := round%2 == 1 // an entry of another length is at an end, where every operation reads it
-		newest := newLogEntry(time.Now().UnixMicro(), int64(round)*7919)
+		newest := kernel.NewLogEntry(time.Now().UnixMicro(), int64(round)*7919)
 		entries = append(entries, string(newest[:]))
 		if wrong {
 			entries = append(entries, strings.Repeat("x", round%64/12*12))

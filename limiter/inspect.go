@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // StoredKey is a key in Redis, as it is.
@@ -64,7 +66,7 @@ func (a *admin) inspect(ctx context.Context, name string, read func(name, kind s
 
 // readStored reads a stored state.
 func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
-	logs := p.algorithm.logs
+	logs := p.algorithm.Logs
 	switch {
 	case p.CountsRunning():
 		return nil, nil //nolint:nilnil // a foreign value has no description
@@ -74,7 +76,7 @@ func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 		return nil, nil //nolint:nilnil // as above
 	}
 	text, err := a.client.Get(ctx, name).Result()
-	if p.algorithm.bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*maxHoles {
+	if p.algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
 		text = text[:24] // without the holes of refunds
 	}
 	if err != nil || len(text)%8 != 0 || len(text) > 24 {
@@ -83,13 +85,13 @@ func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 	var values [3]int64
 	for i := range len(text) / 8 {
 		n := double(text, i)
-		if !(n >= 0 && n <= precision) {
+		if !(n >= 0 && n <= kernel.Precision) {
 			return nil, nil //nolint:nilnil // as above
 		}
 		values[i] = int64(n)
 	}
-	s := state{numbers: numbers{values[0], values[1], values[2]}}
-	return p.algorithm.kernel.describe(s, p.now(), &p.params), nil
+	s := kernel.State{Numbers: kernel.Numbers{A: values[0], B: values[1], C: values[2]}}
+	return p.algorithm.Kernel.Describe(s, ticksNow(p), &p.params), nil
 }
 
 // readLog reads the ends of a log.
@@ -98,16 +100,16 @@ func (a *admin) readLog(ctx context.Context, p *Policy, name string) (map[string
 	if err != nil || entries == 0 {
 		return nil, ignoreGone(err)
 	}
-	s := state{log: &unitLog{}}
+	s := kernel.State{Log: &kernel.UnitLog{}}
 	for _, index := range []int64{0, -1} {
 		text, err := a.client.LIndex(ctx, name, index).Result()
-		var entry logEntry
+		var entry kernel.LogEntry
 		if err != nil || copy(entry[:], text) != len(entry) {
 			return nil, ignoreGone(err)
 		}
-		s.log.entries = append(s.log.entries, entry)
+		s.Log.Entries = append(s.Log.Entries, entry)
 	}
-	described := p.algorithm.kernel.describe(s, p.now(), &p.params)
+	described := p.algorithm.Kernel.Describe(s, ticksNow(p), &p.params)
 	described["entries"] = entries
 	return described, nil
 }
@@ -133,7 +135,7 @@ func (a *admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 	if !ok {
 		return nil, nil //nolint:nilnil // as above
 	}
-	return s.describe(), nil
+	return s.Describe(), nil
 }
 
 // readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
@@ -153,7 +155,7 @@ func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, e
 		if !ok || len(id) != 8 {
 			return nil, nil //nolint:nilnil // a foreign value has no description
 		}
-		expires := time.UnixMicro(entry[2]).UTC() //nolint:forbidigo // by Redis's wall clock
+		expires := time.UnixMicro(entry[2]).UTC()
 		if !expires.After(now) {
 			continue
 		}
@@ -163,3 +165,6 @@ func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, e
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil
 }
+
+// ticksNow returns this machine's time in a policy's ticks.
+func ticksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.params.Tick }

@@ -1,6 +1,10 @@
 package limiter
 
-import "math"
+import (
+	"math"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
 
 // lastSeen is Redis's last answer about a quota, so that an outage is no free refill: the local
 // store goes on from the last answer that this node received.
@@ -58,8 +62,8 @@ func (m *Memory) rememberRefund(c *Check) {
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
 func (s *shard) learn(c *Check, leased, now int64) bool {
-	a := lastSeen{used: c.Policy.params.capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: c.asOf, turn: c.turn, least: c.Unused() == 0}
+	a := lastSeen{used: c.Policy.params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
+		asOf: c.AsOf, turn: c.Turn, least: c.Unused() == 0}
 	if before, known := s.seen[c.Key.text]; known && before.resets > now {
 		older := a.precedes(&before)
 		switch {
@@ -115,21 +119,21 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 	now := m.clock()
 	s := m.lock(p, c.Key.text)
 	defer s.mu.Unlock()
-	held, a := state{}, lastSeen{asOf: c.asOf, turn: c.turn}
+	held, a := kernel.State{}, lastSeen{asOf: c.AsOf, turn: c.Turn}
 	if before := s.seen[c.Key.text]; before.resets > now {
-		older := c.asOf > 0 && a.precedes(&before)
+		older := c.AsOf > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
 		}
-		if older || c.asOf == 0 {
+		if older || c.AsOf == 0 {
 			a.asOf, a.turn = before.asOf, before.turn
 		}
 		held, a.least = before.restore(p, now), before.least
 	}
-	t, k := &p.params, p.algorithm.kernel
-	v := k.decide(k.charge(held, now/t.tick, t, c.change), now/t.tick, t, 0, 0)
-	a.used, a.resets = t.capacity-min(max(0, v.remaining), t.capacity), now+v.reset*t.tick
-	a.least = a.least || a.used == t.capacity
+	t, k := &p.params, p.algorithm.Kernel
+	v := k.Decide(k.Charge(held, now/t.Tick, t, c.Change), now/t.Tick, t, 0, 0)
+	a.used, a.resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
+	a.least = a.least || a.used == t.Capacity
 	s.keepSeen(c.Key.text, a, now) // without room its answer has overflowed
 }
 
@@ -158,11 +162,11 @@ func (s *shard) sweepSeen(now int64, sample int) (visited int) {
 }
 
 // restore rebuilds a state from an answer, for the policy or one that is scaled from it.
-func (l lastSeen) restore(p *Policy, now int64) state {
+func (l lastSeen) restore(p *Policy, now int64) kernel.State {
 	t := &p.params
 	used := l.used
 	if p.fraction > 0 {
 		used = int64(math.Ceil(float64(used) * p.fraction))
 	}
-	return p.algorithm.kernel.restoreState(min(used, t.capacity), ceilDiv(l.resets, t.tick), now/t.tick, t)
+	return p.algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.resets, t.Tick), now/t.Tick, t)
 }

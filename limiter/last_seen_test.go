@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
@@ -88,9 +90,9 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{asOf: now}, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Ticket{AsOf: now}, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{asOf: now}, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Ticket{AsOf: now}, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
 	if left := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}
@@ -111,18 +113,18 @@ func TestKernel_restoreState(t *testing.T) {
 				}
 				whole, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 				for range 20 {
-					now += random.Int64N(p.params.window * p.params.tick / 3)
+					now += random.Int64N(p.params.Window * p.params.Tick / 3)
 					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 					if Allowed(check) && random.IntN(2) == 0 {
-						now += random.Int64N(p.params.window * p.params.tick / 3)
+						now += random.Int64N(p.params.Window * p.params.Tick / 3)
 						whole.Settle(check[0], random.Int64N(check[0].Weight))
 						local.rememberRefund(&decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0])
 					}
 				}
 				for range 5 {
-					now += random.Int64N(p.params.window * p.params.tick)
+					now += random.Int64N(p.params.Window * p.params.Tick)
 					have := decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
 					got := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
 					if got.Remaining > have.Remaining {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // BenchmarkLeaseTable measures what a request of a busy key costs that a lease decides, and what leases cost
@@ -19,7 +20,7 @@ func BenchmarkLeaseTable(b *testing.B) {
 		table, checks := newLeaseTable(), []Check{{Policy: p, Key: EncodeKey("203.0.113.7")}}
 		table.ask = func(q leaseQuestion) { // answers at once
 			q.sent = clock.Now()
-			table.answered(q, 900_000, time.Minute, lease{units: 200, lasts: 1_000_000})
+			table.answered(q, 900_000, time.Minute, kernel.Lease{Units: 200, Lasts: 1_000_000})
 		}
 		table.giveBack = func(*busyKey, heldUnits) {}
 		for range 20 {

@@ -9,43 +9,44 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseStore leases on a store: it gives back, decides, and takes ahead, in one step.
-type leaseStore func(t testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease)
+type leaseStore func(t testing.TB, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease)
 
 // leaseInMemory leases by the Go twins.
 func leaseInMemory(s *testStore, now *int64) leaseStore {
-	return func(_ testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+	return func(_ testing.TB, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
 		shard := s.local.lock(c.Policy, c.Key.text)
 		defer shard.mu.Unlock()
 		p, k, own := &c.Policy.params, leasingKernelOf(c.Policy), *c
 		old := shard.get(c.Policy, c.Key.text, *now)
 		next := old
 		if rest > 0 {
-			next = k.giveBack(next, *now/p.tick, p, rest, r)
+			next = k.GiveBack(next, *now/p.Tick, p, rest, r)
 		}
 		if own.neverPasses() {
 			own.answer(evaluate(next, *now, &own), *now)
 			shard.put(c.Key.text, next)
-			return own.Result, lease{}
+			return own.Result, kernel.Lease{}
 		}
-		v, l, next := k.lease(next, *now/p.tick, p, own.units(), own.reserve(), wish)
-		if old != (state{}) || next != (state{}) {
+		v, l, next := k.Lease(next, *now/p.Tick, p, own.units(), own.reserve(), wish)
+		if old != (kernel.State{}) || next != (kernel.State{}) {
 			shard.store(c, old, next, *now)
 		}
 		own.answer(v, *now)
-		if l.units == 0 {
-			return own.Result, lease{}
+		if l.Units == 0 {
+			return own.Result, kernel.Lease{}
 		}
-		l.lasts = p.micros(l.lasts, *now%p.tick)
+		l.Lasts = p.Micros(l.Lasts, *now%p.Tick)
 		return own.Result, l
 	}
 }
 
 // leaseOnRedis leases by the script.
 func leaseOnRedis(s *testStore) leaseStore {
-	return func(t testing.TB, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+	return func(t testing.TB, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
 		t.Helper()
 		call := newLeaseCall(c, wish, rest, r)
 		if err := s.shared.topology.anyNode.batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
@@ -100,7 +101,7 @@ func TestStores_lease_agree(t *testing.T) {
 // heldLease is a lease that may be given back, with the receipts of each store.
 type heldLease struct {
 	check  Check
-	leases []lease
+	leases []kernel.Lease
 }
 
 // newLeaseTrace chooses policies of one algorithm with room for leases.
@@ -112,7 +113,7 @@ func newLeaseTrace(t *testing.T, seed uint64) *trace {
 		{Limit: 40, Window: 10 * time.Second}, {Limit: 1000, Window: time.Second}, {Limit: 200, Window: 3 * time.Millisecond},
 		{Limit: 4_000_000, Window: 24 * time.Hour}, {Limit: 25, Window: time.Minute, Burst: 70},
 	} {
-		if s.Burst > 0 && !algorithmNamed(algorithm).bursts {
+		if s.Burst > 0 && !kernel.Named(algorithm).Bursts {
 			continue
 		}
 		s.Name, s.Algorithm = fmt.Sprintf("p%d", i), algorithm
@@ -128,10 +129,10 @@ func newLeaseTrace(t *testing.T, seed uint64) *trace {
 func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	t.Helper()
 	c := tr.request()[0]
-	if c.Policy.algorithm.logs && c.Weight > logUnits/4 {
+	if c.Policy.algorithm.Logs && c.Weight > kernel.LogUnits/4 {
 		c.Weight = 1
 	}
-	wish := leaseWish{tr.random.Int64N(c.Policy.Capacity() + 1), tr.random.Int64N(2*c.Policy.params.longestLease() + 2)}
+	wish := kernel.Wish{Units: tr.random.Int64N(c.Policy.Capacity() + 1), Lasts: tr.random.Int64N(2*c.Policy.params.LongestLease() + 2)}
 	var rest int64
 	var back *heldLease
 	if len(tr.leases) > 0 && tr.random.IntN(2) == 0 {
@@ -140,19 +141,19 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 		c.Policy, c.Key = back.check.Policy, back.check.Key
 		c.Weight = min(c.Weight, c.Policy.Capacity())
 		c.Reserve = min(c.Reserve, c.Policy.MostReserve())
-		wish.units = min(wish.units, c.Policy.Capacity())
-		rest = 1 + tr.random.Int64N(back.leases[0].units)
+		wish.Units = min(wish.Units, c.Policy.Capacity())
+		rest = 1 + tr.random.Int64N(back.leases[0].Units)
 		if tr.random.IntN(2) == 0 {
-			c.Peek, wish = true, leaseWish{}
+			c.Peek, wish = true, kernel.Wish{}
 		}
 		defer func() { tr.leases = slices.Delete(tr.leases, at, at+1) }()
 	}
-	var leases []lease
+	var leases []kernel.Lease
 	var results []Result
 	for i, s := range stores {
-		var r receipt
+		var r kernel.Receipt
 		if back != nil {
-			r = back.leases[i].receipt
+			r = back.leases[i].Receipt
 		}
 		result, l := s(t, &c, wish, rest, r)
 		results, leases = append(results, result), append(leases, l)
@@ -161,10 +162,10 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	if results[0] != results[1] || a != b {
 		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, c.units(), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
-	if a.units == 0 {
+	if a.Units == 0 {
 		return nil
 	}
-	if longest := c.Policy.params.longestLease() * c.Policy.params.tick; a.lasts > longest || a.units > c.Policy.Capacity()/4 || a.units > wish.units {
+	if longest := c.Policy.params.LongestLease() * c.Policy.params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
 		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.settings, a, wish)
 	}
 	tr.leases = append(tr.leases, heldLease{c, leases})

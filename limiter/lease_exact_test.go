@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // exactly checks what was admitted against the algorithm without leases: every admission, at its true
@@ -11,13 +13,13 @@ import (
 func exactly(p *Policy, admitted []admission) error {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
 	t, k := &p.params, leasingKernelOf(p)
-	var s state
+	var s kernel.State
 	for i, a := range admitted {
-		v := k.decide(s, a.at/t.tick, t, a.weight, 0)
-		if v.wait != 0 {
-			return fmt.Errorf("admission %d of %d, %d units at %d µs, would wait %d ticks", i, len(admitted), a.weight, a.at, v.wait)
+		v := k.Decide(s, a.at/t.Tick, t, a.weight, 0)
+		if v.Wait != 0 {
+			return fmt.Errorf("admission %d of %d, %d units at %d µs, would wait %d ticks", i, len(admitted), a.weight, a.at, v.Wait)
 		}
-		s = k.take(s, t, v, false)
+		s = k.Take(s, t, v, false)
 	}
 	if over := overshoot(p, admitted); over > 0 {
 		return fmt.Errorf("a span holds %d units too many", over)
@@ -32,35 +34,35 @@ func overshoot(p *Policy, admitted []admission) (worst int64) {
 	first, sum := 0, int64(0)          // of a log's span
 	level, last := int64(0), int64(-1) // of a bucket
 	for _, a := range admitted {
-		now := a.at / t.tick
-		w := now / t.window
+		now := a.at / t.Tick
+		w := now / t.Window
 		switch {
-		case p.algorithm.bursts:
+		case p.algorithm.Bursts:
 			if last >= 0 {
-				level = max(0, level-(now-last)*t.limit)
+				level = max(0, level-(now-last)*t.Limit)
 			}
-			level, last = level+a.weight*t.window, now
-			worst = max(worst, ceilDiv(level-t.capacity*t.window, t.window))
-		case p.algorithm.logs:
+			level, last = level+a.weight*t.Window, now
+			worst = max(worst, kernel.CeilDiv(level-t.Capacity*t.Window, t.Window))
+		case p.algorithm.Logs:
 			sum += a.weight
-			for admitted[first].at/t.tick <= now-t.window {
+			for admitted[first].at/t.Tick <= now-t.Window {
 				sum -= admitted[first].weight
 				first++
 			}
-			worst = max(worst, sum-t.limit)
+			worst = max(worst, sum-t.Limit)
 		default:
 			counts[w] += a.weight
 			before := int64(0)
 			if p.settings.Algorithm == SlidingWindowCounter {
-				before = counts[w-1] * (t.window - (now - w*t.window)) / t.window
+				before = counts[w-1] * (t.Window - (now - w*t.Window)) / t.Window
 			}
-			worst = max(worst, counts[w]+before-t.limit)
+			worst = max(worst, counts[w]+before-t.Limit)
 		}
 	}
 	return worst
 }
 
 // leasingKernelOf returns the kernel of a policy whose units can be leased.
-func leasingKernelOf(p *Policy) leasingKernel {
-	return p.algorithm.kernel.(leasingKernel) //nolint:forcetypeassert,errcheck // the tests lease no others
+func leasingKernelOf(p *Policy) kernel.Leasing {
+	return p.algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the tests lease no others
 }

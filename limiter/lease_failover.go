@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // mayLease reports whether a check of the request may be decided by a lease.
@@ -110,7 +111,7 @@ func copyUnspent(checks, others []Check, spendings []spending) {
 func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) (leased int64, err error) {
 	q, c := f.leases.question(k), &checks[0]
 	sent := clock.Now()
-	if q.wish.units == 0 {
+	if q.wish.Units == 0 {
 		if err := f.shared.decide(ctx, checks); err != nil {
 			return 0, err
 		}
@@ -124,8 +125,8 @@ func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) 
 	q.sent = sent
 	missed := q
 	missed.rest.left = 0 // its fate is counted
-	l, err := f.shared.lease(ctx, c, q, func(late *Check, l lease) {
-		f.local.rememberLease(late, l.units)
+	l, err := f.shared.lease(ctx, c, q, func(late *Check, l kernel.Lease) {
+		f.local.rememberLease(late, l.Units)
 		f.leases.answered(missed, late.Unused(), late.Result.ResetAfter, l)
 	})
 	if err != nil {
@@ -134,7 +135,7 @@ func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) 
 	}
 	f.leases.learnTrip(clock.Now().Since(sent))
 	f.leases.answered(q, c.Unused(), c.Result.ResetAfter, l)
-	return l.units, nil
+	return l.Units, nil
 }
 
 // askAhead asks for a lease in the background. Its answer is remembered for an outage: that of a key whose
@@ -148,7 +149,7 @@ func (f *Failover) askAhead(q leaseQuestion) {
 			return
 		}
 		f.leases.learnTrip(clock.Now().Since(q.sent))
-		f.local.rememberLease(&c.checks[0], c.leased().units)
+		f.local.rememberLease(&c.checks[0], c.leased().Units)
 		f.leases.answered(q, c.checks[0].Unused(), c.checks[0].Result.ResetAfter, c.leased())
 	}); err != nil {
 		f.leases.failed(q, false)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // TestNode_refund_lease refunds a request on several nodes of a Cluster that another one of them has denied. The
@@ -22,7 +23,7 @@ func TestNode_refund_lease(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
-	if _, l := leaseOnRedis(s)(t, &look, leaseWish{50, p.params.longestLease()}, 0, receipt{}); l.units != 50 {
+	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
 		t.Fatalf("leased %+v; want 50 units", l)
 	}
 	s.shared.topology.anyNode.refund(0, checks)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 const (
@@ -68,17 +69,17 @@ func (w *watchedKey) note(key uint64, now clock.Moment, longest time.Duration) b
 }
 
 // wish returns what to ask for at the key's pace; no units where a lease is not worth it. The lock is held.
-func (k *busyKey) wish(trip time.Duration) leaseWish {
+func (k *busyKey) wish(trip time.Duration) kernel.Wish {
 	longest, p := k.policy.lease, &k.policy.params
 	if !k.pace.isBusy(longest) || longest < minTrips*trip {
-		return leaseWish{}
+		return kernel.Wish{}
 	}
 	gap := max(1, k.pace.gap)
 	lasts := min(float64(longest), max(2*leaseRequests*gap, float64(leaseTrips*trip)))
 	units := lasts / (2 * gap) * k.weight
-	w := leaseWish{lasts: int64(lasts) / int64(time.Microsecond) / p.tick}
-	if units >= 2 && w.lasts > 0 {
-		w.units = int64(min(units, float64(p.capacity)))
+	w := kernel.Wish{Lasts: int64(lasts) / int64(time.Microsecond) / p.Tick}
+	if units >= 2 && w.Lasts > 0 {
+		w.Units = int64(min(units, float64(p.Capacity)))
 	}
 	return w
 }

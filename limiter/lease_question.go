@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseQuestion is what a node asks Redis about a busy key: to take back what is left of an earlier lease,
 // which is closed, and to lease what is wished.
 type leaseQuestion struct {
 	key  *busyKey
-	wish leaseWish
+	wish kernel.Wish
 	rest heldUnits    // with no units left where nothing is given back
 	sent clock.Moment // the lease counts from here
 }
@@ -22,7 +23,7 @@ func (k *busyKey) askAhead(trip time.Duration) (q leaseQuestion, ahead bool) {
 		return q, false
 	}
 	wish := k.wish(trip)
-	if wish.units == 0 || k.total() >= wish.units/4 {
+	if wish.Units == 0 || k.total() >= wish.Units/4 {
 		return q, false
 	}
 	k.asking = true
@@ -51,7 +52,7 @@ func (t *leaseTable) question(k *busyKey) leaseQuestion {
 		k.shard.mu.Unlock()
 		return q
 	}
-	if q.wish = k.wish(t.roundTrip()); q.wish.units > 0 {
+	if q.wish = k.wish(t.roundTrip()); q.wish.Units > 0 {
 		k.asking = true
 		if k.open > 0 {
 			q.rest = k.close(0)
@@ -81,20 +82,20 @@ func (k *busyKey) takeUsedUp() int64 {
 
 // answered takes the answer to a question that was sent: how the quota stands, and the units leased. Units
 // that come too late, or for a key that is gone, are given back.
-func (t *leaseTable) answered(q leaseQuestion, unused int64, resetAfter time.Duration, l lease) {
+func (t *leaseTable) answered(q leaseQuestion, unused int64, resetAfter time.Duration, l kernel.Lease) {
 	k := q.key
 	t.count(k, LeaseReturned, q.rest.left)
-	lasts := time.Duration(l.lasts) * time.Microsecond
-	held := heldUnits{units: l.units, left: l.units, until: q.sent.Add(lasts - (lasts+7)/8), receipt: l.receipt}
+	lasts := time.Duration(l.Lasts) * time.Microsecond
+	held := heldUnits{units: l.Units, left: l.Units, until: q.sent.Add(lasts - (lasts+7)/8), receipt: l.Receipt}
 	k.shard.mu.Lock()
 	now := t.now()
-	if q.wish.units > 0 {
-		k.asking, k.refused = false, l.units == 0
+	if q.wish.Units > 0 {
+		k.asking, k.refused = false, l.Units == 0
 	}
 	usedUp := k.takeUsedUp()
 	k.remaining, k.resets = unused+k.total(), now.Add(resetAfter)
 	fits := k.gone == keyPresent && now < held.until && k.open < len(k.leases)
-	if fits && l.units > 0 {
+	if fits && l.Units > 0 {
 		k.number++
 		held.number = k.number
 		k.leases[k.open] = held
@@ -105,9 +106,9 @@ func (t *leaseTable) answered(q leaseQuestion, unused int64, resetAfter time.Dur
 	k.shard.mu.Unlock()
 	t.count(k, LeaseSpent, usedUp)
 	switch {
-	case l.units == 0 || fits:
+	case l.Units == 0 || fits:
 	case lost:
-		t.count(k, LeaseLapsed, l.units)
+		t.count(k, LeaseLapsed, l.Units)
 	default:
 		t.giveBack(k, held)
 	}
@@ -125,7 +126,7 @@ func (t *leaseTable) saw(k *busyKey, c *Check) {
 func (t *leaseTable) failed(q leaseQuestion, arrived bool) {
 	k := q.key
 	k.shard.mu.Lock()
-	if q.wish.units > 0 {
+	if q.wish.Units > 0 {
 		k.asking = false
 	}
 	kept := false

@@ -2,13 +2,15 @@ package limiter
 
 import (
 	"context"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
 // function runs with it when it comes; it must not block nor keep the check.
-func (r *Redis) lease(ctx context.Context, check *Check, q leaseQuestion, late func(*Check, lease)) (lease, error) {
+func (r *Redis) lease(ctx context.Context, check *Check, q leaseQuestion, late func(*Check, kernel.Lease)) (kernel.Lease, error) {
 	if !r.uses.acquire() {
-		return lease{}, errClosed
+		return kernel.Lease{}, errClosed
 	}
 	defer r.uses.release()
 	n, slot := r.nodeOf(check.Key)
@@ -21,7 +23,7 @@ func (r *Redis) lease(ctx context.Context, check *Check, q leaseQuestion, late f
 		}
 	}
 	if err := n.decide(ctx, c, checks, r.timeout); err != nil {
-		return lease{}, err
+		return kernel.Lease{}, err
 	}
 	*check = c.checks[0]
 	l := c.leased()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseDecisions is how many decisions of a kernel are played.
@@ -50,10 +51,10 @@ func leaseTracePolicy(t *testing.T, random *rand.Rand, algorithm string) *Policy
 	if random.IntN(3) == 0 {
 		s.Limit = 16 + random.Int64N(4000)
 	}
-	if algorithmNamed(algorithm).bursts && random.IntN(2) == 0 {
+	if kernel.Named(algorithm).Bursts && random.IntN(2) == 0 {
 		s.Limit = 10_000 + random.Int64N(100_000) // much drains while a lease lasts
 	}
-	if algorithmNamed(algorithm).bursts && random.IntN(2) == 0 {
+	if kernel.Named(algorithm).Bursts && random.IntN(2) == 0 {
 		s.Burst = s.Limit/2 + random.Int64N(2*s.Limit)
 	}
 	leastTick := int64(1)
@@ -73,7 +74,7 @@ func playLeases(t *testing.T, algorithm string, seed uint64, store func(*leaseWo
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
 	w := &leaseWorld{random: random, policy: leaseTracePolicy(t, random, algorithm), key: EncodeKey(fmt.Sprint("k", seed)), now: epoch}
-	w.now += random.Int64N(3 * w.policy.params.window * w.policy.params.tick)
+	w.now += random.Int64N(3 * w.policy.params.Window * w.policy.params.Tick)
 	w.store = store(w)
 	for range 1 + random.IntN(4) {
 		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
@@ -104,7 +105,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 	switch random.IntN(12) {
 	case 0, 1: // a client right beside the store takes what there is, or a part of it
 		c := Check{Policy: w.policy, Key: w.key, Peek: true}
-		look, _ := w.store.lease(w.now, &c, leaseWish{}, 0, receipt{})
+		look, _ := w.store.Lease(w.now, &c, kernel.Wish{}, 0, kernel.Receipt{})
 		units := look.Remaining
 		if units > 1 && random.IntN(3) == 0 {
 			units = 1 + random.Int64N(units)
@@ -112,7 +113,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 		if units > 0 {
 			w.decisions++
 			c := Check{Policy: w.policy, Key: w.key, Weight: units}
-			if result, _ := w.store.lease(w.now, &c, leaseWish{}, 0, receipt{}); result.Passes() {
+			if result, _ := w.store.Lease(w.now, &c, kernel.Wish{}, 0, kernel.Receipt{}); result.Passes() {
 				w.admit(w.now, units)
 			}
 		}
@@ -138,7 +139,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 			weight = 1 + random.Int64N(5)
 		case 1:
 			if random.IntN(4) == 0 {
-				weight = 1 + random.Int64N(w.policy.params.capacity)
+				weight = 1 + random.Int64N(w.policy.params.Capacity)
 			}
 		}
 		for range 1 + random.IntN(6) {
@@ -150,8 +151,8 @@ func (w *leaseWorld) act(n *leaseNode) {
 // pause returns how long until something else happens: nothing, a little, until an instant at which
 // something changes, or until everything has drained.
 func (w *leaseWorld) pause() int64 {
-	random, window := w.random, w.policy.params.window*w.policy.params.tick
-	longest := w.policy.params.longestLease() * w.policy.params.tick
+	random, window := w.random, w.policy.params.Window*w.policy.params.Tick
+	longest := w.policy.params.LongestLease() * w.policy.params.Tick
 	switch x := random.IntN(40); {
 	case x < 10:
 		return 0
@@ -185,7 +186,7 @@ func (w *leaseWorld) pause() int64 {
 	case x < 39:
 		return random.Int64N(window / 2)
 	}
-	return 2 * max(window, w.policy.params.full*w.policy.params.tick)
+	return 2 * max(window, w.policy.params.Full*w.policy.params.Tick)
 }
 
 // redisInWorld is a real Redis on the world's time.
@@ -195,7 +196,7 @@ type redisInWorld struct {
 	lends leaseStore
 }
 
-func (s redisInWorld) lease(now int64, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+func (s redisInWorld) Lease(now int64, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
 	s.store.set(now)
 	return s.lends(s.t, c, wish, rest, r)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file keeps the leases of this process: units of busy keys that were taken on Redis ahead of their
@@ -118,7 +119,7 @@ type heldUnits struct {
 	units   int64 // at first
 	left    int64
 	until   clock.Moment
-	receipt receipt
+	receipt kernel.Receipt
 }
 
 // newLeaseTable returns an empty table on this process's clock.
@@ -210,7 +211,7 @@ func (k *busyKey) take(c *Check, now clock.Moment) (spent heldUnits) {
 // answer writes the result of a check that was decided here. The lock is held.
 func (k *busyKey) answer(c *Check, now clock.Moment) {
 	c.Result = Result{
-		Remaining:  min(max(0, k.remaining), c.Policy.params.capacity),
+		Remaining:  min(max(0, k.remaining), c.Policy.params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
 	c.withhold()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseDesk is a table of leases whose clock, timers and messages the test moves.
@@ -80,7 +81,7 @@ func (d *leaseDesk) ask() leaseQuestion {
 	k, _ := d.spend(false)
 	q := d.table.question(k)
 	q.sent = d.clock
-	if q.wish.units == 0 {
+	if q.wish.Units == 0 {
 		d.t.Fatal("nothing is asked for")
 	}
 	return q
@@ -88,7 +89,7 @@ func (d *leaseDesk) ask() leaseQuestion {
 
 // answer answers it with so many units.
 func (d *leaseDesk) answer(q leaseQuestion, units int64) {
-	d.table.answered(q, 5000, time.Minute, lease{units: units, lasts: deskLease.Microseconds()})
+	d.table.answered(q, 5000, time.Minute, kernel.Lease{Units: units, Lasts: deskLease.Microseconds()})
 }
 
 // givenBack checks how many units were given back so far.
@@ -190,7 +191,7 @@ func TestLeaseTable_end(t *testing.T) {
 		d := newLeaseDesk(t)
 		d.answer(d.ask(), 100)
 		k, _ := d.spend(true)
-		other := leaseQuestion{key: k, wish: leaseWish{units: 7}, sent: d.clock}
+		other := leaseQuestion{key: k, wish: kernel.Wish{Units: 7}, sent: d.clock}
 		end := func() { d.table.end("k", func(p *Policy) bool { return p == d.check.Policy }, why) }
 		d.whenBack = func() { d.spend(false) }
 		end()
@@ -211,7 +212,7 @@ func TestLeaseTable_close(t *testing.T) {
 	d.answer(d.ask(), 100)
 	k, _ := d.spend(true)
 	d.table.close()
-	d.answer(leaseQuestion{key: k, wish: leaseWish{units: 7}, sent: d.clock}, 7)
+	d.answer(leaseQuestion{key: k, wish: kernel.Wish{Units: 7}, sent: d.clock}, 7)
 	d.givenBack(99, 7)
 	for range 2 * busyAfter {
 		if k, _ := d.spend(false); k != nil {
@@ -239,11 +240,11 @@ func TestLeaseTable_putBack(t *testing.T) {
 	d.answer(q, 2)
 	k, first := d.spend(true)
 	_, second := d.spend(true) // the lease is used up
-	d.answer(leaseQuestion{key: k, wish: leaseWish{units: 10}, sent: d.clock}, 10)
+	d.answer(leaseQuestion{key: k, wish: kernel.Wish{Units: 10}, sent: d.clock}, 10)
 	_, third := d.spend(true)
 	d.table.putBack(k, first, &d.check)
 	d.givenBack(1)
-	d.table.answered(leaseQuestion{key: k, sent: d.clock}, 5000, time.Minute, lease{})
+	d.table.answered(leaseQuestion{key: k, sent: d.clock}, 5000, time.Minute, kernel.Lease{})
 	if d.fates[LeaseSpent] != 2 {
 		t.Errorf("fates %v; want 2 units spent", d.fates)
 	}

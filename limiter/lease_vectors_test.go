@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseStep is one step of a vector with leases, at a time in microseconds.
@@ -103,25 +104,25 @@ func TestStores_lease_vectors(t *testing.T) {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				v.settings.Name = "lease"
 				p := mustPolicy(t, v.settings)
-				var held []lease
+				var held []kernel.Lease
 				for i, step := range v.steps {
 					now = epoch + step.at
 					s.set(now)
 					check := Check{Policy: p, Key: EncodeKey(v.name), Weight: step.units, Peek: step.units == 0}
-					got := lease{}
+					got := kernel.Lease{}
 					switch step.do {
 					case "back":
 						check.Peek = true
-						leases(t, &check, leaseWish{}, step.units, held[step.of].receipt)
+						leases(t, &check, kernel.Wish{}, step.units, held[step.of].Receipt)
 						continue
 					case "lease":
-						check.Result, got = leases(t, &check, leaseWish{step.want, step.lasts}, 0, receipt{})
+						check.Result, got = leases(t, &check, kernel.Wish{Units: step.want, Lasts: step.lasts}, 0, kernel.Receipt{})
 						held = append(held, got)
 					default:
 						s.decide(t, []Check{check})
 						check.Result.Remaining = remainingOf(t, s, p, v.name)
 					}
-					if check.Result.Remaining != step.remaining || got.units != step.leased || got.lasts != step.leasedFor || !check.Result.Passes() {
+					if check.Result.Remaining != step.remaining || got.Units != step.leased || got.Lasts != step.leasedFor || !check.Result.Passes() {
 						t.Errorf("step %d, %+v: %+v, leased %+v", i, step, check.Result, got)
 					}
 				}
@@ -152,8 +153,8 @@ func TestStores_lease_reserve(t *testing.T) {
 			if p.IsBucket() {
 				want = 14 // a unit drains until the lease ends
 			}
-			if _, l := leases(t, &check, leaseWish{50, 1000 * milli}, 0, receipt{}); l.units != want {
-				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above the reserve", name, algorithm, l.units, want)
+			if _, l := leases(t, &check, kernel.Wish{Units: 50, Lasts: 1000 * milli}, 0, kernel.Receipt{}); l.Units != want {
+				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above the reserve", name, algorithm, l.Units, want)
 			}
 		}
 	}

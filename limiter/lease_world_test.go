@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // leaseWorld is a key of one policy, the store that counts it, and nodes that lease from it, on one virtual
@@ -29,22 +30,22 @@ type leaseWorld struct {
 
 // leaseStoreInWorld is the store: it gives back and leases, or takes without a lease.
 type leaseStoreInWorld interface {
-	lease(now int64, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease)
+	Lease(now int64, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease)
 }
 
 // kernelStore is the Go twin's state of one key.
-type kernelStore struct{ held state }
+type kernelStore struct{ held kernel.State }
 
-func (s *kernelStore) lease(now int64, c *Check, wish leaseWish, rest int64, r receipt) (Result, lease) {
+func (s *kernelStore) Lease(now int64, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
 	t, k := &c.Policy.params, leasingKernelOf(c.Policy)
-	tick := now / t.tick
+	tick := now / t.Tick
 	if rest > 0 {
-		s.held = k.giveBack(s.held, tick, t, rest, r)
+		s.held = k.GiveBack(s.held, tick, t, rest, r)
 	}
-	v, l, next := k.lease(s.held, tick, t, c.units(), 0, wish)
+	v, l, next := k.Lease(s.held, tick, t, c.units(), 0, wish)
 	s.held = next
 	c.answer(v, now)
-	l.lasts = t.micros(l.lasts, now%t.tick)
+	l.Lasts = t.Micros(l.Lasts, now%t.Tick)
 	return c.Result, l
 }
 
@@ -145,7 +146,7 @@ func (n *leaseNode) clock(at int64) clock.Moment { return clock.Moment(n.rate * 
 
 // delay is how long a message or a process is held up.
 func (w *leaseWorld) delay() int64 {
-	longest := w.policy.params.longestLease() * w.policy.params.tick
+	longest := w.policy.params.LongestLease() * w.policy.params.Tick
 	switch w.random.IntN(12) {
 	case 0:
 		return 0
@@ -169,10 +170,10 @@ func (n *leaseNode) giveBack(l heldUnits) {
 	}
 	delay := w.delay()
 	if w.random.IntN(8) == 0 {
-		delay += w.random.Int64N(2 * w.policy.params.window * w.policy.params.tick)
+		delay += w.random.Int64N(2 * w.policy.params.Window * w.policy.params.Tick)
 	}
 	w.later(delay, func() {
-		w.store.lease(w.now, &Check{Policy: w.policy, Key: w.key, Peek: true}, leaseWish{}, l.left, l.receipt)
+		w.store.Lease(w.now, &Check{Policy: w.policy, Key: w.key, Peek: true}, kernel.Wish{}, l.left, l.receipt)
 	})
 }
 
@@ -189,17 +190,17 @@ func (n *leaseNode) ask(t *leaseTable, q leaseQuestion, c *Check) {
 		return
 	}
 	w.later(w.delay(), func() {
-		result, l := w.store.lease(w.now, c, q.wish, q.rest.left, q.rest.receipt)
+		result, l := w.store.Lease(w.now, c, q.wish, q.rest.left, q.rest.receipt)
 		w.decisions++
 		granted := w.now
 		if c.units() > 0 && result.Passes() {
 			w.admit(w.now, c.units()) // counted even where the answer is lost
 		}
-		w.leased += l.units
-		if l.units > 0 {
-			until := q.sent.Add(time.Duration(l.lasts-(l.lasts+7)/8) * time.Microsecond)
-			w.special = append(w.special, granted+l.lasts, granted+l.lasts-1, sent+int64(float64(until-q.sent)/1000/n.rate),
-				sent+int64(float64(l.lasts)/n.rate)-1) // where no margin was left for the clocks
+		w.leased += l.Units
+		if l.Units > 0 {
+			until := q.sent.Add(time.Duration(l.Lasts-(l.Lasts+7)/8) * time.Microsecond)
+			w.special = append(w.special, granted+l.Lasts, granted+l.Lasts-1, sent+int64(float64(until-q.sent)/1000/n.rate),
+				sent+int64(float64(l.Lasts)/n.rate)-1) // where no margin was left for the clocks
 		}
 		missed := false
 		if w.random.IntN(12) == 0 { // the answer is lost, or comes after the caller has left
@@ -220,7 +221,7 @@ func (n *leaseNode) ask(t *leaseTable, q leaseQuestion, c *Check) {
 					n.grants[q.key] = map[uint64]int64{}
 				}
 				n.grants[q.key][q.key.number] = granted
-			case l.units > 0:
+			case l.Units > 0:
 				w.late++
 			}
 		})
@@ -261,19 +262,19 @@ func (n *leaseNode) request(weight int64) (local bool) {
 	q := leaseQuestion{}
 	if k != nil {
 		q = n.table.question(k)
-		if q.wish.units > 0 && w.random.IntN(2) == 0 { // more, or for longer, than the pace asks for
+		if q.wish.Units > 0 && w.random.IntN(2) == 0 { // more, or for longer, than the pace asks for
 			p := &w.policy.params
-			units := []int64{1, 1 + w.random.Int64N(p.capacity/100+1), 1 + w.random.Int64N(p.capacity), p.capacity}
-			lasts := []int64{1, 1 + w.random.Int64N(p.longestLease()), p.longestLease(), 2 * p.longestLease()}
-			q.wish = leaseWish{units[w.random.IntN(4)], lasts[w.random.IntN(4)]}
+			units := []int64{1, 1 + w.random.Int64N(p.Capacity/100+1), 1 + w.random.Int64N(p.Capacity), p.Capacity}
+			lasts := []int64{1, 1 + w.random.Int64N(p.LongestLease()), p.LongestLease(), 2 * p.LongestLease()}
+			q.wish = kernel.Wish{Units: units[w.random.IntN(4)], Lasts: lasts[w.random.IntN(4)]}
 		}
 	}
-	if q.wish.units > 0 {
+	if q.wish.Units > 0 {
 		n.ask(n.table, q, c)
 		return false
 	}
 	w.later(w.delay(), func() {
-		if result, _ := w.store.lease(w.now, c, leaseWish{}, 0, receipt{}); result.Passes() {
+		if result, _ := w.store.Lease(w.now, c, kernel.Wish{}, 0, kernel.Receipt{}); result.Passes() {
 			w.admit(w.now, weight)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // ledger keeps what this process has admitted while the shared store did not decide.
@@ -31,13 +33,13 @@ type ledgerShard struct {
 type account struct {
 	policy      *Policy // of the last take
 	key         string
-	all, beyond state
+	all, beyond kernel.State
 }
 
 // owedTake identifies what a request has added to an account, so that it can be refunded.
 type owedTake struct {
 	account *account // nil: nothing
-	receipt receipt
+	receipt kernel.Receipt
 }
 
 // owe keeps what a check has added.
@@ -45,7 +47,7 @@ func owe(c *Check, take owedTake) {
 	r := reservationOf(c)
 	if r == nil {
 		r = &reservation{}
-		c.held = r
+		c.Held = r
 	}
 	r.owed = take
 }
@@ -102,32 +104,32 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 
 // add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
-func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receipt, *account) {
+func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.text)
 	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
-	now, k := micros/p.params.tick, p.algorithm.kernel
+	now, k := micros/p.params.Tick, p.algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[name]
 	if a == nil {
 		if l.size.Load() >= l.local.maxKeys.Load() {
-			return receipt{}, nil
+			return kernel.Receipt{}, nil
 		}
 		a = &account{key: c.Key.text}
 		if p.IsBucket() {
-			a.all.c = max(1, micros&serialMask) // refunds need a serial
+			a.all.C = max(1, micros&kernel.SerialMask) // refunds need a serial
 		}
 		s.accounts[name] = a
 		l.size.Add(1)
 		l.start()
 	}
 	a.policy = p
-	if seen.resets += ahead; a.beyond == (state{}) && seen.resets > micros {
+	if seen.resets += ahead; a.beyond == (kernel.State{}) && seen.resets > micros {
 		a.begin(seen.restore(p, micros), now)
 	}
-	a.all = k.charge(a.all, now, &p.params, units)
+	a.all = k.Charge(a.all, now, &p.params, units)
 	if unknown {
-		a.beyond = k.charge(a.beyond, now, &p.params, units)
+		a.beyond = k.Charge(a.beyond, now, &p.params, units)
 	}
 	last := a.receipt(now)
 	return last, a
@@ -135,35 +137,35 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (receip
 
 // begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
 // the one that has seen it may come second.
-func (a *account) begin(beyond state, now int64) {
+func (a *account) begin(beyond kernel.State, now int64) {
 	p := a.policy
 	a.beyond = beyond
-	serial := a.all.c
-	admitted := p.algorithm.kernel.owed(a.all, state{}, now, &p.params)
+	serial := a.all.C
+	admitted := p.algorithm.Kernel.Owed(a.all, kernel.State{}, now, &p.params)
 	a.all = beyond
-	a.all.c = serial
+	a.all.C = serial
 	for _, d := range admitted {
-		a.all, _ = p.algorithm.kernel.repay(a.all, now, &p.params, d)
+		a.all, _ = p.algorithm.Kernel.Repay(a.all, now, &p.params, d)
 	}
 }
 
 // receipt returns the receipt of the last charge.
-func (a *account) receipt(now int64) receipt {
-	last := verdict{a: a.all.a, b: a.all.b, c: a.all.c}
-	if log := a.all.log; log != nil {
-		last.a = log.entries[len(log.entries)-1].tick(now)
+func (a *account) receipt(now int64) kernel.Receipt {
+	last := kernel.Verdict{A: a.all.A, B: a.all.B, C: a.all.C}
+	if log := a.all.Log; log != nil {
+		last.A = log.Entries[len(log.Entries)-1].Tick(now)
 	}
-	return a.policy.algorithm.kernel.receipt(last)
+	return a.policy.algorithm.Kernel.Receipt(last)
 }
 
 // settle charges what a check cost beyond what it took, and reports whether there was room for it; or it takes
 // back what the check added too much, unless that was repaid meanwhile.
 func (l *ledger) settle(c *Check) (kept bool) {
 	switch {
-	case l == nil || c.change == 0:
+	case l == nil || c.Change == 0:
 		return false
-	case c.change > 0:
-		_, a := l.add(c, c.change, l.lastSeen(c), false)
+	case c.Change > 0:
+		_, a := l.add(c, c.Change, l.lastSeen(c), false)
 		return a != nil
 	}
 	r := reservationOf(c)
@@ -176,7 +178,7 @@ func (l *ledger) settle(c *Check) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.algorithm.kernel.refund(a.all, micros/p.params.tick, &p.params, c.units(), -c.change, r.owed.receipt)
+		a.all = p.algorithm.Kernel.Refund(a.all, micros/p.params.Tick, &p.params, c.units(), -c.Change, r.owed.receipt)
 	}
 	return true
 }
@@ -190,10 +192,10 @@ func (l *ledger) drop(s *ledgerShard, name quotaName) {
 }
 
 // owed returns the debts of an account that nothing else changes any more.
-func (l *ledger) owed(a *account) []debt {
+func (l *ledger) owed(a *account) []kernel.Debt {
 	p := a.policy
 	micros, _ := l.clock(a.key)
-	return p.algorithm.kernel.owed(a.all, a.beyond, micros/p.params.tick, &p.params)
+	return p.algorithm.Kernel.Owed(a.all, a.beyond, micros/p.params.Tick, &p.params)
 }
 
 // forget drops the account of a key.

@@ -15,10 +15,10 @@ func (f *Failover) decideLocally(checks []Check) {
 	f.local.decide(own)
 	for i := range own {
 		checks[i].answeredBy(&own[i])
-		checks[i].receipt = own[i].receipt
-		if own[i].places > 0 { // it was decided by what is left of its weight, and runs with all of it
-			checks[i].places = int32(checks[i].units())
-			f.local.addRunning(&checks[i], int64(checks[i].places-own[i].places))
+		checks[i].Receipt = own[i].Receipt
+		if own[i].Places > 0 { // it was decided by what is left of its weight, and runs with all of it
+			checks[i].Places = int32(checks[i].units())
+			f.local.addRunning(&checks[i], int64(checks[i].Places-own[i].Places))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (f *Failover) localPolicy(p *Policy, key EncodedKey) *Policy {
 
 // periodsHere returns the policy with calendar periods as this process's clock shows those of a key's Redis.
 func (f *Failover) periodsHere(p *Policy, key EncodedKey) *Policy {
-	if p.params.periods == nil || f.shared == nil {
+	if p.params.Periods == nil || f.shared == nil {
 		return p
 	}
 	offset, _ := f.shared.offset(f.shared.slotOf(key))
@@ -87,4 +87,4 @@ func (f *Failover) localShare(p *Policy) *Policy {
 }
 
 // hasPeriods reports whether a check counts in calendar periods.
-func hasPeriods(c Check) bool { return c.Policy.params.periods != nil }
+func hasPeriods(c Check) bool { return c.Policy.params.Periods != nil }

@@ -130,12 +130,12 @@ func (m *Memory) decideOne(c *Check) {
 	now := m.clock()
 	s := shard.get(c.Policy, c.Key.text, now)
 	v := evaluate(s, now, c)
-	if v.wait == 0 && !c.Peek {
+	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		c.receipt = c.Policy.algorithm.kernel.receipt(v)
+		c.Receipt = c.Policy.algorithm.Kernel.Receipt(v)
 	}
 	c.answer(v, now)
-	if v.wait == 0 {
+	if v.Wait == 0 {
 		c.beginReservation()
 	}
 }
@@ -169,7 +169,7 @@ func (m *Memory) decideMany(checks []Check) {
 		if allowed {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			c.receipt = c.Policy.algorithm.kernel.receipt(v)
+			c.Receipt = c.Policy.algorithm.Kernel.Receipt(v)
 			c.beginReservation()
 			continue
 		}

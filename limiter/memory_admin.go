@@ -30,8 +30,8 @@ func (m *Memory) banned(policy string) (list []Banned) {
 	now := m.clock()
 	m.eachShardOf(policy, func(s *shard) {
 		for key, b := range s.bans {
-			if left := b.until - now; left > 0 && len(list) <= MaxBanned {
-				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.offenses})
+			if left := b.Until - now; left > 0 && len(list) <= MaxBanned {
+				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.Offenses})
 			}
 		}
 	})
@@ -42,7 +42,7 @@ func (m *Memory) banned(policy string) (list []Banned) {
 func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
 	s := m.lock(p, key.text)
 	defer s.mu.Unlock()
-	banned := s.bans[key.text].until > m.clock()
+	banned := s.bans[key.text].Until > m.clock()
 	s.unban(key.text)
 	return banned
 }
@@ -60,7 +60,7 @@ func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned 
 			if !lifts(key) {
 				continue
 			}
-			if b.until > now {
+			if b.Until > now {
 				banned++
 			}
 			s.unban(key)

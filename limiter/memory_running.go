@@ -8,9 +8,9 @@ package limiter
 func (m *Memory) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.places > 0 {
-			m.addRunning(c, -int64(c.places))
-			c.places = 0
+		if c.Places > 0 {
+			m.addRunning(c, -int64(c.Places))
+			c.Places = 0
 		}
 	}
 }
@@ -18,8 +18,8 @@ func (m *Memory) EndRunning(checks []Check) {
 // startRunning counts what the shared store let through.
 func (m *Memory) startRunning(checks []Check) {
 	for i := range checks {
-		if c := &checks[i]; c.places > 0 {
-			m.addRunning(c, int64(c.places))
+		if c := &checks[i]; c.Places > 0 {
+			m.addRunning(c, int64(c.Places))
 		}
 	}
 }
@@ -29,7 +29,7 @@ func (m *Memory) Running(policy string) (units int64) {
 	m.eachShardOf(policy, func(s *shard) {
 		if s.countsRunning() {
 			for _, n := range s.plain {
-				units += n.a
+				units += n.A
 			}
 		}
 	})
@@ -50,8 +50,8 @@ func (s *shard) countsRunning() bool { return s.table.slowest.Load().CountsRunni
 // requests that run hold far more memory.
 func (s *shard) addRunning(key string, units int64) {
 	n, found := s.plain[key]
-	switch n.a += units; {
-	case n.a > 0:
+	switch n.A += units; {
+	case n.A > 0:
 		s.plain[key] = n
 		if !found {
 			s.owner.keys.Add(1)

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // model is a limiter written for obviousness: it keeps every admitted request for ever, and works
@@ -86,7 +88,7 @@ func FuzzTraffic(f *testing.F) {
 	f.Add(uint8(2), uint16(4), uint16(5), uint8(2), []byte("\x00\x00\x41\x00\x01\x01\x7f\xff\x01\x7f\xff\x01"))
 	f.Fuzz(func(t *testing.T, algorithm uint8, limit, window uint16, burst uint8, steps []byte) {
 		s := Settings{Name: "p", Algorithm: Algorithms()[int(algorithm)%len(Algorithms())], Limit: int64(limit), Window: time.Duration(window) * time.Millisecond}
-		if algorithmNamed(s.Algorithm).bursts {
+		if kernel.Named(s.Algorithm).Bursts {
 			s.Burst = int64(burst)
 		}
 		p, err := NewPolicy(s)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
@@ -47,12 +48,12 @@ func (n *node) refund(slot uint16, checks []Check) {
 		c := &checks[i]
 		if c.Policy.settings.Lease == 0 {
 			back := *c
-			back.change, back.stays = -c.units(), 0
+			back.Change, back.Stays = -c.units(), 0
 			plain = append(plain, back)
 			continue
 		}
 		if c.units() > 0 {
-			back := newLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, leaseWish{}, c.units(), c.receipt)
+			back := newLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, c.units(), c.Receipt)
 			back.slot = slot
 			n.enqueue(back, nil)
 		}

@@ -1,6 +1,10 @@
 package limiter
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
 
 // overflowCells is how many places a shard has for states without room; a table has 65,536.
 const overflowCells = 65536 / tableShards
@@ -12,16 +16,16 @@ const overflowCells = 65536 / tableShards
 // A nil overflow is empty.
 type overflow struct {
 	seed  maphash.Seed
-	plain []numbers
-	logs  []*unitLog
+	plain []kernel.Numbers
+	logs  []*kernel.UnitLog
 }
 
 func newOverflow(logs bool) *overflow {
 	o := &overflow{seed: maphash.MakeSeed()}
 	if logs {
-		o.logs = make([]*unitLog, overflowCells)
+		o.logs = make([]*kernel.UnitLog, overflowCells)
 	} else {
-		o.plain = make([]numbers, overflowCells)
+		o.plain = make([]kernel.Numbers, overflowCells)
 	}
 	return o
 }
@@ -29,23 +33,23 @@ func newOverflow(logs bool) *overflow {
 func (o *overflow) cell(key string) uint64 { return maphash.String(o.seed, key) % overflowCells }
 
 // get returns the state of a key's place. Its log is a copy.
-func (o *overflow) get(key string) state {
+func (o *overflow) get(key string) kernel.State {
 	if o.plain != nil {
-		return state{numbers: o.plain[o.cell(key)]}
+		return kernel.State{Numbers: o.plain[o.cell(key)]}
 	}
 	if log := o.logs[o.cell(key)]; log != nil {
-		return state{log: log.coarse()}
+		return kernel.State{Log: log.Coarse()}
 	}
-	return state{}
+	return kernel.State{}
 }
 
 // drop empties a key's place and reports whether it held anything.
 func (o *overflow) drop(key string) bool {
-	if o == nil || o.get(key) == (state{}) {
+	if o == nil || o.get(key) == (kernel.State{}) {
 		return false
 	}
 	if o.plain != nil {
-		o.plain[o.cell(key)] = numbers{}
+		o.plain[o.cell(key)] = kernel.Numbers{}
 	} else {
 		o.logs[o.cell(key)] = nil
 	}
@@ -53,7 +57,7 @@ func (o *overflow) drop(key string) bool {
 }
 
 // spillOver stores a state without room of its own.
-func (s *shard) spillOver(key string, value state) {
+func (s *shard) spillOver(key string, value kernel.State) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
 		s.owner.spills.Add(1)
@@ -72,11 +76,11 @@ func (s *shard) dropSpill() {
 }
 
 // put stores the state of a key's place.
-func (o *overflow) put(key string, value state) {
+func (o *overflow) put(key string, value kernel.State) {
 	switch {
 	case o.plain != nil:
-		o.plain[o.cell(key)] = value.numbers
-	case value.log != nil:
-		o.logs[o.cell(key)] = value.log.coarse()
+		o.plain[o.cell(key)] = value.Numbers
+	case value.Log != nil:
+		o.logs[o.cell(key)] = value.Log.Coarse()
 	}
 }

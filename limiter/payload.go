@@ -1,12 +1,16 @@
 package limiter
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
 
 // payload is what a call carries to Redis and back: an operation on the checks of a request, and its outcome.
 type payload struct {
 	op       operation
 	checks   []Check
-	receipts []receipt
+	receipts []kernel.Receipt
 	err      error
 	slot     uint16 // of a Cluster
 	shows    bool   // settling is answered with the quota as it stands then
@@ -22,9 +26,9 @@ func (p *payload) fill(op operation, checks []Check) {
 	}
 	for i := range checks {
 		p.checks[i].Reserve = 0 // makes no difference to the shape
-		p.checks[i].asOf = 0    // of its decision
+		p.checks[i].AsOf = 0    // of its decision
 		if op == opSettle || op == opRepay {
-			p.receipts = append(p.receipts, checks[i].receipt)
+			p.receipts = append(p.receipts, checks[i].Receipt)
 		}
 	}
 }
@@ -34,25 +38,25 @@ func (p *payload) fill(op operation, checks []Check) {
 // how many microseconds, and their receipt, behind the four numbers of any answer.
 
 // fillLease makes the payload one that gives units of an earlier lease back, decides a check, and leases.
-func (p *payload) fillLease(check *Check, wish leaseWish, rest int64, r receipt) {
+func (p *payload) fillLease(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) {
 	p.fill(opLease, []Check{*check})
-	p.receipts = append(p.receipts, receipt{wish.units, wish.lasts}, receipt{first: rest}, r)
+	p.receipts = append(p.receipts, kernel.Receipt{First: wish.Units, Second: wish.Lasts}, kernel.Receipt{First: rest}, r)
 }
 
 // readLease reads the numbers of a lease from an answer.
 func (p *payload) readLease(text string) error {
 	units, lasts, first, second := double(text, 4), double(text, 5), double(text, 6), double(text, 7)
-	if !(units >= 0 && units <= float64(p.checks[0].Policy.params.capacity)) || !(lasts >= 0 && lasts < precision) ||
-		!(first >= 0 && first < precision) || !(second >= 0 && second < precision) {
+	if !(units >= 0 && units <= float64(p.checks[0].Policy.params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
+		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
 		return undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
 	}
-	p.receipts = append(p.receipts[:0], receipt{int64(units), int64(lasts)}, receipt{int64(first), int64(second)})
+	p.receipts = append(p.receipts[:0], kernel.Receipt{First: int64(units), Second: int64(lasts)}, kernel.Receipt{First: int64(first), Second: int64(second)})
 	return nil
 }
 
 // leased returns the lease of a call that was answered. It lasts so many microseconds.
-func (p *payload) leased() lease {
-	return lease{units: p.receipts[0].first, lasts: p.receipts[0].second, receipt: p.receipts[1]}
+func (p *payload) leased() kernel.Lease {
+	return kernel.Lease{Units: p.receipts[0].First, Lasts: p.receipts[0].Second, Receipt: p.receipts[1]}
 }
 
 // sameShape reports whether two payloads differ in their keys alone.

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
 // never changes; any number of requests and configurations may use it at once.
 type Policy struct {
 	settings  Settings
-	algorithm *algorithm
-	params    params
+	algorithm *kernel.Algorithm
+	params    kernel.Params
 	id        string
-	ban       *ban          // nil: none
+	ban       *kernel.Ban   // nil: none
 	lease     time.Duration // the longest on this node; 0: none
 	salt      uint64        // mixed into hashes of keys
 	fraction  float64       // of the limits it was scaled from; 0: not scaled
@@ -57,11 +58,11 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 		return nil, err
 	}
 	length := s.Window
-	if a.running {
+	if a.Running {
 		s.NodeTimeout = s.nodeTimeout()
 		length = s.NodeTimeout
 	}
-	id := s.Name + ":" + a.code + windowCode(length, t.tick)
+	id := s.Name + ":" + a.Code + windowCode(length, t.Tick)
 	s.Ban = slices.Clone(s.Ban)
 	p := &Policy{settings: s, algorithm: a, params: t, id: id, ban: newBan(s)}
 	if s.Lease > 0 {
@@ -93,11 +94,11 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	} else {
 		s.Limit = limit
 	}
-	return newPolicy(s, p.params.tick)
+	return newPolicy(s, p.params.Tick)
 }
 
 // with returns the policy with other numbers, which counts in the same states and leases nothing.
-func (p *Policy) with(t params) *Policy {
+func (p *Policy) with(t kernel.Params) *Policy {
 	other := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: p.fraction, ahead: p.ahead}
 	other.refunds.Store(p.refunds.Load())
 	return other
@@ -107,13 +108,13 @@ func (p *Policy) with(t params) *Policy {
 // decision. No store decides by it.
 func (p *Policy) None() *Policy {
 	t := p.params
-	t.capacity = 0
+	t.Capacity = 0
 	return p.with(t)
 }
 
 // LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
 func (p *Policy) LargestLimit() int64 {
-	least, above := p.Limit(), int64(precision)
+	least, above := p.Limit(), int64(kernel.Precision)
 	for least+1 < above {
 		middle := least + (above-least)/2
 		if other, err := p.withLimit(middle, 0); err == nil && other.id == p.id {
@@ -135,13 +136,13 @@ func (p *Policy) Name() string { return p.settings.Name }
 func (p *Policy) Bans() bool { return p.ban != nil }
 
 // Limit returns the units that the policy allows per window, or of requests that run at once.
-func (p *Policy) Limit() int64 { return p.params.limit }
+func (p *Policy) Limit() int64 { return p.params.Limit }
 
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
-func (p *Policy) Capacity() int64 { return p.params.capacity }
+func (p *Policy) Capacity() int64 { return p.params.Capacity }
 
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
-func (p *Policy) IsBucket() bool { return p.algorithm.bursts }
+func (p *Policy) IsBucket() bool { return p.algorithm.Bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Refundable). A denial may then end
 // early, so the deny cache leaves the policy out, except for bans. A queue and a policy of MaxConcurrent
@@ -150,7 +151,7 @@ func (p *Policy) AllowRefunds() error {
 	if p.CountsRunning() {
 		return besideRunning("AllowRefunds")
 	}
-	if p.params.maxDelay >= 0 {
+	if p.params.MaxDelay >= 0 {
 		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
 	}
 	if p.settings.Lease > 0 {
@@ -195,11 +196,11 @@ func windowCode(window time.Duration, tick int64) string {
 }
 
 // MostReserve returns the largest [Check].Reserve of the policy with which a request of one unit can pass.
-func (p *Policy) MostReserve() int64 { return p.params.mostReserve() }
+func (p *Policy) MostReserve() int64 { return p.params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
 // caller that lets a request through has to call [Failover.EndRunning] when it ends.
-func (p *Policy) CountsRunning() bool { return p.algorithm.running }
+func (p *Policy) CountsRunning() bool { return p.algorithm.Running }
 
 // endsEarly reports whether a denial may end before its RetryAfter.
 func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning() }
@@ -207,7 +208,7 @@ func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning()
 // by returns the policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
 func (p *Policy) by(ahead int64) *Policy {
 	t := p.params
-	t.periods = t.periods.By(ahead)
+	t.Periods = t.Periods.By(ahead)
 	other := p.with(t)
 	other.ahead = ahead
 	return other
@@ -217,27 +218,24 @@ func (p *Policy) by(ahead int64) *Policy {
 // It counts in the same states.
 func (p *Policy) scaled(fraction float64) *Policy {
 	t := p.params
-	t.limit = max(1, int64(float64(t.limit)*fraction))
-	t.capacity = max(1, int64(float64(t.capacity)*fraction))
+	t.Limit = max(1, int64(float64(t.Limit)*fraction))
+	t.Capacity = max(1, int64(float64(t.Capacity)*fraction))
 	if p.IsBucket() {
-		if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
+		if t.Full = kernel.CeilDiv(t.Capacity*t.Window, t.Limit); t.Full > kernel.Precision/2/t.Tick {
 			return p // rounding would make it longer than times can be
 		}
 	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
+	t.MaxDebt = kernel.MostDebt(t.Limit, t.Tick)
 	local := p.with(t)
 	local.fraction = fraction
 	return local
 }
 
-// now returns this machine's time in ticks.
-func (p *Policy) now() int64 { return time.Now().UnixMicro() / p.params.tick }
-
 // fuller returns the state that leaves less of two at an instant in microseconds.
-func (p *Policy) fuller(a, b state, now int64) state {
-	t, k := &p.params, p.algorithm.kernel
-	x, y := k.decide(a, now/t.tick, t, 0, 0), k.decide(b, now/t.tick, t, 0, 0)
-	if y.remaining < x.remaining || (y.remaining == x.remaining && y.reset > x.reset) {
+func (p *Policy) fuller(a, b kernel.State, now int64) kernel.State {
+	t, k := &p.params, p.algorithm.Kernel
+	x, y := k.Decide(a, now/t.Tick, t, 0, 0), k.Decide(b, now/t.Tick, t, 0, 0)
+	if y.Remaining < x.Remaining || (y.Remaining == x.Remaining && y.Reset > x.Reset) {
 		return b
 	}
 	return a
@@ -251,50 +249,50 @@ func (p *Policy) LongestLease() time.Duration { return p.lease }
 // newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
 // milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
 // intermediate value is a whole number that a double holds. The tick is at least leastTick.
-func newParams(s Settings, a *algorithm, leastTick int64) (params, error) {
+func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params, error) {
 	switch {
 	case s.Calendar != "":
 		return newCalendarParams(s), nil
-	case a.running:
+	case a.Running:
 		timeout := s.nodeTimeout().Microseconds()
-		return params{limit: s.MaxConcurrent, capacity: s.MaxConcurrent, maxDelay: -1, tick: leastTick, window: timeout, full: timeout}, nil
+		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout, Full: timeout}, nil
 	}
-	t := params{limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: leastTick}
+	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: leastTick}
 	if s.Burst > 0 {
-		t.capacity = s.Burst
+		t.Capacity = s.Burst
 	}
-	most, field := t.limit, "Limit"
-	if t.capacity > t.limit {
-		most, field = t.capacity, "Burst"
+	most, field := t.Limit, "Limit"
+	if t.Capacity > t.Limit {
+		most, field = t.Capacity, "Burst"
 	}
-	if a.maxLimit > 0 && most > a.maxLimit {
-		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.name, a.maxLimit)}
+	if a.MaxLimit > 0 && most > a.MaxLimit {
+		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.Name, a.MaxLimit)}
 	}
 	micros := s.Window.Microseconds()
-	if !exact(most, micros) || (a.maxWindow > 0 && micros > a.maxWindow) || s.widelyDynamic() {
-		t.tick = 1000
+	if !kernel.Exact(most, micros) || (a.MaxWindow > 0 && micros > a.MaxWindow) || s.widelyDynamic() {
+		t.Tick = 1000
 	}
-	if micros%t.tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.tick != 0) {
+	if micros%t.Tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.Tick != 0) {
 		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
 	}
-	t.window = micros / t.tick
-	if !exact(most, t.window) {
+	t.Window = micros / t.Tick
+	if !kernel.Exact(most, t.Window) {
 		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
 	}
-	if a.maxWindow > 0 && t.window > a.maxWindow {
-		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.name, a.maxWindow)}
+	if a.MaxWindow > 0 && t.Window > a.MaxWindow {
+		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.Name, a.MaxWindow)}
 	}
 	if s.MaxDelay != nil {
-		t.maxDelay = s.MaxDelay.Microseconds() / t.tick
+		t.MaxDelay = s.MaxDelay.Microseconds() / t.Tick
 	}
-	if t.full = ceilDiv(t.capacity*t.window, t.limit); t.full > precision/2/t.tick {
+	if t.Full = kernel.CeilDiv(t.Capacity*t.Window, t.Limit); t.Full > kernel.Precision/2/t.Tick {
 		if s.Burst == 0 {
 			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 		}
 		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
 	}
-	t.maxDebt = mostDebt(t.limit, t.tick)
-	if t.maxDelay > precision/2/t.tick {
+	t.MaxDebt = kernel.MostDebt(t.Limit, t.Tick)
+	if t.MaxDelay > kernel.Precision/2/t.Tick {
 		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 	}
 	return t, nil
@@ -308,35 +306,35 @@ func (s *Settings) widelyDynamic() bool {
 
 // newCalendarParams are the numbers of a policy that counts in calendar periods: in microseconds, and
 // without products of units and times, so that any limit is exact.
-func newCalendarParams(s Settings) params {
-	return params{
-		limit: s.Limit, capacity: s.Limit, maxDelay: -1, tick: 1,
-		window: s.Window.Microseconds(), full: s.Window.Microseconds(), maxDebt: MaxCharge,
-		periods: calendar.New(calendar.Unit(s.Calendar), s.Location),
+func newCalendarParams(s Settings) kernel.Params {
+	return kernel.Params{
+		Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: 1,
+		Window: s.Window.Microseconds(), Full: s.Window.Microseconds(), MaxDebt: MaxCharge,
+		Periods: calendar.New(calendar.Unit(s.Calendar), s.Location),
 	}
 }
 
-func newBan(s Settings) *ban {
+func newBan(s Settings) *kernel.Ban {
 	if len(s.Ban) == 0 {
 		return nil
 	}
-	b := &ban{after: int64(max(1, s.BanAfter)), window: s.Window.Microseconds(), id: s.Name + ":" + banCode + windowCode(s.Window, 1)}
+	b := &kernel.Ban{After: int64(max(1, s.BanAfter)), Window: s.Window.Microseconds(), ID: s.Name + ":" + kernel.BanCode + windowCode(s.Window, 1)}
 	for _, d := range s.Ban {
-		b.durations = append(b.durations, d.Microseconds())
-		b.longest = max(b.longest, d.Microseconds())
+		b.Durations = append(b.Durations, d.Microseconds())
+		b.Longest = max(b.Longest, d.Microseconds())
 	}
 	return b
 }
 
 // longestLeaseOf returns the longest lease of a policy's keys on this node: a log and a bucket may admit
 // too little by as much as their leases last. It is 0 where leases would be too short.
-func longestLeaseOf(s *Settings, a *algorithm, p *params) time.Duration {
-	longest := p.longestLease() * p.tick
+func longestLeaseOf(s *Settings, a *kernel.Algorithm, p *kernel.Params) time.Duration {
+	longest := p.LongestLease() * p.Tick
 	switch {
-	case a.logs:
+	case a.Logs:
 		longest /= 2
-	case a.bursts:
-		longest = min(longest, p.full*p.tick/100)
+	case a.Bursts:
+		longest = min(longest, p.Full*p.Tick/100)
 	}
 	if d := min(s.Lease, time.Duration(longest)*time.Microsecond); d >= MinLease {
 		return d

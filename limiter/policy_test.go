@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -104,8 +105,8 @@ func TestRegistry_scripts(t *testing.T) {
 	if fmt.Sprint(found) != fmt.Sprint(want) {
 		t.Errorf("scripts/ has %v, the registry %v", found, want)
 	}
-	if registry[0].name != DefaultAlgorithm {
-		t.Errorf("the registry begins with %s, not with the default", registry[0].name)
+	if kernel.Registry[0].Name != DefaultAlgorithm {
+		t.Errorf("the registry begins with %s, not with the default", kernel.Registry[0].Name)
 	}
 }
 

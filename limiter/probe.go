@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // recover probes a node whose breaker is open, once an interval, until it decides again or is
@@ -55,7 +57,7 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 		return nil
 	}
 	for i := range checks {
-		checks[i].change = -1
+		checks[i].Change = -1
 	}
 	for _, op := range []operation{opTakeRefundable, opTake, opSettle} {
 		if err := r.try(ctx, n, op, a.slot, checks); err != nil {
@@ -113,7 +115,7 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 // forProbes returns a policy of the same algorithm, under the same name in Redis, whose keys expire
 // soon. Probes of all nodes take units of running requests that nothing releases, and never reach that limit.
 func (p *Policy) forProbes() *Policy {
-	s := Settings{Name: p.Name(), Algorithm: p.algorithm.name, Limit: 1000, Window: time.Second}
+	s := Settings{Name: p.Name(), Algorithm: p.algorithm.Name, Limit: 1000, Window: time.Second}
 	if p.CountsRunning() {
 		s = Settings{Name: p.Name(), MaxConcurrent: maxRunning, NodeTimeout: MinNodeTimeout}
 	}
@@ -126,13 +128,13 @@ func (p *Policy) forProbes() *Policy {
 	}
 	probed.id = p.id
 	if p.ban != nil {
-		probed.ban.id = p.ban.id
+		probed.ban.ID = p.ban.ID
 	}
 	return probed
 }
 
 // anyProbed is the policy of probes where the failed operation had none.
-var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: algorithmNamed(GCRA), id: "probe:g1s"}).forProbes()
+var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: kernel.Named(GCRA), id: "probe:g1s"}).forProbes()
 
 // Probe reports why Redis does not decide requests of such checks now, nil where it does. It takes
 // units of a reserved key under their policies, in their slots, and charges nothing of the checks.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file holds the store to what its answers promise, with the in-process store, which the
@@ -37,8 +38,8 @@ func playLeaving(t *testing.T, s *testStore, now int64, p *Policy, weight, reser
 func copyOf(s *testStore, p *Policy) *testStore {
 	twin := memoryStore()
 	held, _ := s.local.tables[p.id].shardOf("k").kept("k")
-	if held.log != nil {
-		held.log = &unitLog{entries: slices.Clone(held.log.entries), before: held.log.before}
+	if held.Log != nil {
+		held.Log = &kernel.UnitLog{Entries: slices.Clone(held.Log.Entries), Before: held.Log.Before}
 	}
 	shard := twin.local.tableOf(p).shardOf("k")
 	shard.put("k", held)
@@ -64,7 +65,7 @@ func TestRetryAfter_exact(t *testing.T) {
 				denials++
 				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
 				// earlier.
-				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.tick
+				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.Tick
 				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, reserve); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
 				}
@@ -129,13 +130,13 @@ func TestClock_runs_backwards(t *testing.T) {
 	t.Parallel()
 	for _, p := range tracePolicies(t) {
 		window := p.settings.Window.Microseconds()
-		if p.algorithm.bursts {
-			window = ceilDiv(p.params.capacity*p.params.window, p.params.limit) * p.params.tick
+		if p.algorithm.Bursts {
+			window = kernel.CeilDiv(p.params.Capacity*p.params.Window, p.params.Limit) * p.params.Tick
 		}
-		for _, back := range []int64{p.params.tick, window / 3, window / 3 * 2} {
-			s, most := memoryStore(), 1+p.params.limit/100
-			if p.params.periods != nil {
-				most = p.params.limit // may be any number
+		for _, back := range []int64{p.params.Tick, window / 3, window / 3 * 2} {
+			s, most := memoryStore(), 1+p.params.Limit/100
+			if p.params.Periods != nil {
+				most = p.params.Limit // may be any number
 			}
 			for _, weight := range []int64{most, 1} { // a large quota by large steps first
 				for play(t, s, epoch+window, p, weight).Passes() {

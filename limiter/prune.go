@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // minTables is how many tables there are before a new one prunes the others.
 const minTables = 64
 
@@ -71,12 +73,12 @@ func (t *table) dropIfReset(now int64) bool {
 func (s *shard) clearIfReset(now int64) bool {
 	ended := s.hasEnded(now)
 	for _, n := range s.plain {
-		if !ended(state{numbers: n}) {
+		if !ended(kernel.State{Numbers: n}) {
 			return false
 		}
 	}
 	for _, log := range s.logs {
-		if !ended(state{log: log}) {
+		if !ended(kernel.State{Log: log}) {
 			return false
 		}
 	}
@@ -86,7 +88,7 @@ func (s *shard) clearIfReset(now int64) bool {
 		}
 	}
 	for _, b := range s.bans {
-		if b.expires(s.banWindow()) > now-s.owner.grace {
+		if b.Expires(s.banWindow()) > now-s.owner.grace {
 			return false
 		}
 	}
@@ -98,24 +100,24 @@ func (s *shard) clearIfReset(now int64) bool {
 }
 
 // hasEnded returns a function that reports whether a state has reset.
-func (s *shard) hasEnded(now int64) func(held state) bool {
+func (s *shard) hasEnded(now int64) func(held kernel.State) bool {
 	p := s.table.slowest.Load()
-	tick := now / p.params.tick
-	last := tick - s.owner.grace/p.params.tick
-	return func(held state) bool {
-		return held == (state{}) || p.algorithm.kernel.expires(held, tick, &p.params) <= last
+	tick := now / p.params.Tick
+	last := tick - s.owner.grace/p.params.Tick
+	return func(held kernel.State) bool {
+		return held == (kernel.State{}) || p.algorithm.Kernel.Expires(held, tick, &p.params) <= last
 	}
 }
 
 // all reports whether a condition holds for every place.
-func (o *overflow) all(is func(held state) bool) bool {
+func (o *overflow) all(is func(held kernel.State) bool) bool {
 	for _, n := range o.plain {
-		if !is(state{numbers: n}) {
+		if !is(kernel.State{Numbers: n}) {
 			return false
 		}
 	}
 	for _, log := range o.logs {
-		if !is(state{log: log}) {
+		if !is(kernel.State{Log: log}) {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
@@ -107,7 +108,7 @@ func (r *refundTrace) step(t *testing.T) {
 		case kind == 8:
 			s.charge(answers[i])
 		case kind == 9:
-			r.repay(t, i, check.Weight*p.params.window*2/3)
+			r.repay(t, i, check.Weight*p.params.Window*2/3)
 		case len(r.open) > 0:
 			refund := slices.Clone(r.open[at][i])
 			if part {
@@ -134,7 +135,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	if store == 0 {
 		s := r.stores[0].local.lock(p, "k")
 		held, _ := s.kept("k")
-		if after, units := p.algorithm.kernel.repay(held, r.now/p.params.tick, &p.params, debt{0, amount}); units > 0 || after != held {
+		if after, units := p.algorithm.Kernel.Repay(held, r.now/p.params.Tick, &p.params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
 			s.put("k", after)
 		}
 		s.mu.Unlock()
@@ -145,7 +146,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 		t.Fatal(err)
 	}
 	v := &p.params
-	message := doubles(1, 1, float64(v.limit), float64(v.window), float64(v.capacity), float64(v.maxDelay), float64(v.maxDebt), float64(v.tick),
+	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(opRepay), 1, 1, 1, 1, 0, float64(amount))
 	if err := r.redis.client.Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
 		t.Fatal(err)
@@ -161,18 +162,18 @@ func (r *refundTrace) compare(t *testing.T) {
 	if !found {
 		return
 	}
-	numbers := []float64{float64(held.a), float64(held.b)}
-	if held.c != 0 {
-		numbers = append(numbers, float64(held.c))
+	numbers := []float64{float64(held.A), float64(held.B)}
+	if held.C != 0 {
+		numbers = append(numbers, float64(held.C))
 	}
-	if held.holes != nil {
-		r.most = max(r.most, len(*held.holes))
-		for _, h := range *held.holes {
-			if h.sum {
-				h.ended += serialMask + 1
+	if held.Holes != nil {
+		r.most = max(r.most, len(*held.Holes))
+		for _, h := range *held.Holes {
+			if h.Sum {
+				h.Ended += kernel.SerialMask + 1
 				r.sums++
 			}
-			numbers = append(numbers, float64(h.ended), float64(h.units))
+			numbers = append(numbers, float64(h.Ended), float64(h.Units))
 		}
 	}
 	stored := r.redis.client.Get(t.Context(), r.redis.RedisKey(r.p, EncodeKey("k"))).Val()
@@ -197,9 +198,9 @@ func TestStores_Refund_agree(t *testing.T) {
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
-				r.now += r.random.Int64N(2 * p.params.full)
+				r.now += r.random.Int64N(2 * p.params.Full)
 			case 1, 2:
-				r.now -= r.random.Int64N(p.params.full / 4)
+				r.now -= r.random.Int64N(p.params.Full / 4)
 			default:
 				r.now += []int64{0, 0, 1, r.random.Int64N(sec)}[r.random.IntN(4)]
 			}
@@ -208,7 +209,7 @@ func TestStores_Refund_agree(t *testing.T) {
 		}
 		most, sums = max(most, r.most), sums+r.sums
 	}
-	if most != maxHoles || sums == 0 {
+	if most != kernel.MaxHoles || sums == 0 {
 		t.Errorf("at most %d holes, %d sums", most, sums)
 	}
 }

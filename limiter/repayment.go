@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
 
 // This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this
 // process admits requests by itself. Redis is told of them when it decides again, each unit once:
@@ -62,7 +66,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 	}
 	checks := make([]Check, len(debts))
 	for i, d := range debts {
-		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, ticket: ticket{receipt: receipt{d.at, d.amount}}}
+		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, Ticket: kernel.Ticket{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}}}
 	}
 	c := newCall(opRepay, checks)
 	c.slot = slot
@@ -89,7 +93,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 }
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
-func (l *ledger) putBack(a *account, debts []debt) {
+func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 	p, name, s := a.policy, quotaName{a.policy.id, a.key}, l.shardOf(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
@@ -102,7 +106,7 @@ func (l *ledger) putBack(a *account, debts []debt) {
 		return
 	}
 	for _, d := range debts {
-		newer.all, _ = p.algorithm.kernel.repay(newer.all, micros/p.params.tick, &p.params, d)
+		newer.all, _ = p.algorithm.Kernel.Repay(newer.all, micros/p.params.Tick, &p.params, d)
 	}
 }
 
@@ -158,8 +162,8 @@ func (l *ledger) dropDecayed(s *ledgerShard, name quotaName, a *account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := a.policy
-	now := micros / p.params.tick
-	if s.accounts[name] == a && p.algorithm.kernel.expires(a.all, now, &p.params) <= now {
+	now := micros / p.params.Tick
+	if s.accounts[name] == a && p.algorithm.Kernel.Expires(a.all, now, &p.params) <= now {
 		l.drop(s, name)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
@@ -314,7 +315,7 @@ func TestRepayment_refused(t *testing.T) {
 }
 
 // debtsOf returns the debts of the key "k".
-func (l *ledger) debtsOf(p *Policy) []debt {
+func (l *ledger) debtsOf(p *Policy) []kernel.Debt {
 	s := l.shardOf("k")
 	s.mu.Lock()
 	defer s.mu.Unlock()

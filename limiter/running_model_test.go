@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // runningModel is the Go twin of scripts/concurrency.lua: what Redis has of one key.
@@ -53,7 +54,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 	}
 	if msg.op == opTake {
 		if total+msg.units > m.limit {
-			return runningHint, left(total)
+			return kernel.RunningHint, left(total)
 		}
 		own.count += msg.units
 		total += msg.units
@@ -86,7 +87,7 @@ func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 // send runs a message and returns its answer.
 func (n *rawNode) send(p *Policy, key string, msg runningMessage) (wait, remaining int64) {
 	n.t.Helper()
-	check := Check{Policy: p, Key: EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, ticket: ticket{receipt: receipt{msg.epoch, msg.base}}}
+	check := Check{Policy: p, Key: EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Ticket{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}}}
 	c := newCall(msg.op, []Check{check})
 	if err := n.topology.anyNode.batcher.do(context.Background(), c, 10*time.Second); err != nil || c.err != nil {
 		n.t.Fatal(err, c.err)
@@ -134,7 +135,7 @@ func TestConcurrency_vectors(t *testing.T) {
 		wait      int64 // runningHint: denied
 		remaining int64
 	}
-	const denied = runningHint
+	const denied = kernel.RunningHint
 	for number, v := range []struct {
 		limit int64
 		steps []step

@@ -3,6 +3,8 @@ package limiter
 import (
 	"errors"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file is the rule by which this process tells Redis how many units of a key's requests it runs.
@@ -55,7 +57,7 @@ type run struct {
 
 // runOf returns the message or the part of a check; nil where it has none.
 func runOf(c *Check) *run {
-	m, _ := c.held.(*run)
+	m, _ := c.Held.(*run)
 	return m
 }
 
@@ -87,15 +89,15 @@ func (t *runningTracker) newEpoch(r *runningRecord, now time.Time) {
 }
 
 // stamp returns the epoch and the base that a message is sent with.
-func (r *runningRecord) stamp() receipt {
+func (r *runningRecord) stamp() kernel.Receipt {
 	if r.known {
-		return receipt{r.epoch, noBase}
+		return kernel.Receipt{First: r.epoch, Second: noBase}
 	}
-	return receipt{r.epoch, r.base}
+	return kernel.Receipt{First: r.epoch, Second: r.base}
 }
 
 // beginTake counts a take that leaves.
-func (r *runningRecord) beginTake(units int64) (run, receipt) {
+func (r *runningRecord) beginTake(units int64) (run, kernel.Receipt) {
 	r.takes += units
 	r.inflight++
 	return run{r, r.epoch, units}, r.stamp()
@@ -103,17 +105,17 @@ func (r *runningRecord) beginTake(units int64) (run, receipt) {
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *runningRecord) beginRelease(units int64, now time.Time) (run, receipt) {
+func (r *runningRecord) beginRelease(units int64, now time.Time) (run, kernel.Receipt) {
 	stamp := r.stamp()
 	if r.running == 0 && r.inflight == 0 && r.known && !r.dirty && !now.Before(r.keepTill) {
-		r.ended, stamp.second = true, nothingLeft
+		r.ended, stamp.Second = true, nothingLeft
 	}
 	r.inflight++
 	return run{r, r.epoch, units}, stamp
 }
 
 // beginState counts a state that leaves.
-func (r *runningRecord) beginState() (run, receipt) {
+func (r *runningRecord) beginState() (run, kernel.Receipt) {
 	r.dirty, r.stating = false, r.epoch
 	r.inflight++
 	return run{r, r.epoch, 0}, r.stamp()

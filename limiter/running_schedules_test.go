@@ -85,7 +85,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker.now = func() time.Time { return time.Unix(s.now, 0) }
 	tracker.ticking.Store(true) // the schedule decides when states leave
 	tracker.send = func(st statement) {
-		s.send(&scheduledMessage{node: n, run: st.run, message: runningMessage{st.op, st.stamp.first, st.stamp.second, st.run.units}})
+		s.send(&scheduledMessage{node: n, run: st.run, message: runningMessage{st.op, st.stamp.First, st.stamp.Second, st.run.units}})
 	}
 	n.store = &Redis{running: tracker, uses: newReferences(func() {})}
 	return n
@@ -105,8 +105,8 @@ func (s *schedule) send(m *scheduledMessage) {
 // take begins a request, or sends it again.
 func (s *schedule) take(n *scheduledNode, checks []Check, again bool) {
 	n.store.running.begin(checks)
-	stamp := checks[0].receipt
-	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{opTake, stamp.first, stamp.second, checks[0].Weight}})
+	stamp := checks[0].Receipt
+	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{opTake, stamp.First, stamp.Second, checks[0].Weight}})
 }
 
 // deliver runs a message on Redis.
@@ -184,7 +184,7 @@ func (s *schedule) undecided(m *scheduledMessage) {
 		return
 	}
 	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
-		m.checks[0].places = int32(m.checks[0].Weight)
+		m.checks[0].Places = int32(m.checks[0].Weight)
 		m.node.store.letRun(m.checks)
 		m.node.running = append(m.node.running, m.checks)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // runningTracker knows the requests that this process runs by one Redis, and keeps Redis informed.
@@ -53,7 +54,7 @@ const (
 )
 
 // maxNodeID is the number of node IDs: a double holds each.
-const maxNodeID = precision
+const maxNodeID = kernel.Precision
 
 func newRunningTracker() *runningTracker {
 	t := &runningTracker{node: 1 + rand.Int64N(maxNodeID-1), now: time.Now, seed: maphash.MakeSeed()}
@@ -159,7 +160,7 @@ func (t *runningTracker) tick() {
 type statement struct {
 	op    operation
 	run   run
-	stamp receipt
+	stamp kernel.Receipt
 }
 
 // sendDue sends at most so many states and returns how many more it could have sent. No lock is held
@@ -214,7 +215,7 @@ func (t *runningTracker) begin(checks []Check) {
 		s.mu.Lock()
 		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(c.units())
 		s.mu.Unlock()
-		c.held, c.receipt = &m, stamp
+		c.Held, c.Receipt = &m, stamp
 	}
 }
 
@@ -261,7 +262,7 @@ func (t *runningTracker) isFull(c *Check) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.records[quotaNameOf(c)]
-	return r != nil && r.running >= c.Policy.params.limit
+	return r != nil && r.running >= c.Policy.params.Limit
 }
 
 // finish ends a release or a state. What follows one that failed waits: nothing else paces it.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -17,23 +18,23 @@ type kernelSet uint
 // kernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
 // fragment of leases, those of taking the set that have a script of takes alone.
 var kernelNames, leasing, taking = func() (names []string, leasing, taking kernelSet) {
-	for _, a := range append(slices.Clone(registry), runningAlgorithm, calendarAlgorithm) {
-		if slices.Contains(names, a.script) {
+	for _, a := range append(slices.Clone(kernel.Registry), kernel.RunningAlgorithm, kernel.CalendarAlgorithm) {
+		if slices.Contains(names, a.Script) {
 			continue
 		}
-		if a.leases() {
+		if a.Leases() {
 			leasing |= 1 << len(names)
 		}
-		if scripts.HasTakes(a.script) {
+		if scripts.HasTakes(a.Script) {
 			taking |= 1 << len(names)
 		}
-		names = append(names, a.script)
+		names = append(names, a.Script)
 	}
 	return names, leasing, taking
 }()
 
-func kernelSetOf(a *algorithm) kernelSet {
-	return 1 << slices.Index(kernelNames, a.script)
+func kernelSetOf(a *kernel.Algorithm) kernelSet {
+	return 1 << slices.Index(kernelNames, a.Script)
 }
 
 // banFragment is the fragment of bans, behind all kernels.
@@ -55,7 +56,7 @@ func fragmentsOf(p *Policy) kernelSet {
 }
 
 // place returns the kernel's place among those of the set, from 1.
-func (s kernelSet) place(a *algorithm) int64 {
+func (s kernelSet) place(a *kernel.Algorithm) int64 {
 	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // Settings says what a policy allows.
@@ -92,14 +93,14 @@ func (s *Settings) setDefaults() {
 }
 
 // algorithm returns the algorithm of the settings, nil for an unknown one.
-func (s *Settings) algorithm() *algorithm {
+func (s *Settings) algorithm() *kernel.Algorithm {
 	switch {
 	case s.MaxConcurrent != 0:
-		return &runningAlgorithm
+		return &kernel.RunningAlgorithm
 	case s.Calendar != "" && s.Algorithm == FixedWindow:
-		return &calendarAlgorithm
+		return &kernel.CalendarAlgorithm
 	}
-	return algorithmNamed(s.Algorithm)
+	return kernel.Named(s.Algorithm)
 }
 
 // longestPeriod returns the nominal length of the longest calendar period.
@@ -187,9 +188,9 @@ const DefaultAlgorithm = SlidingWindowCounter
 
 // Algorithms lists the names of the algorithms, the default first.
 func Algorithms() []string {
-	names := make([]string, len(registry))
-	for i := range registry {
-		names[i] = registry[i].name
+	names := make([]string, len(kernel.Registry))
+	for i := range kernel.Registry {
+		names[i] = kernel.Registry[i].Name
 	}
 	return names
 }
@@ -201,7 +202,7 @@ const MinWindow = time.Millisecond
 const MinLease = 5 * time.Millisecond
 
 // MaxLease is the longest one, and the longest that a lease lasts whatever the window.
-const MaxLease = maxLease
+const MaxLease = kernel.MaxLease
 
 const (
 	// MinBan is the shortest duration of [Settings.Ban].

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 const onlyBuckets = " has none; only token_bucket, leaky_bucket and gcra do"
 
 // check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
-func (s *Settings) check(a *algorithm) error {
+func (s *Settings) check(a *kernel.Algorithm) error {
 	switch {
 	case !validName(s.Name):
 		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
@@ -25,10 +27,10 @@ func (s *Settings) check(a *algorithm) error {
 		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
 	case s.Burst < 0:
 		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
-	case s.Burst > 0 && !a.bursts:
-		return &FieldError{"Burst", "", a.name + onlyBuckets}
-	case s.MaxDelay != nil && !a.bursts:
-		return &FieldError{"MaxDelay", "", a.name + onlyBuckets}
+	case s.Burst > 0 && !a.Bursts:
+		return &FieldError{"Burst", "", a.Name + onlyBuckets}
+	case s.MaxDelay != nil && !a.Bursts:
+		return &FieldError{"MaxDelay", "", a.Name + onlyBuckets}
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
 	}
@@ -93,7 +95,7 @@ func (s *Settings) checkCalendar() error {
 }
 
 // checkLease reports what is wrong with the settings of leases.
-func (s *Settings) checkLease(a *algorithm) error {
+func (s *Settings) checkLease(a *kernel.Algorithm) error {
 	switch {
 	case s.Lease == 0:
 		return nil
@@ -101,8 +103,8 @@ func (s *Settings) checkLease(a *algorithm) error {
 		return &FieldError{"Lease", s.Lease.String(), "use a duration from 5ms to 1s"}
 	case s.Calendar != "":
 		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease lasts; leave the lease out, or use a window such as 720h"}
-	case s.Dynamic && a.bursts:
-		return &FieldError{"Lease, Algorithm", a.name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
+	case s.Dynamic && a.Bursts:
+		return &FieldError{"Lease, Algorithm", a.Name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
 	case s.MaxDelay != nil:
 		return &FieldError{"Lease, MaxDelay", "", "how long a queue holds a request depends on all requests before it; leave one of them out"}
 	case len(s.Ban) > 0:

@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"sync"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // shard is the part of a table behind one lock. Its methods need the lock held. The state of a key
@@ -17,16 +19,16 @@ type shard struct {
 	owner *Memory
 	table *table
 	order int // locks are taken in this order
-	plain map[string]numbers
-	holes map[string]*holes // of a few states in plain; nil before the first
-	logs  map[string]*unitLog
+	plain map[string]kernel.Numbers
+	holes map[string]*kernel.Holes // of a few states in plain; nil before the first
+	logs  map[string]*kernel.UnitLog
 	seen  map[string]lastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
 	bans  map[string]keptBan  // nil before the first
 }
 
 // get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
-func (s *shard) get(p *Policy, key string, now int64) state {
+func (s *shard) get(p *Policy, key string, now int64) kernel.State {
 	kept, found := s.kept(key)
 	if len(s.seen) > 0 {
 		if a, known := s.seen[key]; known && a.resets > now {
@@ -40,30 +42,30 @@ func (s *shard) get(p *Policy, key string, now int64) state {
 }
 
 // kept returns the state that is kept for a key alone.
-func (s *shard) kept(key string) (kept state, found bool) {
+func (s *shard) kept(key string) (kept kernel.State, found bool) {
 	if s.logs != nil {
 		log, found := s.logs[key]
-		return state{log: log}, found
+		return kernel.State{Log: log}, found
 	}
 	n, found := s.plain[key]
-	kept.numbers = n
+	kept.Numbers = n
 	if len(s.holes) > 0 {
-		kept.holes = s.holes[key]
+		kept.Holes = s.holes[key]
 	}
 	return kept, found
 }
 
-func (s *shard) put(key string, value state) {
+func (s *shard) put(key string, value kernel.State) {
 	if s.logs != nil {
-		s.logs[key] = value.log
+		s.logs[key] = value.Log
 		return
 	}
-	s.plain[key] = value.numbers
-	if value.holes != nil {
+	s.plain[key] = value.Numbers
+	if value.Holes != nil {
 		if s.holes == nil {
-			s.holes = map[string]*holes{}
+			s.holes = map[string]*kernel.Holes{}
 		}
-		s.holes[key] = value.holes
+		s.holes[key] = value.Holes
 	} else if len(s.holes) > 0 {
 		delete(s.holes, key)
 	}
@@ -101,29 +103,29 @@ func (s *shard) dropAll() int64 {
 }
 
 // take charges a passing check and stores its state.
-func (s *shard) take(c *Check, old state, v verdict, now int64) {
+func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		c.places = int32(c.units())
+		c.Places = int32(c.units())
 		s.addRunning(c.Key.text, c.units())
 		return
 	}
-	s.store(c, old, c.Policy.algorithm.kernel.take(old, &c.Policy.params, v, c.Refundable), now)
+	s.store(c, old, c.Policy.algorithm.Kernel.Take(old, &c.Policy.params, v, c.Refundable), now)
 }
 
 // settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
 func (s *shard) settle(c *Check, now int64) {
-	if c.stays > 0 {
-		s.keepBan(c.Key.text, keptBan{banState: c.Policy.ban.confirm(s.bans[c.Key.text].banState, now, c.stays)}, now)
+	if c.Stays > 0 {
+		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.ban.Confirm(s.bans[c.Key.text].BanState, now, c.Stays)}, now)
 	}
-	t, k := &c.Policy.params, c.Policy.algorithm.kernel
-	refund := func(held state) state {
-		return k.refund(held, now/t.tick, t, c.units(), -c.change, c.receipt)
+	t, k := &c.Policy.params, c.Policy.algorithm.Kernel
+	refund := func(held kernel.State) kernel.State {
+		return k.Refund(held, now/t.Tick, t, c.units(), -c.Change, c.Receipt)
 	}
 	switch held, found := s.kept(c.Key.text); {
-	case c.change == 0 || c.Policy.CountsRunning():
-	case c.change > 0:
+	case c.Change == 0 || c.Policy.CountsRunning():
+	case c.Change > 0:
 		old := s.get(c.Policy, c.Key.text, now)
-		s.store(c, old, k.charge(old, now/t.tick, t, c.change), now)
+		s.store(c, old, k.Charge(old, now/t.Tick, t, c.Change), now)
 	case found:
 		s.put(c.Key.text, refund(held))
 	case s.spill != nil:
@@ -132,8 +134,8 @@ func (s *shard) settle(c *Check, now int64) {
 }
 
 // store keeps the new state of a check's key, where there is room in a place of its own.
-func (s *shard) store(c *Check, old, value state, now int64) {
-	if old == (state{}) || len(s.seen) > 0 || s.spill != nil {
+func (s *shard) store(c *Check, old, value kernel.State, now int64) {
+	if old == (kernel.State{}) || len(s.seen) > 0 || s.spill != nil {
 		s.forget(c.Key.text) // the value includes the last answer
 		if _, found := s.kept(c.Key.text); !found && !s.makeRoom(now) {
 			s.spillOver(c.Key.text, value)
@@ -182,11 +184,11 @@ func (s *shard) makeRoom(now int64) bool {
 func (s *shard) sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
 	t := &p.params
-	tick, k := now/t.tick, p.algorithm.kernel
-	ended := tick - s.owner.grace/t.tick
+	tick, k := now/t.Tick, p.algorithm.Kernel
+	ended := tick - s.owner.grace/t.Tick
 	before := len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans)
 	for key, value := range s.plain {
-		if visited++; k.expires(state{numbers: value}, tick, t) <= ended {
+		if visited++; k.Expires(kernel.State{Numbers: value}, tick, t) <= ended {
 			delete(s.plain, key)
 			delete(s.holes, key)
 		}
@@ -195,7 +197,7 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 		}
 	}
 	for key, value := range s.logs {
-		if visited++; k.expires(state{log: value}, tick, t) <= ended {
+		if visited++; k.Expires(kernel.State{Log: value}, tick, t) <= ended {
 			delete(s.logs, key)
 		}
 		if visited >= sample {

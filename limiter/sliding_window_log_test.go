@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 func TestSlidingWindowLog_expiry(t *testing.T) {
@@ -40,12 +41,12 @@ func TestSlidingWindowLog_expiry(t *testing.T) {
 func TestSlidingWindowLog_modulus(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, Settings{Name: "wrap", Algorithm: SlidingWindowLog, Limit: maxLogLimit, Window: time.Millisecond})
+	p := mustPolicy(t, Settings{Name: "wrap", Algorithm: SlidingWindowLog, Limit: kernel.MaxLogLimit, Window: time.Millisecond})
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
 	total := int64(0)
 	for i := range int64(40) {
-		now, weight := epoch+i*400, maxLogLimit/4+i
-		for _, weight := range []int64{maxLogLimit, weight} { // the first is denied by what is live
+		now, weight := epoch+i*400, kernel.MaxLogLimit/4+i
+		for _, weight := range []int64{kernel.MaxLogLimit, weight} { // the first is denied by what is live
 			want := play(t, stores[0], now, p, weight)
 			if got := play(t, stores[1], now, p, weight); got != want {
 				t.Fatalf("take %d: Redis says %+v, the process %+v", i, got, want)
@@ -69,7 +70,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
-	const later = logRewritten
+	const later = kernel.LogRewritten
 	first := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {
 		var calls []*call

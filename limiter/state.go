@@ -1,12 +1,14 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // State is the state of one key in one policy outside of any store, for callers that keep many by
 // their own means, such as a replay. The zero State is that of a client that was never seen. A State
 // of sliding_window_log holds its entries by reference: a copy of it is not independent.
 type State struct {
-	numbers numbers
-	log     *unitLog
-	ban     banState
+	numbers kernel.Numbers
+	log     *kernel.UnitLog
+	ban     kernel.BanState
 }
 
 // Take decides a request of this weight at an instant, in microseconds since the Unix epoch, and
@@ -19,23 +21,23 @@ func (s *State) Take(p *Policy, now, weight int64) Result { return s.TakeReservi
 // TakeReserving does what Take does for a request with a [Check].Reserve.
 func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 	c := Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
-	held := state{numbers: s.numbers, log: s.log}
+	held := kernel.State{Numbers: s.numbers, Log: s.log}
 	v := evaluate(held, now, &c)
-	if p.ban != nil && v.wait >= 0 {
-		if left := p.ban.left(s.ban, now); left > 0 {
+	if p.ban != nil && v.Wait >= 0 {
+		if left := p.ban.Left(s.ban, now); left > 0 {
 			c.answer(peekVerdict(held, now, &c, v), now)
 			c.ban(left, false)
 			return c.Result
 		}
 	}
-	if v.wait == 0 && weight > 0 {
-		held = p.algorithm.kernel.take(held, &p.params, v, false)
-		s.numbers, s.log = held.numbers, held.log
+	if v.Wait == 0 && weight > 0 {
+		held = p.algorithm.Kernel.Take(held, &p.params, v, false)
+		s.numbers, s.log = held.Numbers, held.Log
 	}
 	c.answer(v, now)
-	if p.ban != nil && v.wait > 0 && !c.Result.ForOthers && p.ban.counts(s.ban, now, p.params.capacity, p.refunds.Load()) {
+	if p.ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.ban.Counts(s.ban, now, p.params.Capacity, p.refunds.Load()) {
 		var begins int64
-		if s.ban, begins = p.ban.denied(s.ban, now); begins > 0 {
+		if s.ban, begins = p.ban.Denied(s.ban, now); begins > 0 {
 			c.ban(begins, true)
 		}
 	}

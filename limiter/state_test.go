@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 func TestState_Take_like_Memory(t *testing.T) {
@@ -16,7 +18,7 @@ func TestState_Take_like_Memory(t *testing.T) {
 			{Limit: 7, Window: time.Second},
 			{Limit: 100_000, Window: 24 * time.Hour}, // counts in milliseconds
 		}
-		if algorithmNamed(algorithm).bursts {
+		if kernel.Named(algorithm).Bursts {
 			settings = append(settings, Settings{Limit: 5, Window: time.Second, Burst: 12}, Settings{Limit: 5, Window: time.Second, MaxDelay: &delay})
 		}
 		for _, s := range settings {
@@ -56,7 +58,7 @@ func compareState(t *testing.T, s Settings) {
 
 func TestState_Take_allocations(t *testing.T) {
 	for _, algorithm := range Algorithms() {
-		if algorithmNamed(algorithm).logs {
+		if kernel.Named(algorithm).Logs {
 			continue
 		}
 		p := mustPolicy(t, Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // decodeBan reads a stored state of bans.
-func decodeBan(text string) (s banState, ok bool) {
+func decodeBan(text string) (s kernel.BanState, ok bool) {
 	const size, confirmedSize = 5 * 8, 7 * 8
 	if len(text) != size && len(text) != confirmedSize {
 		return s, false
@@ -15,12 +17,12 @@ func decodeBan(text string) (s banState, ok bool) {
 	var n [7]int64
 	for i := range len(text) / 8 {
 		value := double(text, i)
-		if !(value >= 0 && value <= precision) {
+		if !(value >= 0 && value <= kernel.Precision) {
 			return s, false
 		}
 		n[i] = int64(value)
 	}
-	return banState{n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, true
+	return kernel.BanState{Denials: n[0], Since: n[1], Offenses: n[2], Until: n[3], Forgotten: n[4], Confirmed: n[5], Counted: n[6]}, true
 }
 
 // splitBanKey returns the policy and the client of the key of a ban.
@@ -30,7 +32,7 @@ func splitBanKey(name, head string) (policy, key string, ok bool) {
 		return "", "", false
 	}
 	policy, code, found := strings.Cut(name[at+2:], ":")
-	if !found || !strings.HasPrefix(code, banCode) || !codePattern.MatchString(code) || !validName(policy) {
+	if !found || !strings.HasPrefix(code, kernel.BanCode) || !codePattern.MatchString(code) || !validName(policy) {
 		return "", "", false
 	}
 	key = name[len(head):at]
@@ -47,7 +49,7 @@ func storedEntry(text string) (entry [3]int64, ok bool) {
 	}
 	for i := range entry {
 		n := double(text, i)
-		if !(n >= 0 && n <= precision) {
+		if !(n >= 0 && n <= kernel.Precision) {
 			return entry, false
 		}
 		entry[i] = int64(n)

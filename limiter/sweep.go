@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
 // This file drops dead states where no new keys arrive: those make room for themselves (makeRoom), but a site
 // that went quiet would keep the states of its last clients.
 
@@ -32,10 +34,10 @@ func (s *shard) sweepSlowly(now int64, sample int) (visited int) {
 // shrink frees the memory of maps that are empty: a map keeps the room that it once needed.
 func (s *shard) shrink() {
 	if s.plain != nil && len(s.plain) == 0 {
-		s.plain, s.holes = map[string]numbers{}, nil
+		s.plain, s.holes = map[string]kernel.Numbers{}, nil
 	}
 	if s.logs != nil && len(s.logs) == 0 {
-		s.logs = map[string]*unitLog{}
+		s.logs = map[string]*kernel.UnitLog{}
 	}
 	if len(s.seen) == 0 {
 		s.seen = nil

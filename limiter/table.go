@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // tableShards is how many locks the states of one policy are spread over.
@@ -31,10 +33,10 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.owner, s.table, s.order = owner, t, number*tableShards+i
-		if p.algorithm.logs {
-			s.logs = map[string]*unitLog{}
+		if p.algorithm.Logs {
+			s.logs = map[string]*kernel.UnitLog{}
 		} else {
-			s.plain = map[string]numbers{}
+			s.plain = map[string]kernel.Numbers{}
 		}
 	}
 	return t
@@ -44,7 +46,7 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 func (t *table) admit(p *Policy) {
 	kept := t.slowest.Load()
 	slow := kept.params
-	slow.limit, slow.full = min(slow.limit, p.params.limit), max(slow.full, p.params.full)
+	slow.Limit, slow.Full = min(slow.Limit, p.params.Limit), max(slow.Full, p.params.Full)
 	if slow != kept.params {
 		t.slowest.Store(kept.with(slow))
 	}

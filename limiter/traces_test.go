@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file makes up the traces of the conformance suite.
@@ -26,7 +28,7 @@ func tracePolicies(t *testing.T) []*Policy {
 		add(Settings{Algorithm: algorithm, Limit: 50, Window: time.Minute})
 		add(Settings{Algorithm: algorithm, Limit: 7, Window: 3 * time.Millisecond})
 		add(Settings{Algorithm: algorithm, Limit: 100_000, Window: 24 * time.Hour})
-		if algorithmNamed(algorithm).bursts {
+		if kernel.Named(algorithm).Bursts {
 			add(Settings{Algorithm: algorithm, Limit: 10, Window: 2 * time.Second, Burst: 3})
 			add(Settings{Algorithm: algorithm, Limit: 2, Window: time.Minute, Burst: 9})
 		}
@@ -98,13 +100,13 @@ func newTrace(t *testing.T, seed uint64) *trace {
 func (tr *trace) step() {
 	p := tr.policies[tr.random.IntN(len(tr.policies))]
 	window := p.settings.Window.Microseconds()
-	nudge := (tr.random.Int64N(3) - 1) * p.params.tick
+	nudge := (tr.random.Int64N(3) - 1) * p.params.Tick
 	switch tr.random.IntN(10) {
 	case 0, 1, 2:
 	case 3:
 		tr.now = (tr.now/window+1)*window + nudge
-		if p.params.periods != nil {
-			tr.now = p.params.periods.Around(tr.now)[2] + nudge
+		if p.params.Periods != nil {
+			tr.now = p.params.Periods.Around(tr.now)[2] + nudge
 		}
 	case 4:
 		tr.now += window + nudge
@@ -117,8 +119,8 @@ func (tr *trace) step() {
 	case 8:
 		tr.now += tr.random.Int64N(2000)
 	case 9:
-		full := p.params.full * p.params.tick
-		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.params.tick}
+		full := p.params.Full * p.params.Tick
+		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.params.Tick}
 		if tr.random.IntN(3) == 0 {
 			tr.now -= back[tr.random.IntN(len(back))]
 		}

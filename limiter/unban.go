@@ -19,7 +19,7 @@ func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 	if a.mayBeHMAC(key) {
 		w := a.keyFormat.newWriter()
 		w.mac = nil // the key stands in the name as it is
-		names = append(names, string(w.append(nil, p.ban.id, key.text)))
+		names = append(names, string(w.append(nil, p.ban.ID, key.text)))
 	}
 	banned := false
 	for _, name := range names {

@@ -123,7 +123,7 @@ func TestFailover_ban_of_outage(t *testing.T) {
 	if r, source := oneOf(t, f, raised(t, p), "k"); r.Banned || source != SourceFallback {
 		t.Errorf("%+v from %s", r, source)
 	}
-	if b := f.local.lock(p, "k"); b.bans["k"].offenses != 1 {
+	if b := f.local.lock(p, "k"); b.bans["k"].Offenses != 1 {
 		t.Errorf("the offenses are %+v; want that of the outage", b.bans["k"])
 		b.mu.Unlock()
 	} else {

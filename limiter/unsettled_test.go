@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // reserveMany makes takes that can be refunded, in parallel.
@@ -177,7 +178,7 @@ func TestBatcher_holds(t *testing.T) {
 	g.senders.usual, g.timeout = 0, 40*time.Millisecond
 	p := dayPolicy(t, "held", GCRA, 10)
 	back := newRefund(Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
-	back.receipts = append(back.receipts[:0], receipt{})
+	back.receipts = append(back.receipts[:0], kernel.Receipt{})
 	back.detach(nil)
 	if err := g.enqueue(back); err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			g.senders.roundTrip, g.senders.usual, g.timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := dayPolicy(t, "held", GCRA, 10)
 			back := newRefund(Check{Policy: p, Key: EncodeKey("k"), Weight: 1})
-			back.receipts = append(back.receipts[:0], receipt{})
+			back.receipts = append(back.receipts[:0], kernel.Receipt{})
 			back.detach(nil)
 			if err := g.enqueue(back); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -35,7 +36,7 @@ func olderNode(t *testing.T, server *redistest.Server) *Redis {
 	}
 	r := openRedis(t, server, 10*time.Second)
 	r.scripts.always = true
-	r.scripts.built = map[kernelSet]*script{kernelSetOf(algorithmNamed(GCRA)): {text: text, sha: redis.NewScript(text).Hash()}}
+	r.scripts.built = map[kernelSet]*script{kernelSetOf(kernel.Named(GCRA)): {text: text, sha: redis.NewScript(text).Hash()}}
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // message is a batch on its way to Redis and back: the script, the keys and arguments, and the order
@@ -153,13 +154,13 @@ func (m *message) writePolicies() {
 	m.writeNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
 		t := &p.params
-		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.limit, t.window, t.capacity, t.maxDelay, t.maxDebt, t.tick} {
+		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
 			m.writeNumber(n)
 		}
 	}
 	for _, p := range m.policies {
-		if k, ok := p.algorithm.kernel.(extendedKernel); ok {
-			m.extra = k.numbers(m.extra[:0], m.now(), m.node, &p.params)
+		if k, ok := p.algorithm.Kernel.(kernel.Extended); ok {
+			m.extra = k.Numbers(m.extra[:0], m.now(), m.node, &p.params)
 			for _, n := range m.extra {
 				m.writeNumber(n)
 			}
@@ -252,11 +253,11 @@ func (m *message) writeGroup(calls []*payload, numbers []int) {
 			shows = 1
 		}
 		for i, r := range c.receipts {
-			m.writeNumber(r.first)
-			m.writeNumber(r.second)
+			m.writeNumber(r.First)
+			m.writeNumber(r.Second)
 			if c.op == opSettle {
-				m.writeNumber(c.checks[i].change)
-				m.writeNumber(c.checks[i].stays)
+				m.writeNumber(c.checks[i].Change)
+				m.writeNumber(c.checks[i].Stays)
 				m.writeNumber(shows)
 			}
 		}
@@ -268,8 +269,8 @@ func (m *message) writeStamps(calls []*payload) {
 	for _, c := range calls {
 		for i := range c.checks {
 			if c.checks[i].Policy.CountsRunning() {
-				m.writeNumber(c.checks[i].receipt.first)
-				m.writeNumber(c.checks[i].receipt.second)
+				m.writeNumber(c.checks[i].Receipt.First)
+				m.writeNumber(c.checks[i].Receipt.Second)
 			}
 		}
 	}
@@ -282,7 +283,7 @@ func (m *message) writeBanKeys(keys *keyWriter) {
 		checks := m.order[i].checks
 		for j := len(checks) - 1; j >= 0; j-- {
 			if b := checks[j].Policy.ban; b != nil {
-				m.writeKey(keys, b.id, checks[j].Key)
+				m.writeKey(keys, b.ID, checks[j].Key)
 			}
 		}
 	}
@@ -295,14 +296,14 @@ func (m *message) writeBans() {
 			m.writeNumber(0)
 			continue
 		}
-		m.writeNumber(int64(len(p.ban.durations)))
-		m.writeNumber(p.ban.after)
+		m.writeNumber(int64(len(p.ban.Durations)))
+		m.writeNumber(p.ban.After)
 		confirms := int64(0)
 		if p.refunds.Load() {
 			confirms = 1
 		}
 		m.writeNumber(confirms)
-		for _, d := range p.ban.durations {
+		for _, d := range p.ban.Durations {
 			m.writeNumber(d)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 var (
@@ -26,7 +28,7 @@ func (m *message) read(reply any) error {
 		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
 	}
 	redisTime := double(text, 0)
-	if !(redisTime >= 0 && redisTime < precision) {
+	if !(redisTime >= 0 && redisTime < kernel.Precision) {
 		return fmt.Errorf("%w: now %v", errValue, redisTime)
 	}
 	m.redisTime, text = int64(redisTime), text[headSize:]
@@ -38,7 +40,7 @@ func (m *message) read(reply any) error {
 		} else {
 			c.err = c.readAnswers(text)
 			for i := range c.checks {
-				c.checks[i].asOf, c.checks[i].turn = m.redisTime, int32(key)
+				c.checks[i].AsOf, c.checks[i].Turn = m.redisTime, int32(key)
 			}
 		}
 		text = text[len(c.checks)*c.op.answerSize():]
@@ -63,47 +65,47 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 }
 
 // readAnswers fills in the results of a call's checks.
-func (c *payload) readAnswers(text string) error {
-	for i := range c.checks {
+func (p *payload) readAnswers(text string) error {
+	for i := range p.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity, left := float64(c.checks[i].Policy.params.capacity), float64(0)
+		capacity, left := float64(p.checks[i].Policy.params.Capacity), float64(0)
 		least := float64(0)
-		if c.checks[i].Reserve != 0 {
+		if p.checks[i].Reserve != 0 {
 			least = -1 - capacity
 		}
 		if delay < 0 {
 			left, delay = -delay, 0
 		}
-		late := c.checks[i].Policy.CountsRunning() && (wait == float64(superseded) || wait == float64(lost))
+		late := p.checks[i].Policy.CountsRunning() && (wait == float64(superseded) || wait == float64(lost))
 		if late {
 			wait = 0
 		}
-		if !(wait >= -1 && wait < precision) || !(remaining >= least && remaining <= capacity) ||
-			!(reset >= 0 && reset < precision) || !(delay >= 0 && delay < precision) || left >= precision {
+		if !(wait >= -1 && wait < kernel.Precision) || !(remaining >= least && remaining <= capacity) ||
+			!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || left >= kernel.Precision {
 			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 		}
-		c.checks[i].Result = Result{
+		p.checks[i].Result = Result{
 			Remaining:  int64(remaining),
 			RetryAfter: duration(int64(wait)),
 			ResetAfter: time.Duration(reset) * time.Microsecond,
 			Delay:      time.Duration(delay) * time.Microsecond,
 		}
 		if late {
-			c.checks[i].Result.RetryAfter = time.Duration(double(text, 0))
+			p.checks[i].Result.RetryAfter = time.Duration(double(text, 0))
 		}
 		if left > 0 {
-			c.checks[i].Result.readBan(int64(left))
+			p.checks[i].Result.readBan(int64(left))
 		}
-		c.checks[i].withhold()
-		switch c.op {
+		p.checks[i].withhold()
+		switch p.op {
 		case opTakeRefundable:
-			c.receipts = append(c.receipts, receipt{int64(double(text, 4)), int64(double(text, 5))})
+			p.receipts = append(p.receipts, kernel.Receipt{First: int64(double(text, 4)), Second: int64(double(text, 5))})
 		case opLease:
-			if err := c.readLease(text); err != nil {
+			if err := p.readLease(text); err != nil {
 				return err
 			}
 		}
-		text = text[c.op.answerSize():]
+		text = text[p.op.answerSize():]
 	}
 	return nil
 }

@@ -14,7 +14,8 @@
 --       that must stay for others; to settle, per request and check: the two numbers of its
 --       receipt, the change of what was taken (below 0: units of the weight to refund, above 0: to
 --       charge), the units that stay and count for bans, and 1 where the quota is to be
---       shown; to repay: instant and amount of a debt, see limiter/algorithm.go; for a lease: the
+--       shown; to repay: instant and amount of a debt, see
+--       limiter/internal/kernel/kernel.go; for a lease: the
 --       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
 --       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
 --       themselves, request by request, check by check.

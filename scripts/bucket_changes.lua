@@ -1,6 +1,6 @@
 -- bucket_changes.lua: what changes states of bucket.lua apart from takes. Scripts of takes alone
 -- leave it out.
--- Go twin: limiter/bucket.go
+-- Go twin: limiter/internal/kernel/bucket.go
 -- KEYS, ARGV: those of bucket.lua.
 -- Example: 1 per second, capacity 5, debt 4, a serial that is 3 units ahead of a receipt: its
 -- refund of 1 unit leaves the debt 3.

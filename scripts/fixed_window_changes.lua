@@ -1,6 +1,6 @@
 -- fixed_window_changes.lua: what changes states of fixed_window.lua apart from takes. Scripts of
 -- takes alone leave it out.
--- Go twin: limiter/fixed_window.go
+-- Go twin: limiter/internal/kernel/fixed_window.go
 -- KEYS, ARGV: those of fixed_window.lua.
 -- Example: a charge of 5 where c = 9 of 10 -> c = 14, and nothing is left in this window.
 kernels[#kernels + 1] = {

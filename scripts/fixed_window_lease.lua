@@ -1,6 +1,6 @@
 -- fixed_window_lease.lua: leases of fixed_window.lua, in the scripts of batches with an operation
 -- `lease`. A lease ends with its window at the latest, and wants as much less then.
--- Go twin: fixedWindow.lease in limiter/fixed_window.go
+-- Go twin: fixedWindow.lease in limiter/internal/kernel/fixed_window.go
 -- KEYS, ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the
 -- units that must stay for others, the units wanted, and for how long.
 -- Returns wait, remaining before the lease, reset, the units leased, for how many ticks, and the

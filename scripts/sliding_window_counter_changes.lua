@@ -1,6 +1,6 @@
 -- sliding_window_counter_changes.lua: what changes states of sliding_window_counter.lua apart from
 -- takes. Scripts of takes alone leave it out.
--- Go twin: limiter/sliding_window_counter.go
+-- Go twin: limiter/internal/kernel/sliding_window_counter.go
 -- KEYS, ARGV: those of sliding_window_counter.lua.
 -- Example: a charge of 5 where c = 9 of 10 -> c = 14, of which the next window still counts 10.
 kernels[#kernels + 1] = {

@@ -1,6 +1,6 @@
 -- sliding_window_log_changes.lua: what changes states of sliding_window_log.lua apart from takes.
 -- Scripts of takes alone leave it out.
--- Go twin: limiter/sliding_window_log.go
+-- Go twin: limiter/internal/kernel/sliding_window_log.go
 -- KEYS, ARGV: those of sliding_window_log.lua.
 -- Example: entries of 1 unit at 0 s and 10 s: the refund of the first one leaves that at 10 s, with
 -- a total of 1.

@@ -1,4 +1,4 @@
-package limiter
+package kernel
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
+// sec is a second in microseconds.
+const sec = int64(1_000_000)
+
+// epoch is an instant that is a boundary of every window of a day or less.
+const epoch = 1_790_000_000 * sec / (86_400 * sec) * (86_400 * sec)
+
 // This file plays random schedules of reservations, takes, charges and refunds on the kernel of the
 // buckets. After each refund the debt must be at least that of a bucket whose refunded requests took
 // less at first.
@@ -14,12 +20,12 @@ import (
 // bucketSchedule is one schedule on one state, which policies of different limits use.
 type bucketSchedule struct {
 	random   *rand.Rand
-	policies []params // they differ in limit and capacity alone
-	slowest  params   // of a table with all of them
+	policies []Params // they differ in limit and capacity alone
+	slowest  Params   // of a table with all of them
 	window   int64
 	sweeps   bool // the state is dropped as soon as it may be; else the clock runs backwards at times
 	now      int64
-	state    state
+	state    State
 	taken    []bucketOp
 	open     []bucketReservation
 	refunded int64 // in 1/window units
@@ -28,14 +34,14 @@ type bucketSchedule struct {
 // bucketOp is what the other bucket does: it adds units at an instant, by a policy.
 type bucketOp struct {
 	at, units int64
-	policy    *params
+	policy    *Params
 }
 
 // bucketReservation is a reservation that may be refunded.
 type bucketReservation struct {
 	op      int // in taken
 	units   int64
-	receipt receipt
+	receipt Receipt
 }
 
 // newBucketSchedule makes a schedule of policies of several sizes: few units a tick and many, counted
@@ -54,25 +60,25 @@ func newBucketSchedule(random *rand.Rand) *bucketSchedule {
 	size := sizes[random.IntN(len(sizes))]
 	s.window, s.now = size.window, epoch/size.tick+random.Int64N(size.window)
 	for range 1 + random.IntN(2) {
-		p := params{limit: size.limit, capacity: size.capacity, window: size.window, tick: size.tick, maxDelay: -1}
-		p.full, p.maxDebt = ceilDiv(p.capacity*p.window, p.limit), mostDebt(p.limit, p.tick)
+		p := Params{Limit: size.limit, Capacity: size.capacity, Window: size.window, Tick: size.tick, MaxDelay: -1}
+		p.Full, p.MaxDebt = CeilDiv(p.Capacity*p.Window, p.Limit), MostDebt(p.Limit, p.Tick)
 		s.policies = append(s.policies, p)
 		size.limit, size.capacity = max(1, size.limit/2), max(2, size.capacity*3/4)
 	}
 	s.slowest = s.policies[len(s.policies)-1]
-	s.slowest.full = max(s.slowest.full, s.policies[0].full)
+	s.slowest.Full = max(s.slowest.Full, s.policies[0].Full)
 	return s
 }
 
 // step does one thing, and returns the policy it did it by.
-func (s *bucketSchedule) step() *params {
+func (s *bucketSchedule) step() *Params {
 	p := &s.policies[s.random.IntN(len(s.policies))]
-	s.now += []int64{0, 0, 1, s.random.Int64N(s.window), s.random.Int64N(p.full/2 + 1), s.random.Int64N(2*p.full + 1)}[s.random.IntN(6)]
+	s.now += []int64{0, 0, 1, s.random.Int64N(s.window), s.random.Int64N(p.Full/2 + 1), s.random.Int64N(2*p.Full + 1)}[s.random.IntN(6)]
 	if !s.sweeps && s.random.IntN(20) == 0 {
-		s.now -= s.random.Int64N(p.full/4 + 1)
+		s.now -= s.random.Int64N(p.Full/4 + 1)
 	}
-	if s.sweeps && (bucket{}).expires(s.state, s.now, &s.slowest) <= s.now {
-		s.state = state{}
+	if s.sweeps && (bucket{}).Expires(s.state, s.now, &s.slowest) <= s.now {
+		s.state = State{}
 	}
 	switch kind := s.random.IntN(20); {
 	case kind < 12:
@@ -85,33 +91,33 @@ func (s *bucketSchedule) step() *params {
 	return p
 }
 
-func (s *bucketSchedule) take(p *params, refundable bool) {
-	k, units := bucket{}, 1+s.random.Int64N(p.capacity)
+func (s *bucketSchedule) take(p *Params, refundable bool) {
+	k, units := bucket{}, 1+s.random.Int64N(p.Capacity)
 	if s.random.IntN(2) == 0 {
-		units = 1 + s.random.Int64N(max(1, p.capacity/5))
+		units = 1 + s.random.Int64N(max(1, p.Capacity/5))
 	}
-	v := k.decide(s.state, s.now, p, units, 0)
-	if v.wait != 0 {
+	v := k.Decide(s.state, s.now, p, units, 0)
+	if v.Wait != 0 {
 		return
 	}
-	s.state = k.take(s.state, p, v, refundable)
+	s.state = k.Take(s.state, p, v, refundable)
 	if refundable {
-		s.open = append(s.open, bucketReservation{len(s.taken), units, k.receipt(v)})
+		s.open = append(s.open, bucketReservation{len(s.taken), units, k.Receipt(v)})
 	}
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
 
-func (s *bucketSchedule) charge(p *params) {
-	units := 1 + s.random.Int64N(2*p.capacity)
+func (s *bucketSchedule) charge(p *Params) {
+	units := 1 + s.random.Int64N(2*p.Capacity)
 	if s.random.IntN(50) == 0 {
-		units = []int64{MaxCharge, MaxCharge - 1, p.maxDebt / p.window, p.maxDebt/p.window + 1}[s.random.IntN(4)]
+		units = []int64{MaxCharge, MaxCharge - 1, p.MaxDebt / p.Window, p.MaxDebt/p.Window + 1}[s.random.IntN(4)]
 	}
-	s.state = bucket{}.charge(s.state, s.now, p, units)
+	s.state = bucket{}.Charge(s.state, s.now, p, units)
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
 
 // refund returns a reservation, whole or in part.
-func (s *bucketSchedule) refund(p *params) {
+func (s *bucketSchedule) refund(p *Params) {
 	if len(s.open) == 0 {
 		return
 	}
@@ -123,8 +129,8 @@ func (s *bucketSchedule) refund(p *params) {
 		units = 1 + s.random.Int64N(r.units)
 	}
 	before := s.debt(p)
-	after := bucket{}.refund(s.state, s.now, p, r.units, units, r.receipt)
-	if after.b != s.state.b {
+	after := bucket{}.Refund(s.state, s.now, p, r.units, units, r.receipt)
+	if after.B != s.state.B {
 		s.taken = append(s.taken, bucketOp{s.now, 0, p}) // so that the clock stands where it stands here
 	}
 	s.state = after
@@ -133,27 +139,27 @@ func (s *bucketSchedule) refund(p *params) {
 }
 
 // debt returns the debt as it stands now.
-func (s *bucketSchedule) debt(p *params) int64 {
+func (s *bucketSchedule) debt(p *Params) int64 {
 	debt, _ := bucket{}.drained(s.state, s.now, p)
 	return debt
 }
 
 // lesserDebt returns the debt now of the bucket whose requests took less at first.
-func (s *bucketSchedule) lesserDebt(p *params) (debt int64) {
+func (s *bucketSchedule) lesserDebt(p *Params) (debt int64) {
 	at := int64(0)
-	drain := func(now int64, p *params) {
-		if at-now > p.full {
+	drain := func(now int64, p *Params) {
+		if at-now > p.Full {
 			debt, at = 0, now // the clock was set back too far
 		}
-		debt = min(debt, p.maxDebt)
+		debt = min(debt, p.MaxDebt)
 		if now > at {
-			debt, at = max(0, debt-min(now-at, p.maxDebt/p.limit+1)*p.limit), now
+			debt, at = max(0, debt-min(now-at, p.MaxDebt/p.Limit+1)*p.Limit), now
 		}
 	}
 	for _, op := range s.taken {
 		drain(op.at, op.policy)
-		debt += min(op.units, (op.policy.maxDebt-debt)/s.window+1) * s.window
-		debt = min(debt, op.policy.maxDebt)
+		debt += min(op.units, (op.policy.MaxDebt-debt)/s.window+1) * s.window
+		debt = min(debt, op.policy.MaxDebt)
 	}
 	drain(s.now, p)
 	return debt

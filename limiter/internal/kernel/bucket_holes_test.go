@@ -1,4 +1,4 @@
-package limiter
+package kernel
 
 import (
 	"math/rand/v2"
@@ -17,8 +17,8 @@ type takeList struct {
 	units    []int64 // of each take, less the refunded ones
 }
 
-func (l *takeList) drain(now int64, p *params) {
-	l.debt, l.at = drainedDebt(l.debt, now-l.at, p.limit), now
+func (l *takeList) drain(now int64, p *Params) {
+	l.debt, l.at = drainedDebt(l.debt, now-l.at, p.Limit), now
 }
 
 func (l *takeList) add(units, debt int64) {
@@ -27,20 +27,20 @@ func (l *takeList) add(units, debt int64) {
 }
 
 // refund refunds units of a take, unless a full bucket has drained since.
-func (l *takeList) refund(take int, units int64, p *params) {
+func (l *takeList) refund(take int, units int64, p *Params) {
 	l.units[take] -= units
 	since := int64(0)
 	for _, later := range l.units[take+1:] {
 		since += later
 	}
-	l.debt -= max(0, min(units*p.window, l.debt-since*p.window))
+	l.debt -= max(0, min(units*p.Window, l.debt-since*p.Window))
 }
 
 // bucketPair plays the same on a kernel's state and a list.
 type bucketPair struct {
-	p     params
+	p     Params
 	now   int64
-	state state
+	state State
 	list  takeList
 	open  []bucketReservation
 	since []int64 // instants of the open reservations
@@ -49,55 +49,55 @@ type bucketPair struct {
 }
 
 func newBucketPair(limit, capacity, window int64) *bucketPair {
-	p := params{limit: limit, capacity: capacity, window: window, tick: 1, maxDelay: -1}
-	p.full, p.maxDebt = ceilDiv(p.capacity*p.window, p.limit), mostDebt(p.limit, p.tick)
+	p := Params{Limit: limit, Capacity: capacity, Window: window, Tick: 1, MaxDelay: -1}
+	p.Full, p.MaxDebt = CeilDiv(p.Capacity*p.Window, p.Limit), MostDebt(p.Limit, p.Tick)
 	return &bucketPair{p: p, now: epoch, list: takeList{at: epoch}}
 }
 
 func (b *bucketPair) pass(ticks int64) {
 	b.now += ticks
 	b.list.drain(b.now, &b.p)
-	if (bucket{}).expires(b.state, b.now, &b.p) <= b.now {
-		b.state = state{}
+	if (bucket{}).Expires(b.state, b.now, &b.p) <= b.now {
+		b.state = State{}
 	}
 }
 
 func (b *bucketPair) take(units int64, refundable bool) {
-	v := (bucket{}).decide(b.state, b.now, &b.p, units, 0)
-	if v.wait != 0 {
+	v := (bucket{}).Decide(b.state, b.now, &b.p, units, 0)
+	if v.Wait != 0 {
 		return
 	}
-	b.state = (bucket{}).take(b.state, &b.p, v, refundable)
+	b.state = (bucket{}).Take(b.state, &b.p, v, refundable)
 	if refundable {
-		b.open, b.since = append(b.open, bucketReservation{len(b.list.units), units, (bucket{}).receipt(v)}), append(b.since, b.now)
+		b.open, b.since = append(b.open, bucketReservation{len(b.list.units), units, (bucket{}).Receipt(v)}), append(b.since, b.now)
 	}
-	b.list.add(units, units*b.p.window)
+	b.list.add(units, units*b.p.Window)
 }
 
 func (b *bucketPair) charge(units int64) {
-	b.state = (bucket{}).charge(b.state, b.now, &b.p, units)
-	b.list.add(units, units*b.p.window)
+	b.state = (bucket{}).Charge(b.state, b.now, &b.p, units)
+	b.list.add(units, units*b.p.Window)
 }
 
 func (b *bucketPair) repay(amount int64) {
 	before := b.debt()
-	b.state, _ = (bucket{}).repay(b.state, b.now, &b.p, debt{0, amount})
+	b.state, _ = (bucket{}).Repay(b.state, b.now, &b.p, Debt{At: 0, Amount: amount})
 	if added := b.debt() - before; added > 0 {
-		b.list.add(ceilDiv(added, b.p.window), added)
+		b.list.add(CeilDiv(added, b.p.Window), added)
 	}
 }
 
 // refund refunds units of the open reservation i.
 func (b *bucketPair) refund(i int, units int64) {
 	r := b.open[i]
-	b.state = (bucket{}).refund(b.state, b.now, &b.p, units, units, r.receipt)
-	if b.now-b.since[i] < b.p.full {
+	b.state = (bucket{}).Refund(b.state, b.now, &b.p, units, units, r.receipt)
+	if b.now-b.since[i] < b.p.Full {
 		b.list.refund(r.op, units, &b.p)
 	}
 	b.open, b.since = slices.Delete(b.open, i, i+1), slices.Delete(b.since, i, i+1)
-	if b.state.holes != nil {
-		b.most = max(b.most, len(*b.state.holes))
-		b.sums = b.sums || slices.ContainsFunc(*b.state.holes, func(h hole) bool { return h.sum })
+	if b.state.Holes != nil {
+		b.most = max(b.most, len(*b.state.Holes))
+		b.sums = b.sums || slices.ContainsFunc(*b.state.Holes, func(h Hole) bool { return h.Sum })
 	}
 }
 
@@ -119,7 +119,7 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 		reserves, most := 3+random.IntN(10), 1+random.Int64N(4)
 		for range 40 + random.IntN(160) {
 			if random.IntN(3) == 0 {
-				b.pass([]int64{random.Int64N(2*b.p.full + 1), random.Int64N(b.p.full/4 + 1), random.Int64N(b.p.window), 1}[min(random.IntN(60), 3)])
+				b.pass([]int64{random.Int64N(2*b.p.Full + 1), random.Int64N(b.p.Full/4 + 1), random.Int64N(b.p.Window), 1}[min(random.IntN(60), 3)])
 			}
 			switch kind := random.IntN(20); {
 			case kind < reserves:
@@ -129,13 +129,13 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 			case kind < 14 && random.IntN(4) == 0:
 				b.charge(1 + random.Int64N(5))
 			case kind < 15 && random.IntN(4) == 0:
-				b.repay(1 + random.Int64N(3*b.p.window))
+				b.repay(1 + random.Int64N(3*b.p.Window))
 			case len(b.open) > 0:
 				i := random.IntN(len(b.open))
 				b.refund(i, 1+random.Int64N(b.open[i].units))
 			}
 			if debt := b.debt(); debt < b.list.debt || (!b.sums && debt != b.list.debt) {
-				t.Fatalf("%+v: a debt of %d, the list says %d; %+v", b.p, debt, b.list.debt, b.state.holes)
+				t.Fatalf("%+v: a debt of %d, the list says %d; %+v", b.p, debt, b.list.debt, b.state.Holes)
 			}
 		}
 		if b.most > 3 {
@@ -159,7 +159,7 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 func TestBucket_Refund_one_instant(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	for range 20_000 {
-		takes := 2 + random.IntN(2*maxHoles-1)
+		takes := 2 + random.IntN(2*MaxHoles-1)
 		b := newBucketPair(1, 200, sec)
 		for range takes {
 			b.take(1+random.Int64N(6), true)
@@ -172,11 +172,11 @@ func TestBucket_Refund_one_instant(t *testing.T) {
 				open += r.units
 			}
 			if got := b.debt(); got != open*sec {
-				t.Fatalf("%d takes: a debt of %d while %d units are reserved; %+v", takes, got, open, b.state.holes)
+				t.Fatalf("%d takes: a debt of %d while %d units are reserved; %+v", takes, got, open, b.state.Holes)
 			}
 		}
-		if b.state.holes != nil {
-			t.Fatalf("holes %+v before a debt of 0", *b.state.holes)
+		if b.state.Holes != nil {
+			t.Fatalf("holes %+v before a debt of 0", *b.state.Holes)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestBucket_Refund_twice(t *testing.T) {
 	open := slices.Clone(b.open)
 	for _, i := range []int{2, 1, 3} {
 		for range 2 {
-			b.state = bucket{}.refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
+			b.state = bucket{}.Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
 	if got := b.debt(); got != 2*sec {

@@ -1,37 +1,37 @@
-package limiter
+package kernel
 
 import "slices"
 
-// holes are the refunded units of a bucket with a serial, newest first. They never change; a refund
+// Holes are the refunded units of a bucket with a serial, newest first. They never change; a refund
 // makes new ones. Nil is none. Lua twin: refund in scripts/bucket.lua.
-type holes []hole
+type Holes []Hole
 
-// hole is the refunded units of takes that follow one another: the serial of the last of them, and how
+// Hole is the refunded units of takes that follow one another: the serial of the last of them, and how
 // many. A sum is several holes at the place of the oldest. In a list that is being changed `ended` is
 // not the serial, but how many units ago it was.
-type hole struct {
-	ended, units int64
-	sum          bool
+type Hole struct {
+	Ended, Units int64
+	Sum          bool
 }
 
-// maxHoles bounds the holes of a state. Redis keeps 16 bytes for each.
-const maxHoles = 16
+// MaxHoles bounds the holes of a state. Redis keeps 16 bytes for each.
+const MaxHoles = 16
 
 // reversed turns serials into units ago, or back, in a copy that has room for one more.
-func (h *holes) reversed(serial int64) holes {
+func (h *Holes) reversed(serial int64) Holes {
 	if h == nil {
 		return nil
 	}
-	list := make(holes, len(*h), len(*h)+1)
+	list := make(Holes, len(*h), len(*h)+1)
 	for i, one := range *h {
-		one.ended = (serial - one.ended) & serialMask
+		one.Ended = (serial - one.Ended) & SerialMask
 		list[i] = one
 	}
 	return list
 }
 
 // after returns the holes that are of use with a debt.
-func (h *holes) after(debt int64) *holes {
+func (h *Holes) after(debt int64) *Holes {
 	if debt == 0 {
 		return nil
 	}
@@ -40,14 +40,14 @@ func (h *holes) after(debt int64) *holes {
 
 // since returns how many units were taken after those that ended some units ago, without the refunded
 // ones, and how many holes are newer. A receipt in a hole was refunded, and is not found.
-func (h holes) since(ago int64) (units int64, newer int, found bool) {
+func (h Holes) since(ago int64) (units int64, newer int, found bool) {
 	units = ago
 	for _, one := range h {
 		switch {
-		case one.ended == ago || (one.ended < ago && !one.sum && one.ended+one.units > ago):
+		case one.Ended == ago || (one.Ended < ago && !one.Sum && one.Ended+one.Units > ago):
 			return 0, 0, false
-		case one.ended < ago:
-			units -= one.units
+		case one.Ended < ago:
+			units -= one.Units
 			newer++
 		}
 	}
@@ -56,63 +56,66 @@ func (h holes) since(ago int64) (units int64, newer int, found bool) {
 
 // with returns the holes and another one at a place, of units that ended some units ago. So many units
 // have not drained.
-func (h holes) with(place int, ago, units, undrained int64) holes {
-	h = slices.Insert(h, place, hole{ended: ago, units: units})
+func (h Holes) with(place int, ago, units, undrained int64) Holes {
+	h = slices.Insert(h, place, Hole{Ended: ago, Units: units})
 	return h.joined(place).joined(place - 1).without(undrained).bounded()
 }
 
 // joined joins a hole with the one that is older by a place, where no unit is between them.
-func (h holes) joined(place int) holes {
+func (h Holes) joined(place int) Holes {
 	if place < 0 || place+1 >= len(h) {
 		return h
 	}
 	newer, older := &h[place], h[place+1]
-	if newer.sum || newer.ended+newer.units != older.ended {
+	if newer.Sum || newer.Ended+newer.Units != older.Ended {
 		return h
 	}
-	newer.units, newer.sum = newer.units+older.units, older.sum
+	newer.Units, newer.Sum = newer.Units+older.Units, older.Sum
 	return slices.Delete(h, place+1, place+2)
 }
 
 // without drops the holes before which everything has drained. The units since are at least those that
 // follow the older of a sum's takes.
-func (h holes) without(undrained int64) holes {
+func (h Holes) without(undrained int64) Holes {
 	refunded := int64(0)
 	for i, one := range h {
-		since := one.ended - refunded
-		if one.sum {
-			since -= one.units
+		since := one.Ended - refunded
+		if one.Sum {
+			since -= one.Units
 		}
 		if since >= undrained {
 			return h[:i]
 		}
-		refunded += one.units
+		refunded += one.Units
 	}
 	return h
 }
 
 // bounded makes two neighbors a sum where there are too many holes: those with the fewest units
 // between them. Takes between the two get less back, and never more.
-func (h holes) bounded() holes {
-	if len(h) <= maxHoles {
+func (h Holes) bounded() Holes {
+	if len(h) <= MaxHoles {
 		return h
 	}
-	place, least := len(h)-2, int64(serialMask+1)
+	place, least := len(h)-2, int64(SerialMask+1)
 	for i := len(h) - 2; i >= 0; i-- {
-		if between := h[i+1].ended - h[i].ended - h[i].units; !h[i].sum && between < least {
+		if between := h[i+1].Ended - h[i].Ended - h[i].Units; !h[i].Sum && between < least {
 			place, least = i, between
 		}
 	}
 	older := &h[place+1]
-	older.units, older.sum = older.units+h[place].units, true
+	older.Units, older.Sum = older.Units+h[place].Units, true
 	return slices.Delete(h, place, place+1)
 }
 
 // stored returns the holes as a state keeps them, in a slice of their size.
-func (h holes) stored(serial int64) *holes {
+func (h Holes) stored(serial int64) *Holes {
 	if len(h) == 0 {
 		return nil
 	}
 	list := slices.Clip(h.reversed(serial))
 	return &list
 }
+
+// SerialMask takes a serial modulo 2^52, below which Lua counts exactly.
+const SerialMask = 1<<52 - 1

@@ -1,0 +1,239 @@
+package kernel
+
+import (
+	"slices"
+	"sort"
+)
+
+// slidingWindowLog keeps every admitted request for one window and sums their units: exactly the
+// limit in any span of one window's length, at the price of an entry per request. Lua twin:
+// scripts/sliding_window_log.lua.
+//
+// The state: log holds the entries, oldest first, with running totals, so that the units of any
+// stretch are one subtraction.
+type slidingWindowLog struct{}
+
+// live returns the entries that still count now, the total before them, and the instant that stands
+// for now, which is later where the clock ran backwards. Entries more than one window ahead of now
+// were written by a broken clock and count as none.
+func (slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, before, at int64) {
+	if s.Log == nil || len(s.Log.Entries) == 0 {
+		return nil, 0, now
+	}
+	entries := s.Log.Entries
+	_, written := s.Log.newest(now)
+	if written-now > t.Window {
+		return nil, 0, now
+	}
+	at = max(now, written)
+	dead := deadEntries(entries, now, at-t.Window)
+	if dead == 0 {
+		return entries, s.Log.Before, at
+	}
+	return entries[dead:], entries[dead-1].total(), at
+}
+
+// deadEntries counts the entries with tick <= horizon. It gallops from the head, where they are.
+func deadEntries(entries []LogEntry, now, horizon int64) int {
+	reach := 1
+	for reach <= len(entries) && entries[reach-1].Tick(now) <= horizon {
+		reach *= 2
+	}
+	low, high := reach/2, min(reach, len(entries))
+	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].Tick(now) > horizon })
+}
+
+func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {
+	live, before, at := k.live(s, now, t)
+	if len(live) == 0 {
+		return emptyLogVerdict(now, t, weight)
+	}
+	newest := live[len(live)-1]
+	used := units(newest.total(), before)
+	v := Verdict{A: at, B: before, C: newest.total() + weight}
+	switch {
+	case weight == 0:
+		if used > 0 { // an entry without units is one of a charge that found the log full
+			v.Reset = newest.Tick(now) + t.Window - now
+		}
+	case used+weight+reserve <= t.Limit:
+		used += weight
+		v.A = max(at, newest.Tick(now))
+		v.lead = v.A - at
+		v.Reset = v.A + t.Window - now
+	default:
+		room := t.Limit - weight - reserve
+		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
+		v.Wait = live[blocker].Tick(now) + t.Window - now
+		v.Reset = newest.Tick(now) + t.Window - now
+	}
+	v.Remaining = max(0, t.Limit-used)
+	return v
+}
+
+// emptyLogVerdict is the verdict of a state without live entries.
+func emptyLogVerdict(now int64, t *Params, weight int64) Verdict {
+	v := Verdict{Remaining: t.Limit - weight, A: now, C: weight}
+	if weight > 0 {
+		v.Reset = t.Window
+	}
+	return v
+}
+
+// Take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
+// before the oldest live entry, c the total after the new one.
+func (k slidingWindowLog) Take(s State, t *Params, v Verdict, _ bool) State {
+	live, _, _ := k.live(s, v.A-v.lead, t)
+	if s.Log == nil {
+		s.Log = &UnitLog{}
+	}
+	if s.Log.leads != nil {
+		s.Log.replaceLeads(live)
+	}
+	s.Log.Entries, s.Log.Before = grown(live), v.B
+	entry := NewLogEntry(v.A, v.C)
+	s.Log.Entries = append(s.Log.Entries, entry)
+	s.Log.keepLead(entry, v.lead)
+	return s
+}
+
+func (slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: v.A} }
+
+// LogRewritten is the most entries after one that is refunded. To rewrite as many takes Redis about
+// half a millisecond; an entry with more after it stays until it is dead.
+const LogRewritten = 1000
+
+// Refund makes one live entry of the receipt's tick and weight smaller, or removes it: the first with at
+// most logRewritten entries after it. The receipt is the tick.
+func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded int64, r Receipt) State {
+	live, before, _ := k.live(s, now, t)
+	first := sort.Search(len(live), func(i int) bool { return live[i].Tick(now) >= r.First })
+	first = max(first, len(live)-1-LogRewritten)
+	for i := first; i < len(live) && live[i].Tick(now) == r.First; i++ {
+		previous := before
+		if i > 0 {
+			previous = live[i-1].total()
+		}
+		if units(live[i].total(), previous) != weight {
+			continue
+		}
+		leads := s.Log.replaceLeads(live[:i])
+		for j := i; j < len(live); j++ {
+			lead := leads[live[j]]
+			live[j] = NewLogEntry(live[j].Tick(now), live[j].total()-refunded)
+			if j > i || refunded < weight {
+				s.Log.keepLead(live[j], lead)
+			}
+		}
+		if refunded == weight {
+			last := len(s.Log.Entries) - 1
+			copy(live[i:], live[i+1:])
+			s.Log.Entries = s.Log.Entries[:last]
+		}
+		break
+	}
+	return s
+}
+
+// Charge appends an entry. The weight is cut so that all live units stay distinct in a running
+// total.
+func (k slidingWindowLog) Charge(s State, now int64, t *Params, weight int64) State {
+	live, before, at := k.live(s, now, t)
+	total, tick := before, at
+	if len(live) > 0 {
+		newest := live[len(live)-1]
+		total, tick = newest.total(), max(at, newest.Tick(now))
+	}
+	weight = min(weight, LogUnits-1-units(total, before))
+	return k.Take(s, t, Verdict{A: tick, B: before, C: total + weight, lead: tick - at}, false)
+}
+
+// owedEntries is the most debts of a log. Entries that are next to one another are one debt, at the tick
+// of the last of them: it counts for longer than it would, never shorter.
+const owedEntries = 16
+
+// Owed returns the units of entries that are newer than all of the other state, or of the same tick and
+// more.
+func (k slidingWindowLog) Owed(s, beyond State, now int64, t *Params) (debts []Debt) {
+	live, before, _ := k.live(s, now, t)
+	known := map[int64]int64{}
+	others, total, _ := k.live(beyond, now, t)
+	for i := range others {
+		known[others[i].Tick(now)] += units(others[i].total(), total)
+		total = others[i].total()
+	}
+	for i := range live {
+		tick, amount := live[i].Tick(now), units(live[i].total(), before)
+		before = live[i].total()
+		less := min(amount, known[tick])
+		known[tick] -= less
+		switch last := len(debts) - 1; {
+		case amount == less:
+		case last >= 0 && debts[last].At == tick:
+			debts[last].Amount += amount - less
+		default:
+			debts = append(debts, Debt{tick, amount - less})
+		}
+	}
+	return merged(debts, owedEntries)
+}
+
+// merged returns at most so many debts, in their order.
+func merged(debts []Debt, most int) []Debt {
+	each := (len(debts) + most - 1) / most
+	if each < 2 {
+		return debts
+	}
+	kept := debts[:0]
+	for group := range slices.Chunk(debts, each) {
+		sum := Debt{At: group[len(group)-1].At}
+		for _, d := range group {
+			sum.Amount += d.Amount
+		}
+		kept = append(kept, sum)
+	}
+	return kept
+}
+
+// Repay appends an entry, at the debt's tick or that of the newest entry, whichever is later.
+func (k slidingWindowLog) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
+	live, before, at := k.live(s, now, t)
+	total, tick := before, min(d.At, at)
+	if len(live) > 0 {
+		newest := live[len(live)-1]
+		total, tick = newest.total(), max(tick, newest.Tick(now))
+	}
+	repaid := min(d.Amount, t.Limit-units(total, before))
+	if tick <= at-t.Window || repaid < 1 {
+		return s, 0
+	}
+	if s.Log == nil {
+		s.Log = &UnitLog{}
+	}
+	entry := NewLogEntry(tick, total+repaid)
+	s.Log.Entries, s.Log.Before = append(grown(live), entry), before
+	s.Log.keepLead(entry, max(0, tick-at))
+	return s, repaid
+}
+
+// RestoreState returns one entry with all units, at the tick of the newest one.
+func (slidingWindowLog) RestoreState(used, resets, _ int64, t *Params) State {
+	return State{Log: &UnitLog{Entries: []LogEntry{NewLogEntry(resets-t.Window, used)}}}
+}
+
+// Expires of a log whose entries were all refunded is an instant that has passed in every tick.
+func (slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
+	if s.Log == nil || len(s.Log.Entries) == 0 {
+		return 0
+	}
+	return s.Log.Entries[len(s.Log.Entries)-1].Tick(now) + t.Window
+}
+
+// Describe describes the first and the last entry.
+func (slidingWindowLog) Describe(s State, now int64, t *Params) map[string]any {
+	first, last := s.Log.Entries[0], s.Log.Entries[len(s.Log.Entries)-1]
+	return map[string]any{
+		"first_entry": t.instant(first.Tick(now)), "last_entry": t.instant(last.Tick(now)),
+		"units_after_first_entry": units(last.total(), first.total()),
+	}
+}
