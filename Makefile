@@ -35,7 +35,7 @@ run: build ## build ./caddy and run it with Caddyfile.example
 	./caddy run --config Caddyfile.example --adapter caddyfile
 
 # Tests at once in a package. Most of them wait for processes, more than for a core.
-PARALLEL ?= 4
+PARALLEL ?= 6
 
 # Packages at once, two for each core, for the same reason.
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -44,8 +44,9 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...
-	go -C deploy test -timeout $(TIMEOUT) ./...
+	go -C deploy test -timeout $(TIMEOUT) ./... & deploy=$$!; \
+	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...; failed=$$?; \
+	wait $$deploy && exit $$failed
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
 FUZZTIME ?= 30s
