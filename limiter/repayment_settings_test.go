@@ -162,9 +162,8 @@ func TestRepayment_Reset(t *testing.T) {
 }
 
 // TestRepayment_closed ends a store in an outage, as a reload with another Redis does. What it is still
-// owed is lost and counted; nothing of it goes on.
+// owed is lost and counted; nothing of it goes on. It counts goroutines, and so runs beside no other test.
 func TestRepayment_closed(t *testing.T) {
-	t.Parallel()
 	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
