@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // hourBan returns a policy of two units a day that bans for an hour after some denials.
@@ -193,7 +192,7 @@ func TestFailover_ban_outage(t *testing.T) {
 func TestFailover_ban_answers(t *testing.T) {
 	t.Parallel()
 	p, m := hourBan(t, "answers", 1), NewMemory()
-	banned := Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Ticket{AsOf: 10}, Result: Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
+	banned := Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{AsOf: 10}, Result: Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
 	for _, after := range []struct {
 		asOf   int64
 		answer Result
@@ -205,7 +204,7 @@ func TestFailover_ban_answers(t *testing.T) {
 		{11, Result{Remaining: 1}, false},
 	} {
 		m.remember(&banned)
-		later := Check{Policy: p, Key: banned.Key, Ticket: kernel.Ticket{AsOf: after.asOf}, Result: after.answer}
+		later := Check{Policy: p, Key: banned.Key, ticket: ticket{AsOf: after.asOf}, Result: after.answer}
 		m.remember(&later)
 		if got := decide(t, m, Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
 			t.Errorf("after %+v: %+v", after, got)

@@ -7,6 +7,40 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
+// Check is one policy's part in a request: the client's quota and how many units of it to take.
+type Check struct {
+	// Policy is the rule to decide by.
+	Policy *Policy
+
+	// Key names the client's quota within the policy.
+	Key EncodedKey
+
+	// Weight is the units that the request takes; 0 is 1, a negative one an error. One above the
+	// policy's capacity never passes.
+	Weight int64
+
+	// Reserve is the units that must stay for others: the check passes only if a weight of so much more
+	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
+	// [Policy.MostReserve] the check never passes.
+	Reserve int64
+
+	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
+	// stands.
+	Peek bool
+
+	// Refundable requests a take that [Failover.Settle] can refund, all or a part. The policy must allow refunds,
+	// see [Policy.AllowRefunds]. Default: what it takes stays.
+	Refundable bool
+
+	// Result is filled in by the store. It is undefined after an error.
+	Result Result
+
+	ticket
+}
+
+// ticket is what the store keeps of a check, which is no business of its caller.
+type ticket = kernel.Ticket
+
 // units returns how many units the check takes.
 func (c *Check) units() int64 {
 	switch {
@@ -88,37 +122,6 @@ func repeated(checks []Check) (first, second int) {
 // SameQuota reports whether two checks take from one quota.
 func (c *Check) SameQuota(other *Check) bool {
 	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.id == other.Policy.id)
-}
-
-// Check is one policy's part in a request: the client's quota and how many units of it to take.
-type Check struct {
-	// Policy is the rule to decide by.
-	Policy *Policy
-
-	// Key names the client's quota within the policy.
-	Key EncodedKey
-
-	// Weight is the units that the request takes; 0 is 1, a negative one an error. One above the
-	// policy's capacity never passes.
-	Weight int64
-
-	// Reserve is the units that must stay for others: the check passes only if a weight of so much more
-	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
-	// [Policy.MostReserve] the check never passes.
-	Reserve int64
-
-	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
-	// stands.
-	Peek bool
-
-	// Refundable requests a take that [Failover.Settle] can refund, all or a part. The policy must allow refunds,
-	// see [Policy.AllowRefunds]. Default: what it takes stays.
-	Refundable bool
-
-	// Result is filled in by the store. It is undefined after an error.
-	Result Result
-
-	kernel.Ticket
 }
 
 // refundable reports whether a check needs a take that can be refunded.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file sends the messages of running_record.go by the batches of all others.
@@ -111,7 +109,7 @@ func (r *Redis) letRun(checks []Check) {
 func (r *Redis) sendStatement(s statement) {
 	record, m := s.run.record, s.run
 	n, slot := r.nodeOf(EncodedKey{record.key})
-	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, Ticket: kernel.Ticket{Receipt: s.stamp}}
+	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, ticket: ticket{Receipt: s.stamp}}
 	c := newCall(s.op, []Check{check})
 	c.slot = slot
 	err := n.background(c, func(c *call) {
