@@ -43,7 +43,7 @@ func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []st
 	}
 	for i, answer := range answers {
 		policy, key, ok := splitBanKey(names[i], head)
-		if isRedirected(answer.Err()) {
+		if isRedirection(answer.Err()) {
 			answer = a.client.Get(ctx, names[i])
 		}
 		state, left, err := a.readBan(answer, names[i])

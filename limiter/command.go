@@ -81,3 +81,12 @@ func (m *message) isTorn() bool {
 // commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the
 // number of keys.
 const commandArgs = 3
+
+// argument is a key or the message's text, which go-redis takes without a copy on the heap.
+type argument struct{ bytes []byte }
+
+// MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
+func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
+
+// String returns the key by which go-redis finds the Cluster node.
+func (a *argument) String() string { return string(a.bytes) }

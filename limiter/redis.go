@@ -121,7 +121,7 @@ func (r *Redis) decide(ctx context.Context, checks []Check) error {
 // offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
 // clock; negative where it is behind. It is not known before that Redis's first answer.
 func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
-	return r.topology.lastNode(slot).clock.Ahead()
+	return r.clock(slot).Ahead()
 }
 
 // decideCall decides checks of one slot on a node by one call.

@@ -67,7 +67,7 @@ func (a *admin) unlinkEach(ctx context.Context, master *redis.Client, names []st
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for i, answer := range answers {
 		n, failed := answer.Result()
-		if isRedirected(failed) {
+		if isRedirection(failed) {
 			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -141,4 +142,72 @@ func (s *Settings) checkRunning() error {
 // besideRunning returns the error of what has no meaning beside MaxConcurrent.
 func besideRunning(field string) error {
 	return &FieldError{field + ", MaxConcurrent", "", "a request counts from its start to its end, whatever came before it and whatever its response is; leave out one of them, or give each a policy of its own"}
+}
+
+// newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
+// milliseconds. The condition is 2 * max(limit, burst) * window < 2^53 ticks, so that every
+// intermediate value is a whole number that a double holds. The tick is at least leastTick.
+func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params, error) {
+	switch {
+	case s.Calendar != "":
+		return newCalendarParams(s), nil
+	case a.Running:
+		timeout := s.nodeTimeout().Microseconds()
+		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout, Full: timeout}, nil
+	}
+	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: leastTick}
+	if s.Burst > 0 {
+		t.Capacity = s.Burst
+	}
+	most, field := t.Limit, "Limit"
+	if t.Capacity > t.Limit {
+		most, field = t.Capacity, "Burst"
+	}
+	if a.MaxLimit > 0 && most > a.MaxLimit {
+		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.Name, a.MaxLimit)}
+	}
+	micros := s.Window.Microseconds()
+	if !kernel.Exact(most, micros) || (a.MaxWindow > 0 && micros > a.MaxWindow) || s.widelyDynamic() {
+		t.Tick = 1000
+	}
+	if micros%t.Tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.Tick != 0) {
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
+	}
+	t.Window = micros / t.Tick
+	if !kernel.Exact(most, t.Window) {
+		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
+	}
+	if a.MaxWindow > 0 && t.Window > a.MaxWindow {
+		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.Name, a.MaxWindow)}
+	}
+	if s.MaxDelay != nil {
+		t.MaxDelay = s.MaxDelay.Microseconds() / t.Tick
+	}
+	if t.Full = kernel.CeilDiv(t.Capacity*t.Window, t.Limit); t.Full > kernel.Precision/2/t.Tick {
+		if s.Burst == 0 {
+			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
+		}
+		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
+	}
+	t.MaxDebt = kernel.MostDebt(t.Limit, t.Tick)
+	if t.MaxDelay > kernel.Precision/2/t.Tick {
+		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
+	}
+	return t, nil
+}
+
+// widelyDynamic reports whether the limits that requests bring along may need milliseconds.
+func (s *Settings) widelyDynamic() bool {
+	return s.Dynamic && s.Window >= time.Hour && s.Window%time.Millisecond == 0 &&
+		(s.MaxDelay == nil || *s.MaxDelay%time.Millisecond == 0)
+}
+
+// newCalendarParams are the numbers of a policy that counts in calendar periods: in microseconds, and
+// without products of units and times, so that any limit is exact.
+func newCalendarParams(s Settings) kernel.Params {
+	return kernel.Params{
+		Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: 1,
+		Window: s.Window.Microseconds(), Full: s.Window.Microseconds(), MaxDebt: MaxCharge,
+		Periods: calendar.New(calendar.Unit(s.Calendar), s.Location),
+	}
 }

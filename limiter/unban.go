@@ -81,7 +81,7 @@ func (a *admin) unban(ctx context.Context, master *redis.Client, names []string)
 		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
-		case isRedirected(failed):
+		case isRedirection(failed):
 			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}

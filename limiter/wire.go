@@ -51,19 +51,6 @@ type group struct {
 	calls []*payload
 }
 
-// argument is a key or the message's text, which go-redis takes without a copy on the heap.
-type argument struct{ bytes []byte }
-
-// MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
-func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
-
-// String returns the key by which go-redis finds the Cluster node.
-func (a *argument) String() string { return string(a.bytes) }
-
-// maxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
-// keeps Redis from serving others: about half a millisecond.
-const maxBatch = 128
-
 // fewPolicies is how many policies are searched one by one. A map takes longer to fill than it saves
 // then.
 const fewPolicies = 16
@@ -307,12 +294,6 @@ func (m *message) writeBans() {
 			m.writeNumber(d)
 		}
 	}
-}
-
-// readBan reads a ban from what stands in place of a delay: twice what is left of it in microseconds,
-// and one more where the request began it.
-func (r *Result) readBan(number int64) {
-	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, duration(number/2)
 }
 
 // clusterSlots is how many slots the keys of a Cluster are spread over.

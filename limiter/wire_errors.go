@@ -175,14 +175,9 @@ func Answered(err error) bool {
 	return errors.As(err, &reply) || errors.As(err, &caught)
 }
 
-// isRedirection reports whether a master has answered that another one decides. Nothing has run.
+// isRedirection reports whether a master has answered that another one has the slot, or is getting it. Nothing has
+// run. The client of the Cluster follows where it is asked for one key alone.
 func isRedirection(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
-}
-
-// isRedirected reports whether a master answers that another one has the key: its slot is moving. The client of the
-// Cluster follows where it is asked for that key alone.
-func isRedirected(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 

@@ -125,3 +125,9 @@ const (
 	superseded time.Duration = -4
 	lost       time.Duration = -5
 )
+
+// readBan reads a ban from what stands in place of a delay: twice what is left of it in microseconds,
+// and one more where the request began it.
+func (r *Result) readBan(number int64) {
+	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, duration(number/2)
+}
