@@ -171,7 +171,7 @@ func (s *soak) noteRoom(name string, worst, bound int) {
 	}
 }
 
-// checkBans checks that nobody passes before the end of a ban that a response has told.
+// checkBans checks that no client passes before the end of a ban that a response has told.
 func checkBans(t *testing.T, banned []span, passed []passing, calm span) {
 	t.Helper()
 	for _, ban := range banned {

@@ -1,11 +1,9 @@
 package caddytest
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -51,19 +49,15 @@ func Stores(t *testing.T) map[string]string {
 	return map[string]string{"memory": "", "redis": SharedRedis(t)}
 }
 
-// SharedRedis returns a global option like [PatientRedis] for the server that the tests of a package share, with a
-// prefix of keys that no other call gets.
+// SharedRedis returns a global option like [PatientRedis] for a database, which no other call gets, of the server that
+// the tests of a package share.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
-	prefix := fmt.Sprintf("key_prefix t%d\n}", prefixes.Add(1))
-	return strings.TrimSuffix(PatientRedis(redistest.Shared(t)), "}") + prefix
+	return PatientRedis(redistest.Shared(t))
 }
-
-// prefixes counts the prefixes that are given.
-var prefixes atomic.Int64
 
 // PatientRedis returns a global option with a timeout above any delay of a busy machine, so that no
 // decision falls back to a node's memory.
 func PatientRedis(server *redistest.Server) string {
-	return "redis_ratelimit {\nredis redis://" + server.Addr + "\ntimeout 10s\n}"
+	return "redis_ratelimit {\nredis " + server.URL() + "\ntimeout 10s\n}"
 }

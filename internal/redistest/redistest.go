@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,12 +29,14 @@ type Server struct {
 	Dir  string // its working directory
 	DB   int    // the test's database
 
-	shared  bool // with other tests
-	args    []string
-	env     []string // in addition to this process's
-	command *exec.Cmd
-	output  *output
-	exited  chan struct{}
+	shared     bool      // with other tests
+	belowShell bool      // which stops it when its input ends
+	alive      io.Closer // that input, open as long as this process lives
+	args       []string
+	env        []string // in addition to this process's
+	command    *exec.Cmd
+	output     *output
+	exited     chan struct{}
 }
 
 // Start starts a server that stops at the end of the test. The arguments are options of redis-server. Persistence
@@ -116,6 +120,12 @@ func (s *Server) start(t testing.TB, args ...string) {
 	}
 	s.output, s.exited = &output{}, make(chan struct{})
 	s.command = exec.Command(binary, args...)
+	if s.belowShell {
+		s.command = exec.Command("sh", append([]string{"-c", `"$@" & server=$!; cat; kill "$server"`, "sh", binary}, args...)...)
+		if s.alive, err = s.command.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.command.Dir, s.command.Stdout, s.command.Stderr = s.Dir, s.output, s.output
 	s.command.Env = append(os.Environ(), s.env...)
 	if err := s.command.Start(); err != nil {
@@ -155,6 +165,9 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 		t.Fatal(err)
 	}
 }
+
+// URL returns the address of the test's database.
+func (s *Server) URL() string { return "redis://" + s.Addr + "/" + strconv.Itoa(s.DB) }
 
 // Client returns a plain client of the server, closed with the test.
 func (s *Server) Client(t testing.TB) *redis.Client {
