@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -100,7 +100,7 @@ func causeOf(err error) []zap.Field {
 }
 
 func init() {
-	redis.SetLogger(redisLog{})
+	goredis.SetLogger(redisLog{})
 }
 
 // redisLog passes what go-redis would write to stderr to Caddy's log, as detail: outages are

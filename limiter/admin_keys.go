@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -15,7 +15,7 @@ import (
 
 // admin reads and deletes what a Redis has stored, for people: it decides nothing.
 type admin struct {
-	client    redis.UniversalClient
+	client    goredis.UniversalClient
 	timeout   time.Duration
 	keyFormat KeyFormat
 	clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
@@ -50,11 +50,11 @@ func (a *admin) mayBeHMAC(key EncodedKey) bool {
 }
 
 // masterOf returns the client of the master that has a key of that name.
-func (a *admin) masterOf(ctx context.Context, name string) (*redis.Client, error) {
+func (a *admin) masterOf(ctx context.Context, name string) (*goredis.Client, error) {
 	switch client := a.client.(type) {
-	case *redis.ClusterClient:
+	case *goredis.ClusterClient:
 		return client.MasterForKey(ctx, name)
-	case *redis.Client:
+	case *goredis.Client:
 		return client, nil
 	}
 	return nil, errKindOfClient
@@ -69,7 +69,7 @@ func (a *admin) nowOn(name string) int64 {
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
-func (a *admin) learnClock(ctx context.Context, master *redis.Client, name string) {
+func (a *admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
 	clock := a.clock(slotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
@@ -19,7 +19,7 @@ const (
 // banned lists the clients that are banned on any master, at most one more than a list holds.
 func (a *admin) banned(ctx context.Context, policy string) (list []Banned, err error) {
 	var mu sync.Mutex
-	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		found, err := a.readBanned(ctx, master, names)
 		mu.Lock()
 		defer mu.Unlock()
@@ -30,11 +30,11 @@ func (a *admin) banned(ctx context.Context, policy string) (list []Banned, err e
 }
 
 // readBanned reads the bans among the names of keys of one master.
-func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []string) (list []Banned, err error) {
+func (a *admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []Banned, err error) {
 	head := a.keyFormat.newWriter().head
 	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
-	answers := make([]*redis.StringCmd, len(names))
+	answers := make([]*goredis.StringCmd, len(names))
 	for i, name := range names {
 		answers[i] = pipeline.Get(ctx, name)
 	}
@@ -59,9 +59,9 @@ func (a *admin) readBanned(ctx context.Context, master *redis.Client, names []st
 
 // readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
 // none, or a foreign value.
-func (a *admin) readBan(answer *redis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
+func (a *admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
-	if isNil(err) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if isNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {

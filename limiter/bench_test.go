@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -81,7 +81,7 @@ func measureTakes(b *testing.B, s Store, p *Policy, keys []string, callers int) 
 
 // reportCalls counts the calls of Redis that a benchmark makes: those of the client, and all,
 // those of scripts included. The function that it returns reports them per decision.
-func reportCalls(b *testing.B, client *redis.Client) (report func()) {
+func reportCalls(b *testing.B, client *goredis.Client) (report func()) {
 	b.Helper()
 	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
 		b.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -64,7 +64,7 @@ const MaxPoolSize = 65535
 
 // NewClient makes a client for a [Redis] store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
-func NewClient(o ClientOptions) (redis.UniversalClient, error) {
+func NewClient(o ClientOptions) (goredis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	if o.PoolSize == 0 {
 		o.PoolSize = max(maxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
-	u := &redis.UniversalOptions{
+	u := &goredis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
@@ -91,18 +91,18 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch o.Mode {
 	case Sentinel:
-		return redis.NewFailoverClient(u.Failover()), nil
+		return goredis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		options := u.Cluster()
 		options.MaintNotificationsConfig = maintenance
-		return redis.NewClusterClient(options), nil
+		return goredis.NewClusterClient(options), nil
 	default:
 		options := u.Simple()
 		options.MaintNotificationsConfig = maintenance
 		if isSocket(o.Addresses[0]) {
 			options.Network = "unix"
 		}
-		return redis.NewClient(options), nil
+		return goredis.NewClient(options), nil
 	}
 }
 
@@ -182,17 +182,17 @@ func (o *ClientOptions) setDB(text string) error {
 }
 
 // Ping connects and sends a PING, within the context.
-func Ping(ctx context.Context, client redis.UniversalClient) error {
-	return client.Process(ctx, noRetryCmd{redis.NewCmd(ctx, "ping")})
+func Ping(ctx context.Context, client goredis.UniversalClient) error {
+	return client.Process(ctx, noRetryCmd{goredis.NewCmd(ctx, "ping")})
 }
 
 // timeoutOf returns how long a client waits for a reply.
-func timeoutOf(client redis.UniversalClient) time.Duration {
+func timeoutOf(client goredis.UniversalClient) time.Duration {
 	var timeout time.Duration
 	switch c := client.(type) {
-	case *redis.Client:
+	case *goredis.Client:
 		timeout = c.Options().ReadTimeout
-	case *redis.ClusterClient:
+	case *goredis.ClusterClient:
 		timeout = c.Options().ReadTimeout
 	}
 	if timeout <= 0 { // of no kind that NewClient makes, or one that waits for ever

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 func TestNewClient_idle_connections(t *testing.T) {
@@ -21,9 +21,9 @@ func TestNewClient_idle_connections(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		var idle time.Duration
 		switch client := client.(type) {
-		case *redis.ClusterClient:
+		case *goredis.ClusterClient:
 			idle = client.Options().ConnMaxIdleTime
-		case *redis.Client:
+		case *goredis.Client:
 			idle = client.Options().ConnMaxIdleTime
 		}
 		if idle >= 0 {

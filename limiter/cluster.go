@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // decideSlotted decides checks that may lie in several slots of a Cluster, where a script may touch
@@ -102,7 +102,7 @@ func (r *Redis) sendApart(ctx context.Context, n *node, w *writer, torn *message
 
 // runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by
 // one.
-func (r *Redis) runAll(ctx context.Context, client redis.UniversalClient, messages []*message) {
+func (r *Redis) runAll(ctx context.Context, client goredis.UniversalClient, messages []*message) {
 	pipeline := client.Pipeline()
 	for _, m := range messages {
 		script, err := r.scripts.get(m.kernels)

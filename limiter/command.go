@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
@@ -33,13 +33,13 @@ func (w *writer) message(clock *clock.Offset) *message {
 // noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
 // again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
 // Cluster's redirections, which are answers.
-type noRetryCmd struct{ *redis.Cmd }
+type noRetryCmd struct{ *goredis.Cmd }
 
-// NoRetry implements [redis.Cmder].
+// NoRetry implements [goredis.Cmder].
 func (noRetryCmd) NoRetry() bool { return true }
 
 // process sends a message by one command.
-func (m *message) process(ctx context.Context, client redis.UniversalClient, name, script string) error {
+func (m *message) process(ctx context.Context, client goredis.UniversalClient, name, script string) error {
 	m.command(name, script)
 	m.began = time.Now()
 	err := client.Process(ctx, m.sent)
@@ -50,7 +50,7 @@ func (m *message) process(ctx context.Context, client redis.UniversalClient, nam
 // command makes the command of a message.
 func (m *message) command(name, script string) {
 	m.args[0], m.args[1] = name, script
-	m.sent = noRetryCmd{redis.NewCmd(context.Background(), m.args...)}
+	m.sent = noRetryCmd{goredis.NewCmd(context.Background(), m.args...)}
 	m.sent.SetFirstKeyPos(commandArgs)
 }
 
@@ -63,7 +63,7 @@ func (m *message) deliver(err error) {
 	if err == nil {
 		return
 	}
-	if errors.Is(err, redis.ErrClosed) {
+	if errors.Is(err, goredis.ErrClosed) {
 		err = errClosed
 	}
 	err = undecided(err)

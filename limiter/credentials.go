@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // This file logs new connections in with what the files of the options hold at that moment. Redis
@@ -24,7 +24,7 @@ func passwordIn(what, path string) (string, error) {
 }
 
 // readAtEachConnection makes the client read the files of the options whenever it connects.
-func (o *ClientOptions) readAtEachConnection(u *redis.UniversalOptions) {
+func (o *ClientOptions) readAtEachConnection(u *goredis.UniversalOptions) {
 	if path, username := o.PasswordFile, o.Username; path != "" {
 		u.CredentialsProviderContext = func(context.Context) (string, string, error) {
 			password, err := passwordIn("password file", path)
@@ -35,7 +35,7 @@ func (o *ClientOptions) readAtEachConnection(u *redis.UniversalOptions) {
 		// The client asks no provider for its sentinels, so that they are connected to without a
 		// user, and logged in after that.
 		u.SentinelUsername, u.SentinelPassword = "", ""
-		u.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+		u.OnConnect = func(ctx context.Context, conn *goredis.Conn) error {
 			if isMaster(conn) {
 				return nil
 			}
@@ -56,11 +56,11 @@ func (o *ClientOptions) readAtEachConnection(u *redis.UniversalOptions) {
 
 // isMaster reports whether a connection of a client with sentinels leads to the master. The client
 // calls all of these by one name, since their address changes.
-func isMaster(conn *redis.Conn) bool {
+func isMaster(conn *goredis.Conn) bool {
 	return strings.HasPrefix(conn.String(), "Redis<FailoverClient ")
 }
 
-func logInToSentinel(ctx context.Context, conn *redis.Conn, username, path string) error {
+func logInToSentinel(ctx context.Context, conn *goredis.Conn, username, path string) error {
 	password, err := passwordIn("sentinel password file", path)
 	switch {
 	case err != nil:

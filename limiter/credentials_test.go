@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -38,7 +38,7 @@ func secretFile(t testing.TB, text string) string {
 }
 
 // logins change the passwords of a user of servers, who is called app.
-type logins []*redis.Client
+type logins []*goredis.Client
 
 func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
 	t.Helper()

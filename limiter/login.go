@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // loginReplies are the replies to AUTH of a Redis that refuses it. No other command gets them.
@@ -29,7 +29,7 @@ func refusedLogin(err error) bool {
 		own         *credentialsError
 		certificate *tls.CertificateVerificationError
 		alert       *net.OpError
-		reply       redis.Error
+		reply       goredis.Error
 		wrapped     *UndecidedError
 	)
 	if errors.As(err, &wrapped) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -15,7 +15,7 @@ import (
 // node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
 // own batches and its own breaker, so that a slow or failing node delays no request of another.
 type node struct {
-	client  redis.UniversalClient
+	client  goredis.UniversalClient
 	batcher batcher
 	breaker breaker
 	clock   clock.Offset

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -15,7 +15,7 @@ import (
 // is the independent oracle of this test and the baseline of the benchmarks. KEYS: the set. ARGV:
 // now, window, limit, weight (microseconds), a prefix for unique members. Returns 1 where the
 // request passes.
-var textbookLog = redis.NewScript(`
+var textbookLog = goredis.NewScript(`
 local now, window, limit, weight = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
 if redis.call('ZCARD', KEYS[1]) + weight > limit then

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -60,7 +60,7 @@ type RedisOptions struct {
 
 // NewRedis returns a store on a client, which it closes. It does not connect. Decisions wait for as
 // long as the client waits for a reply; see [NewClient].
-func NewRedis(client redis.UniversalClient, options RedisOptions) *Redis {
+func NewRedis(client goredis.UniversalClient, options RedisOptions) *Redis {
 	scripts.Prepare()
 	r := &Redis{admin: admin{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}}
 	r.clock = func(slot uint16) *clock.Offset { return &r.topology.lastNode(slot).clock }
@@ -91,7 +91,7 @@ func (r *Redis) Release() {
 }
 
 // Client returns the client, for administration.
-func (r *Redis) Client() redis.UniversalClient { return r.client }
+func (r *Redis) Client() goredis.UniversalClient { return r.client }
 
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
@@ -183,7 +183,7 @@ func (r *Redis) Command(ctx context.Context, keyAt int8, args ...any) (any, erro
 		return nil, errClosed
 	}
 	defer r.uses.release()
-	cmd := noRetryCmd{redis.NewCmd(ctx, args...)}
+	cmd := noRetryCmd{goredis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(keyAt)
 	err := r.client.Process(ctx, cmd)
 	if isNil(err) {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
@@ -26,7 +26,7 @@ func (a *admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, er
 func (a *admin) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	cmd := noRetryCmd{redis.NewCmd(ctx, "unlink", name)}
+	cmd := noRetryCmd{goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
@@ -41,7 +41,7 @@ const resetBudget = 5 * time.Minute
 func (a *admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
 	ends := "}:" + policy + ":"
-	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
@@ -55,12 +55,12 @@ func (a *admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 
 // unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one
 // command must lie in one slot.
-func (a *admin) unlinkEach(ctx context.Context, master *redis.Client, names []string) (found int64, err error) {
+func (a *admin) unlinkEach(ctx context.Context, master *goredis.Client, names []string) (found int64, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
 	pipeline := master.Pipeline()
-	answers := make([]*redis.IntCmd, len(names))
+	answers := make([]*goredis.IntCmd, len(names))
 	for i, name := range names {
 		answers[i] = pipeline.Unlink(ctx, name)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -117,10 +117,10 @@ type beforeCommand struct {
 	do   func()
 }
 
-func (beforeCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (beforeCommand) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-func (h beforeCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
+func (h beforeCommand) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if cmd.Name() == h.name {
 			h.do()
 		}
@@ -128,8 +128,8 @@ func (h beforeCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (h beforeCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
+func (h beforeCommand) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
 		if cmds[0].Name() == h.name {
 			h.do()
 		}

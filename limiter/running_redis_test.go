@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -170,10 +170,10 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 	b.EndRunning(running[1])
 	a.settle()
 	b.settle()
-	for _, foreign := range []func(client *redis.Client, name string){
-		func(client *redis.Client, name string) { client.Set(ctx, name, "text", 0) },
-		func(client *redis.Client, name string) { client.HSet(ctx, name, "all", "x") },
-		func(client *redis.Client, name string) { client.HSet(ctx, name, "all", strings.Repeat("\xff", 40)) },
+	for _, foreign := range []func(client *goredis.Client, name string){
+		func(client *goredis.Client, name string) { client.Set(ctx, name, "text", 0) },
+		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", "x") },
+		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", strings.Repeat("\xff", 40)) },
 	} {
 		client, name := server.Client(t), a.redis.RedisKey(p, key)
 		client.Del(ctx, name)

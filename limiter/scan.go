@@ -5,29 +5,31 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
 const scanCount = 1000
 
 // visitKeys takes a page of the names that one master has, and reports whether it wants more.
-type visitKeys func(ctx context.Context, master *redis.Client, names []string) (more bool, err error)
+type visitKeys func(ctx context.Context, master *goredis.Client, names []string) (more bool, err error)
 
 // scanKeys visits the keys that match a pattern, on all masters of a Cluster at once. The error wraps
 // [ErrUndecided].
 func (a *admin) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	scan := func(ctx context.Context, master *redis.Client) error { return scanMaster(ctx, master, pattern, visit) }
+	scan := func(ctx context.Context, master *goredis.Client) error {
+		return scanMaster(ctx, master, pattern, visit)
+	}
 	switch client := a.client.(type) {
-	case *redis.ClusterClient:
+	case *goredis.ClusterClient:
 		err := client.ForEachMaster(ctx, scan)
 		if err == nil {
 			err = checkCovered(ctx, client)
 		}
 		return undecided(err)
-	case *redis.Client:
+	case *goredis.Client:
 		return undecided(scan(ctx, client))
 	}
 	return undecided(errKindOfClient)
@@ -35,7 +37,7 @@ func (a *admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 
 // checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
 // keys still, and a SCAN of the others says nothing of it.
-func checkCovered(ctx context.Context, client *redis.ClusterClient) error {
+func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	ranges, err := client.ClusterSlots(ctx).Result() //nolint:staticcheck // ClusterShards needs Redis 7
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func checkCovered(ctx context.Context, client *redis.ClusterClient) error {
 	return nil
 }
 
-func scanMaster(ctx context.Context, master *redis.Client, pattern string, visit visitKeys) error {
+func scanMaster(ctx context.Context, master *goredis.Client, pattern string, visit visitKeys) error {
 	for cursor := uint64(0); ; {
 		names, next, err := master.Scan(ctx, cursor, pattern, scanCount).Result()
 		if err != nil {

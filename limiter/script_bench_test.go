@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -46,7 +46,7 @@ func BenchmarkScript(b *testing.B) {
 }
 
 // sendTakes sends batches of takes and returns the microseconds of Redis's processor time for each of them.
-func sendTakes(b *testing.B, client *redis.Client, r *Redis, p *Policy, keys []string, size int, random *rand.Rand) float64 {
+func sendTakes(b *testing.B, client *goredis.Client, r *Redis, p *Policy, keys []string, size int, random *rand.Rand) float64 {
 	b.Helper()
 	batches := 2000/size + 100
 	calls := make([]*call, size)
@@ -69,7 +69,7 @@ func sendTakes(b *testing.B, client *redis.Client, r *Redis, p *Policy, keys []s
 var mainThreadTime = regexp.MustCompile(`used_cpu_(?:sys|user)_main_thread:([\d.]+)`)
 
 // processorTime returns the microseconds that Redis's main thread has used.
-func processorTime(b *testing.B, client *redis.Client) (micros float64) {
+func processorTime(b *testing.B, client *goredis.Client) (micros float64) {
 	b.Helper()
 	for _, found := range mainThreadTime.FindAllStringSubmatch(client.Info(context.Background(), "cpu").Val(), -1) {
 		seconds, err := strconv.ParseFloat(found[1], 64)

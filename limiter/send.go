@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // writer returns a writer without messages from the pool.
@@ -59,7 +59,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 
 // run sends a message by its script's hash, and with the script's text where Redis does not have it:
 // after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Redis) run(ctx context.Context, client redis.UniversalClient, m *message) error {
+func (r *Redis) run(ctx context.Context, client goredis.UniversalClient, m *message) error {
 	script, err := r.scripts.get(m.kernels)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -19,7 +19,7 @@ import (
 
 // takesPair is two stores on one Redis and one clock, of which the second uses batch.lua for everything.
 type takesPair struct {
-	client *redis.Client
+	client *goredis.Client
 	stores [2]*Redis
 	now    int64
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
@@ -16,8 +16,8 @@ import (
 // slowest master, decides only until the masters are known, and follows redirections.
 type topology struct {
 	anyNode *node
-	cluster *redis.ClusterClient // nil: there is only anyNode
-	keys    string               // one of two bytes for each slot
+	cluster *goredis.ClusterClient // nil: there is only anyNode
+	keys    string                 // one of two bytes for each slot
 	slots   []atomic.Pointer[node]
 	known   atomic.Bool // the client has the masters in memory
 	loading atomic.Bool
@@ -32,16 +32,16 @@ type topology struct {
 	end     context.CancelFunc
 
 	mu      sync.Mutex
-	masters map[*redis.Client]*node
+	masters map[*goredis.Client]*node
 }
 
 // start makes anyNode.
-func (t *topology) start(client redis.UniversalClient) {
-	if cluster, ok := client.(*redis.ClusterClient); ok {
+func (t *topology) start(client goredis.UniversalClient) {
+	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
 		t.keys = slotKeys()
 		t.slots = make([]atomic.Pointer[node], clusterSlots)
-		t.masters = map[*redis.Client]*node{}
+		t.masters = map[*goredis.Client]*node{}
 	}
 	t.life, t.end = context.WithCancel(context.Background())
 	t.anyNode = t.newNode(client)
@@ -58,7 +58,7 @@ func slotKeys() string {
 	return string(keys)
 }
 
-func (t *topology) newNode(client redis.UniversalClient) *node {
+func (t *topology) newNode(client goredis.UniversalClient) *node {
 	n := &node{client: client, failed: t.reload, lost: t.lost}
 	n.life, n.end = context.WithCancel(t.life)
 	n.batcher.uses, n.batcher.timeout, n.batcher.onRefused = t.uses, t.timeout, t.refused
@@ -140,7 +140,7 @@ func (t *topology) learn(slot uint16) *node {
 
 // masterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
 // there is none.
-func (t *topology) masterOf(slot uint16) *redis.Client {
+func (t *topology) masterOf(slot uint16) *goredis.Client {
 	client, err := t.cluster.MasterForKey(context.Background(), t.keys[2*int(slot):][:2])
 	if err != nil {
 		return nil
@@ -151,7 +151,7 @@ func (t *topology) masterOf(slot uint16) *redis.Client {
 // retireUnlessUsed retires a node that has lost a slot, unless its master has another one in use.
 // The lock must be held.
 func (t *topology) retireUnlessUsed(n *node) {
-	client, _ := n.client.(*redis.Client)
+	client, _ := n.client.(*goredis.Client)
 	if t.masters[client] != n {
 		return // already retired
 	}
@@ -186,7 +186,7 @@ func (t *topology) slotAt(n *node, slot uint16) (at uint16, found bool) {
 	if t.cluster == nil || n == t.anyNode || t.to(slot) == n {
 		return slot, true
 	}
-	client, _ := n.client.(*redis.Client)
+	client, _ := n.client.(*goredis.Client)
 	for at := range uint16(clusterSlots) {
 		if t.masterOf(at) == client {
 			return at, true

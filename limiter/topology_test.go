@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -29,17 +29,17 @@ type testCluster struct {
 	*Redis
 	reports
 
-	owners atomic.Pointer[[]redis.ClusterSlot]
+	owners atomic.Pointer[[]goredis.ClusterSlot]
 }
 
 // newTestCluster assigns the slots. The client has not read them yet.
-func newTestCluster(t *testing.T, owners ...redis.ClusterSlot) *testCluster {
+func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 	t.Helper()
 	a := &testCluster{}
 	a.owners.Store(&owners)
-	client := redis.NewClusterClient(&redis.ClusterOptions{
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs:        []string{masterA},
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return *a.owners.Load(), nil },
+		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
 	a.Redis = NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	a.topology.send = func(context.Context, *node, []*call) bool { return false }
@@ -55,12 +55,12 @@ func (a *testCluster) counts() [2]int {
 }
 
 // owned returns slots that a master has.
-func owned(first, last int, master string) redis.ClusterSlot {
-	return redis.ClusterSlot{Start: first, End: last, Nodes: []redis.ClusterNode{{Addr: master}}}
+func owned(first, last int, master string) goredis.ClusterSlot {
+	return goredis.ClusterSlot{Start: first, End: last, Nodes: []goredis.ClusterNode{{Addr: master}}}
 }
 
 // assign assigns the slots anew and waits until the client has read them.
-func (a *testCluster) assign(t *testing.T, owners ...redis.ClusterSlot) {
+func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
 	t.Helper()
 	a.owners.Store(&owners)
 	redistest.WaitFor(t, "the client knows the new masters", func() error {
@@ -111,7 +111,7 @@ func TestTopology_to(t *testing.T) {
 	})
 	for master, slots := range map[string][2]uint16{masterA: {0, 99}, masterB: {100, 300}} {
 		of := a.nodes(slots[0], slots[1])
-		client, _ := of[0].client.(*redis.Client)
+		client, _ := of[0].client.(*goredis.Client)
 		if len(of) != 1 || client == nil || client.Options().Addr != master {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].client)
 		}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // Unban does what [Failover.Unban] does in the shared store.
@@ -49,7 +49,7 @@ func (a *admin) unbanOne(ctx context.Context, name string) (banned bool, err err
 // were banned.
 func (a *admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	var banned atomic.Int64
-	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(ctx context.Context, master *redis.Client, names []string) (bool, error) {
+	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		n, err := a.unban(ctx, master, names)
 		banned.Add(n)
 		return true, err
@@ -59,11 +59,11 @@ func (a *admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 
 // unban deletes those of some keys of one master that are of bans, and returns how many clients were banned
 // by them.
-func (a *admin) unban(ctx context.Context, master *redis.Client, names []string) (banned int64, err error) {
+func (a *admin) unban(ctx context.Context, master *goredis.Client, names []string) (banned int64, err error) {
 	type ban struct {
 		name    string
-		state   *redis.StringCmd
-		deleted *redis.IntCmd
+		state   *goredis.StringCmd
+		deleted *goredis.IntCmd
 	}
 	var bans []ban
 	head, pipeline := a.keyFormat.newWriter().head, master.Pipeline()

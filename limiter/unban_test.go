@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -127,7 +127,7 @@ func TestUnban_rights(t *testing.T) {
 	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	r := NewRedis(client, RedisOptions{KeyFormat: KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	if list, complete, err := NewFailover(r, NewMemory(), FailoverOptions{}).Banned(t.Context(), ""); err == nil || complete {

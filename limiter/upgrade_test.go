@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -36,7 +36,7 @@ func olderNode(t *testing.T, server *redistest.Server) *Redis {
 	}
 	r := openRedis(t, server, 10*time.Second)
 	r.scripts.always = true
-	r.scripts.built = map[kernelSet]*script{kernelSetOf(kernel.Named(GCRA)): {text: text, sha: redis.NewScript(text).Hash()}}
+	r.scripts.built = map[kernelSet]*script{kernelSetOf(kernel.Named(GCRA)): {text: text, sha: goredis.NewScript(text).Hash()}}
 	return r
 }
 
@@ -141,7 +141,7 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, EncodeKey("k"))
 	state := r.client.Get(t.Context(), name).Val()
-	if err := r.client.SetArgs(t.Context(), name, state[:16], redis.SetArgs{KeepTTL: true}).Err(); err != nil {
+	if err := r.client.SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	refundIn(r, checks)

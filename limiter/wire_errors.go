@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // failure is an error that a script caught while it decided one request of a batch.
@@ -72,7 +72,7 @@ func incompatibility(text string) string {
 
 // isNil reports whether an error is the reply nil of Redis. A sentinel replies so too, to the name of a master that
 // it does not watch, which go-redis wraps: nothing was asked of Redis then.
-func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
+func isNil(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // undecided wraps a cause with its kind.
 func undecided(err error) error {
@@ -84,7 +84,7 @@ func undecided(err error) error {
 	switch {
 	case kind == kindIncompatible:
 		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
-	case errors.Is(err, redis.Nil) && !isNil(err):
+	case errors.Is(err, goredis.Nil) && !isNil(err):
 		cause = fmt.Errorf("the sentinels know no master of this name: %w", cause)
 	}
 	return &UndecidedError{Kind: kind, Err: cause}
@@ -100,7 +100,7 @@ func mayHaveRun(err error) bool {
 	}
 	var network *net.OpError
 	switch {
-	case err == nil, errors.Is(err, errUnsent), errors.Is(err, errClosed), errors.Is(err, redis.ErrPoolTimeout),
+	case err == nil, errors.Is(err, errUnsent), errors.Is(err, errClosed), errors.Is(err, goredis.ErrPoolTimeout),
 		errors.As(err, &network) && network.Op == "dial":
 		return false
 	case errors.Is(err, errReply), errors.Is(err, errValue):
@@ -116,14 +116,14 @@ func isLost(err error) bool { return mayHaveRun(err) || Kind(err) == "value" }
 // IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
 // the command was renamed, or this is no Redis.
 func IsUnknownCommand(err error) bool {
-	var reply redis.Error
+	var reply goredis.Error
 	return errors.As(err, &reply) && strings.HasPrefix(strings.ToLower(reply.Error()), "err unknown command")
 }
 
 // withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client
 // keys.
 func withoutArguments(err error) error {
-	var reply redis.Error
+	var reply goredis.Error
 	if text, _, found := strings.Cut(err.Error(), ", with args beginning with"); found && errors.As(err, &reply) {
 		return failure(text)
 	}
@@ -136,7 +136,7 @@ func kindOf(err error) string {
 	switch {
 	case errors.As(err, &credentials):
 		return "auth"
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
+	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, goredis.ErrPoolTimeout):
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return "refused"
@@ -145,7 +145,7 @@ func kindOf(err error) string {
 	case errors.Is(err, errReply):
 		return "other"
 	}
-	var reply redis.Error
+	var reply goredis.Error
 	var caught failure
 	isCaught := errors.As(err, &caught)
 	if !isCaught && !errors.As(err, &reply) {
@@ -170,7 +170,7 @@ func kindOf(err error) string {
 
 // Answered reports whether an error is Redis's answer, rather than the lack of one.
 func Answered(err error) bool {
-	var reply redis.Error
+	var reply goredis.Error
 	var caught failure
 	return errors.As(err, &reply) || errors.As(err, &caught)
 }
@@ -178,10 +178,10 @@ func Answered(err error) bool {
 // isRedirection reports whether a master has answered that another one has the slot, or is getting it. Nothing has
 // run. The client of the Cluster follows where it is asked for one key alone.
 func isRedirection(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	return goredis.HasErrorPrefix(err, "MOVED") || goredis.HasErrorPrefix(err, "ASK")
 }
 
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func isNoScript(err error) bool { return goredis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // credentialsError is the reason why a new connection has nothing to log in with.
 type credentialsError struct {

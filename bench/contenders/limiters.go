@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // limiter decides one request per call.
@@ -33,13 +33,13 @@ const (
 
 // newLimiter returns the limiter of that name, on a go-redis client with default options.
 func newLimiter(way string, addresses []string) (limiter, error) {
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addresses})
+	client := goredis.NewUniversalClient(&goredis.UniversalOptions{Addrs: addresses})
 	switch way {
 	case EvalSHA:
 		return scripted{client, client}, nil
 	case AutoPipeline:
 		pipeliner, ok := client.(interface {
-			AutoPipeline() (*redis.AutoPipeliner, error)
+			AutoPipeline() (*goredis.AutoPipeliner, error)
 		})
 		if !ok {
 			return nil, fmt.Errorf("a %T has no AutoPipeline", client)
@@ -55,12 +55,12 @@ func newLimiter(way string, addresses []string) (limiter, error) {
 //go:embed counter.lua
 var counterText string
 
-var counter = redis.NewScript(counterText)
+var counter = goredis.NewScript(counterText)
 
 // scripted runs one script per request, on the client itself or on an auto-pipeline.
 type scripted struct {
-	redis.UniversalClient
-	caller redis.Scripter
+	goredis.UniversalClient
+	caller goredis.Scripter
 }
 
 func (s scripted) take(ctx context.Context, key string) (answer, error) {
@@ -76,7 +76,7 @@ func (s scripted) take(ctx context.Context, key string) (answer, error) {
 
 // rated uses the GCRA of redis_rate.
 type rated struct {
-	redis.UniversalClient
+	goredis.UniversalClient
 	limiter *redis_rate.Limiter
 }
 

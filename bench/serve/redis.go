@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // RedisServer is the program of the machine's own Redis.
@@ -83,7 +83,7 @@ func form(ctx context.Context, nodes []*Process) error {
 
 // join assigns slots to a node and sends it CLUSTER MEET for another.
 func join(ctx context.Context, addr, other string, first, last int) error {
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer client.Close() //nolint:errcheck // no command is in flight
 	if err := client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func join(ctx context.Context, addr, other string, first, last int) error {
 }
 
 func waitComplete(ctx context.Context, addr string) error {
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer client.Close() //nolint:errcheck // no command is in flight
 	for !complete(client.ClusterInfo(ctx).Val()) {
 		select {

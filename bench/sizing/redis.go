@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -20,7 +20,7 @@ import (
 type redisServer struct {
 	dir    string
 	server *serve.Process
-	client *redis.Client // for INFO
+	client *goredis.Client // for INFO
 }
 
 func startRedis(ctx context.Context) (*redisServer, error) {
@@ -32,7 +32,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &redisServer{dir, server, redis.NewClient(&redis.Options{Addr: server.Addr})}, nil
+	return &redisServer{dir, server, goredis.NewClient(&goredis.Options{Addr: server.Addr})}, nil
 }
 
 func (r *redisServer) stop() {

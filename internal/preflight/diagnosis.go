@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 var errNoMaster = errors.New("no master of the cluster answers")
@@ -19,7 +19,7 @@ type helloReply struct{ server, version, mode, role string }
 // askHello connects and sends HELLO. Redis before 6.0 does not have that command, and 6.0 requires +hello
 // for it: such a server reports the same with INFO. The reply of one that reports neither, such as a proxy, is
 // empty.
-func askHello(ctx context.Context, client redis.UniversalClient) (helloReply, error) {
+func askHello(ctx context.Context, client goredis.UniversalClient) (helloReply, error) {
 	words, err := client.Do(ctx, "hello").Slice()
 	if err != nil && strings.Contains(err.Error(), "wrong number of arguments") {
 		words, err = client.Do(ctx, "hello", 2).Slice() // Redis 6.0 requires the protocol's version
@@ -55,7 +55,7 @@ func lacksHello(err error) bool {
 }
 
 // askInfo returns what INFO reports of a HELLO; empty if the server does not permit it.
-func askInfo(ctx context.Context, client redis.UniversalClient) (h helloReply) {
+func askInfo(ctx context.Context, client goredis.UniversalClient) (h helloReply) {
 	for line := range strings.Lines(client.Info(ctx).Val()) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
 		case "redis_version":

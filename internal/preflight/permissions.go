@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -209,9 +209,9 @@ func (p *preflight) missing(ctx context.Context, s *checkedServer, permissions [
 // isPermitted reports whether an answer proves that a command is permitted. Redis checks the user and the
 // permissions first, so every other answer does, also WRONGTYPE, MOVED and BUSY.
 func isPermitted(err error) bool {
-	var reply redis.Error
+	var reply goredis.Error
 	return err == nil || (errors.As(err, &reply) && !isForbidden(err) &&
-		!redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS"))
+		!goredis.HasErrorPrefix(err, "NOAUTH") && !goredis.HasErrorPrefix(err, "WRONGPASS"))
 }
 
 // prefixed returns a name under the configured prefix.

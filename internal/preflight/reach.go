@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // reach connects and finds the servers that decide. Without one it returns no client and adds findings.
-func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
+func (p *preflight) reach(ctx context.Context) goredis.UniversalClient {
 	o := p.clientOptions()
 	mode := cmp.Or(o.Mode, limiter.Standalone)
 	if !p.tryAddresses(ctx, mode) {
@@ -25,9 +25,9 @@ func (p *preflight) reach(ctx context.Context) redis.UniversalClient {
 		p.failed("configuration", "", err.Error(), "")
 		return nil
 	}
-	if cluster, ok := client.(*redis.ClusterClient); ok {
+	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		err = p.reachMasters(ctx, cluster)
-	} else if single, ok := client.(*redis.Client); ok {
+	} else if single, ok := client.(*goredis.Client); ok {
 		err = p.reachServer(ctx, single)
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.Clien
 }
 
 // reachServer connects to the only server that decides.
-func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error {
+func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) error {
 	address := p.options.Client.Addresses[0]
 	if p.options.Client.Mode == limiter.Sentinel {
 		address = "the master " + p.options.Client.Master
@@ -133,9 +133,9 @@ func (p *preflight) reachServer(ctx context.Context, client *redis.Client) error
 }
 
 // reachMasters connects to every master of a cluster.
-func (p *preflight) reachMasters(ctx context.Context, cluster *redis.ClusterClient) error {
+func (p *preflight) reachMasters(ctx context.Context, cluster *goredis.ClusterClient) error {
 	var mu sync.Mutex
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *goredis.Client) error {
 		address := master.Options().Addr
 		hello, err := askHello(ctx, master)
 		mu.Lock()

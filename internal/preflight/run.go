@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -21,7 +21,7 @@ type preflight struct {
 // checkedServer is a server that decides.
 type checkedServer struct {
 	address string
-	client  *redis.Client
+	client  *goredis.Client
 	hello   helloReply
 	untried []string // the algorithms whose commands are missing, and which are not used
 
@@ -46,7 +46,7 @@ func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
 }
 
 // tryServers runs the checks of every server that was reached.
-func (p *preflight) tryServers(ctx context.Context, client redis.UniversalClient) {
+func (p *preflight) tryServers(ctx context.Context, client goredis.UniversalClient) {
 	for _, try := range []func(context.Context, *checkedServer){
 		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions, p.tryOverridePermissions,
 		func(ctx context.Context, s *checkedServer) { p.tryScripts(ctx, client, s) },

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -45,7 +45,7 @@ const logAlgorithm = "sliding_window_log"
 const maxConcurrent = "max_concurrent"
 
 // tryScripts runs a decision of each algorithm, and of running requests, on a key of this server.
-func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient, s *checkedServer) {
+func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
 	subject := "each algorithm"
 	algorithms := slices.DeleteFunc(append(limiter.Algorithms(), maxConcurrent), func(name string) bool { return slices.Contains(s.untried, name) })
@@ -70,7 +70,7 @@ func (p *preflight) tryScripts(ctx context.Context, client redis.UniversalClient
 // one server there may be a proxy, which forwards a script to the server that has its keys.
 func (p *preflight) trySeveralKeys(ctx context.Context, s *checkedServer) {
 	err := s.client.Eval(ctx, "return 1", []string{p.prefixed(probeKey), p.prefixed("{" + checkPolicyName + "-2}:probe")}).Err()
-	var reply redis.Error
+	var reply goredis.Error
 	switch {
 	case !errors.As(err, &reply): // also no error; the other checks report those of the connection
 	case strings.Contains(err.Error(), "CROSSSLOT"):
@@ -90,7 +90,7 @@ func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 }
 
 // decide runs two decisions of an algorithm, and returns how long the second took, with the script loaded.
-func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
+func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
 	settings := limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second}
 	if algorithm == maxConcurrent {
 		settings = limiter.Settings{Name: checkPolicyName, MaxConcurrent: 1000, NodeTimeout: limiter.MinNodeTimeout}
@@ -120,8 +120,8 @@ func (p *preflight) decide(ctx context.Context, client redis.UniversalClient, s 
 }
 
 // keyAt returns a client key that the server stores: any key, or on a Cluster one in its slots.
-func keyAt(ctx context.Context, client redis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
-	cluster, ok := client.(*redis.ClusterClient)
+func keyAt(ctx context.Context, client goredis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
+	cluster, ok := client.(*goredis.ClusterClient)
 	if !ok {
 		return limiter.EncodeKey(checkPolicyName), nil
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // sentinelChannels announce a new master to the client.
@@ -14,7 +14,7 @@ var sentinelChannels = []string{"+switch-master", "+replica-reconf-done"}
 
 // trySentinel sends the commands that the module sends a sentinel, and reports whether the sentinel watches
 // the master and permits them.
-func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClient, address string) bool {
+func (p *preflight) trySentinel(ctx context.Context, client goredis.UniversalClient, address string) bool {
 	master := p.options.Client.Master
 	known, missing := true, []string(nil)
 	for _, ask := range []struct {
@@ -29,7 +29,7 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 		switch {
 		case isForbidden(err):
 			missing = append(missing, ask.name)
-		case errors.Is(err, redis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
+		case errors.Is(err, goredis.Nil) || (err != nil && strings.Contains(err.Error(), "No such master")):
 			known = false
 		case err != nil:
 			p.refusedBySentinel(fmt.Errorf("%s: %w", address, err))
@@ -48,7 +48,7 @@ func (p *preflight) trySentinel(ctx context.Context, client redis.UniversalClien
 }
 
 // tryChannels returns the permissions that subscribing lacks.
-func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClient) []string {
+func (p *preflight) tryChannels(ctx context.Context, client goredis.UniversalClient) []string {
 	var missing []string
 	for _, channel := range sentinelChannels {
 		subscription := client.Subscribe(ctx, channel)
@@ -66,4 +66,4 @@ func (p *preflight) tryChannels(ctx context.Context, client redis.UniversalClien
 }
 
 // isForbidden reports whether an error says that the user of Redis lacks a permission.
-func isForbidden(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOPERM") }
+func isForbidden(err error) bool { return err != nil && goredis.HasErrorPrefix(err, "NOPERM") }

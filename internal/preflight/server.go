@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
@@ -115,7 +115,7 @@ func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 }
 
 // evictionPolicy returns the server's maxmemory-policy; empty if the server does not report it.
-func evictionPolicy(ctx context.Context, client *redis.Client) (string, error) {
+func evictionPolicy(ctx context.Context, client *goredis.Client) (string, error) {
 	if values, err := client.ConfigGet(ctx, "maxmemory-policy").Result(); err == nil {
 		return values["maxmemory-policy"], nil
 	}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // program is the server's program, a name or a path. It is also a sentinel's.
@@ -170,9 +170,9 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 func (s *Server) URL() string { return "redis://" + s.Addr + "/" + strconv.Itoa(s.DB) }
 
 // Client returns a plain client of the server, closed with the test.
-func (s *Server) Client(t testing.TB) *redis.Client {
+func (s *Server) Client(t testing.TB) *goredis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, DB: s.DB})
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, DB: s.DB})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
