@@ -23,12 +23,12 @@ type admin struct {
 
 // banKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *admin) banKey(p *Policy, key EncodedKey) string {
-	return string(a.keyFormat.newWriter().append(nil, p.ban.ID, key.text))
+	return string(a.keyFormat.newWriter().append(nil, p.Rule().Ban.ID, key.text))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (a *admin) RedisKey(p *Policy, key EncodedKey) string {
-	return string(a.keyFormat.newWriter().append(nil, p.id, key.text))
+	return string(a.keyFormat.newWriter().append(nil, p.Rule().ID, key.text))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.

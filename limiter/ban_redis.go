@@ -16,7 +16,7 @@ func (r *Redis) offend(ctx context.Context, checks []Check, deadline time.Time) 
 		if c.Result.Banned {
 			return nil
 		}
-		if c.Policy.ban != nil && c.Result.RetryAfter > 0 && !c.Result.ForOthers {
+		if c.Policy.Rule().Ban != nil && c.Result.RetryAfter > 0 && !c.Result.ForOthers {
 			denied, indices = append(denied, *c), append(indices, i)
 		}
 	}

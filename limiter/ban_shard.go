@@ -15,7 +15,7 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.RetryAfter == Never {
 		return false
 	}
-	left := c.Policy.ban.Left(s.bans[c.Key.text].BanState, now)
+	left := c.Policy.Rule().Ban.Left(s.bans[c.Key.text].BanState, now)
 	if left == 0 {
 		return false
 	}
@@ -33,14 +33,14 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 func countDenials(shards []*shard, checks []Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
+		if c.Policy.Rule().Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
 		held := shards[i].bans[c.Key.text].BanState
-		if !c.Policy.ban.Counts(held, now, c.Policy.params.Capacity, c.Policy.refunds.Load()) {
+		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds.Load()) {
 			continue
 		}
-		next, begins := c.Policy.ban.Denied(held, now)
+		next, begins := c.Policy.Rule().Ban.Denied(held, now)
 		if shards[i].keepBan(c.Key.text, keptBan{BanState: next}, now) && begins > 0 {
 			c.ban(begins, true)
 		}
@@ -70,7 +70,7 @@ func (s *shard) rememberBan(c *Check, now int64) {
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
-		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.ban.Longest}
+		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
 		s.keepBan(c.Key.text, keptBan{BanState: b, seen: true, asOf: c.AsOf}, now)
 	case known && kept.seen && c.AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:

@@ -80,7 +80,7 @@ func TestCalendar_outage(t *testing.T) {
 // TestCalendar_owed pays back the units of the current period alone.
 func TestCalendar_owed(t *testing.T) {
 	p := mustPolicy(t, Settings{Calendar: "day", Location: zone(t, "Europe/Berlin"), Limit: 10})
-	k, params := p.algorithm.Kernel, &p.params
+	k, params := p.Rule().Algorithm.Kernel, &p.Rule().Params
 	at := micros(t, "2026-10-25T12:00:00+01:00")
 	start, end := micros(t, "2026-10-25T00:00:00+02:00"), micros(t, "2026-10-26T00:00:00+01:00")
 	s := k.Charge(kernel.State{}, at, params, 4)

@@ -61,7 +61,7 @@ func (c *Check) settleTo(cost int64) bool {
 		cost = max(cost, taken)
 	}
 	c.Change, c.Stays = cost-taken, 0
-	if c.Policy.ban != nil && c.Policy.refunds.Load() {
+	if c.Policy.rule.Ban != nil && c.Policy.rule.Refunds.Load() {
 		if c.Stays = cost; !c.Refundable {
 			c.Stays = c.Change
 		}
@@ -77,9 +77,9 @@ func validate(checks []Check) error {
 	for i := range checks {
 		c := &checks[i]
 		switch {
-		case c.Policy == nil || c.Policy.algorithm == nil:
+		case c.Policy == nil || c.Policy.rule.Algorithm == nil:
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
-		case c.Policy.params.Capacity == 0:
+		case c.Policy.rule.Params.Capacity == 0:
 			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
@@ -121,7 +121,7 @@ func repeated(checks []Check) (first, second int) {
 
 // SameQuota reports whether two checks take from one quota.
 func (c *Check) SameQuota(other *Check) bool {
-	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.id == other.Policy.id)
+	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.rule.ID == other.Policy.rule.ID)
 }
 
 // refundable reports whether a check needs a take that can be refunded.
@@ -140,12 +140,12 @@ func (c *Check) reserve() int64 {
 	if c.Reserve == 0 {
 		return 0
 	}
-	return c.Policy.params.Reserve(c.Reserve)
+	return c.Policy.rule.Params.Reserve(c.Reserve)
 }
 
 // neverPasses reports whether the check asks for more than there can be.
 func (c *Check) neverPasses() bool {
-	return !c.Peek && c.units() > c.Policy.params.Capacity-c.reserve()
+	return !c.Peek && c.units() > c.Policy.rule.Params.Capacity-c.reserve()
 }
 
 // Unused returns the units of the quota that remain, with those that must stay for others.
@@ -176,7 +176,7 @@ func (c *Check) withholdReserve() {
 
 // answer writes a verdict at an instant in microseconds to the check's result.
 func (c *Check) answer(v kernel.Verdict, now int64) {
-	t := &c.Policy.params
+	t := &c.Policy.rule.Params
 	offset := now % t.Tick
 	c.AsOf, c.Turn = now, 0
 	c.Result = Result{
@@ -219,7 +219,7 @@ func countsRunning(checks []Check) bool {
 // quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }
 
-func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.id, c.Key.text} }
+func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.rule.ID, c.Key.text} }
 
 // awaited is a check's units that may be refunded, for those who wait for that.
 type awaited interface {
@@ -246,14 +246,14 @@ func (c *Check) endReservation(refunded bool) {
 
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
-	t := &c.Policy.params
+	t := &c.Policy.rule.Params
 	weight, reserve := c.units(), c.reserve()
 	if weight > 0 && weight > t.Capacity-reserve {
-		v := c.Policy.algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
+		v := c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
 		v.Wait = -1
 		return v
 	}
-	return c.Policy.algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
+	return c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 }
 
 // peekVerdict returns the verdict on a check that a ban denies: it takes nothing.

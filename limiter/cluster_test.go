@@ -150,7 +150,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 		p := dayPolicy(t, "slots", GCRA, 1)
 		n := naming.newWriter()
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
-			want := client.ClusterKeySlot(context.Background(), string(n.append(nil, p.id, key))).Val()
+			want := client.ClusterKeySlot(context.Background(), string(n.append(nil, p.Rule().ID, key))).Val()
 			if got := n.slotOf(key); int64(got) != want {
 				t.Errorf("%q: slot %d, Redis says %d", key, got, want)
 			}

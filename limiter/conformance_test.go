@@ -44,8 +44,8 @@ func memoryStore() *testStore {
 			s := m.lock(c.Policy, c.Key.text)
 			defer s.mu.Unlock()
 			old := s.get(c.Policy, c.Key.text, *now)
-			settled, units := c.Policy.algorithm.Kernel.Repay(old, *now/c.Policy.params.Tick, &c.Policy.params, d)
-			if units > 0 || !c.Policy.algorithm.Logs && settled != old {
+			settled, units := c.Policy.Rule().Algorithm.Kernel.Repay(old, *now/c.Policy.Rule().Params.Tick, &c.Policy.Rule().Params, d)
+			if units > 0 || !c.Policy.Rule().Algorithm.Logs && settled != old {
 				s.store(c, old, settled, *now)
 			}
 			return units
@@ -257,7 +257,7 @@ func chargeBoth(tr *trace, stores []*testStore) {
 		c := &request[i]
 		c.Weight, c.Peek = max(1, c.Weight), false
 		if tr.random.IntN(150) == 0 {
-			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, MaxCharge / c.Policy.params.Window, MaxCharge}[tr.random.IntN(4)]
+			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, MaxCharge / c.Policy.Rule().Params.Window, MaxCharge}[tr.random.IntN(4)]
 		}
 	}
 	for _, s := range stores {
@@ -270,13 +270,13 @@ func chargeBoth(tr *trace, stores []*testStore) {
 func repayBoth(t *testing.T, tr *trace, stores []*testStore) {
 	t.Helper()
 	c := &tr.request()[0]
-	p := &c.Policy.params
+	p := &c.Policy.Rule().Params
 	now := tr.now / p.Tick
 	d := kernel.Debt{Amount: 1 + tr.random.Int64N(2*p.Capacity)}
 	switch {
 	case c.Policy.IsBucket():
 		d.Amount = 1 + tr.random.Int64N(2*p.Capacity*p.Window)
-	case c.Policy.algorithm.Logs:
+	case c.Policy.Rule().Algorithm.Logs:
 		d.At = now - []int64{0, 1, p.Window / 2, p.Window - 1, p.Window, p.Window + 1, -1}[tr.random.IntN(7)]
 	case p.Periods != nil:
 		d.At = p.Periods.Around(now)[tr.random.IntN(4)] + tr.random.Int64N(5*3_600_000_000)
@@ -313,8 +313,8 @@ func checkInvariants(t *testing.T, c *Check) {
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
 		c.neverPasses() != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-c.reserve() ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.Withheld < 0 || (c.Withheld > c.reserve() && c.Policy.params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
-		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.Withheld < 0 || (c.Withheld > c.reserve() && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Rule().Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.settings, r)
 	}
 }

@@ -24,7 +24,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		debt := func() int64 {
 			s := f.local.lock(p, "k")
 			defer s.mu.Unlock()
-			return p.algorithm.Kernel.Decide(s.get(p, "k", now), now/p.params.Tick, &p.params, 0, 0).A
+			return p.Rule().Algorithm.Kernel.Decide(s.get(p, "k", now), now/p.Rule().Params.Tick, &p.Rule().Params, 0, 0).A
 		}
 		var owed, refunded int64
 		for range 6000 {
@@ -38,7 +38,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 				cost := random.Int64N(r.check.Weight + 1)
 				before := debt()
 				f.Settle(r.check, cost, SourceMemory)
-				owed, refunded = owed+r.check.Weight-cost, refunded+(before-debt())/p.params.Window
+				owed, refunded = owed+r.check.Weight-cost, refunded+(before-debt())/p.Rule().Params.Window
 			}
 			running = kept
 			for {

@@ -53,12 +53,12 @@ func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
-		if check.Policy.ban != nil {
+		if check.Policy.Rule().Ban != nil {
 			mayCount = c.denyBanned(check, now, &denied) || mayCount
 			banned = banned || check.Result.Banned
 			continue
 		}
-		if check.Policy.endsEarly() {
+		if check.Policy.Rule().EndsEarly() {
 			continue
 		}
 		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
@@ -83,9 +83,9 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 	for i := range checks {
 		check := &checks[i]
 		switch {
-		case check.Policy.ban != nil:
+		case check.Policy.Rule().Ban != nil:
 			c.learnBan(check, sent)
-		case !check.Result.Passes() && !check.Policy.endsEarly():
+		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
 			c.shardOf(check.Key.text).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 // cache meanwhile stays out.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
 	s, key := c.shardOf(check.Key.text), denyKeyOf(check)
-	if check.Policy.ban != nil && check.Result.RetryAfter != Never {
+	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != Never {
 		c.relearnBan(check, sent)
 		return
 	}
@@ -129,7 +129,7 @@ func (c *denyCache) relearn(check *Check, sent time.Time) {
 
 // forget drops the denials of a key in the policies of that ID.
 func (c *denyCache) forget(id, key string) {
-	c.forgetWhere(key, func(p *Policy) bool { return p.id == id })
+	c.forgetWhere(key, func(p *Policy) bool { return p.Rule().ID == id })
 }
 
 // forgetWhere drops the denials of a key in some policies.

@@ -63,7 +63,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := memoryStore(), newDenyCache(time.Second), epoch
 			for range 60 {
-				now += random.Int64N(100) * p.params.Tick
+				now += random.Int64N(100) * p.Rule().Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []Check{{Policy: p, Key: EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
@@ -79,7 +79,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 					}
 				case fromCache.Banned && truth.Banned && fromCache.RetryAfter <= truth.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
-				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.params.Tick == 1:
+				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.Rule().Params.Tick == 1:
 					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, checks[0].Weight, reserve, fromCache, truth)
 				default:
 					repeated++

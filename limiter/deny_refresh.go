@@ -38,7 +38,7 @@ func (d *denyRefresher) refresh() {
 	for i := range due {
 		d.shared.peekAsync(&due[i], func(answered *Check) {
 			d.denied.relearn(answered, sent)
-			if answered.Policy.ban != nil {
+			if answered.Policy.Rule().Ban != nil {
 				d.local.remember(answered) // an outage does not bring back a ban that was lifted
 			}
 		})

@@ -274,7 +274,7 @@ func (f *Failover) Release() {
 // elsewhere: these count only denials behind units that stay.
 func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.ban != nil && !c.Refundable && !c.Peek && c.Policy.refunds.Load() && Allowed(checks) {
+		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds.Load() && Allowed(checks) {
 			kept := *c
 			kept.Change, kept.Stays = 0, c.units()
 			f.settle(&kept, source)

@@ -18,9 +18,9 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 	}
 	defer f.local.Reset(p, key) // what was remembered meanwhile
 	f.ledger.forget(p, key.text)
-	f.leases.end(key.text, ofState(p.id), keyReset)
-	defer f.leases.end(key.text, ofState(p.id), keyReset) // what was leased meanwhile
-	defer f.denied.forget(p.id, key.text)
+	f.leases.end(key.text, ofState(p.Rule().ID), keyReset)
+	defer f.leases.end(key.text, ofState(p.Rule().ID), keyReset) // what was leased meanwhile
+	defer f.denied.forget(p.Rule().ID, key.text)
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
 }
@@ -58,7 +58,7 @@ func (f *Failover) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, 
 		return false, err
 	}
 	f.local.Unban(p, key)
-	f.denied.forget(p.id, key.text)
+	f.denied.forget(p.Rule().ID, key.text)
 	if f.shared.mayBeHMAC(key) {
 		f.local.unbanWhere(p.Name(), func(other string) bool {
 			return string(f.shared.AppendClient(nil, EncodedKey{other})) == key.text

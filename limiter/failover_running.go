@@ -42,7 +42,7 @@ func (f *Failover) Running(policy string) int64 { return f.local.Running(policy)
 func (t *runningTracker) denyFull(checks []Check) (full refusal) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.ban != nil {
+		if c.Policy.Rule().Ban != nil {
 			return refusal{}
 		}
 		if t.isFull(c) {

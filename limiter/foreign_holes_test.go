@@ -30,7 +30,7 @@ const damagedSerial = 1 << 40
 // write stores five owed units, a serial and a tail.
 func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 	t.Helper()
-	text = doubles(float64(5*b.p.params.Window), float64(ticksNow(b.p)), damagedSerial) + tail
+	text = doubles(float64(5*b.p.Rule().Params.Window), float64(ticksNow(b.p)), damagedSerial) + tail
 	b.writeAll(t, text)
 	return text
 }
@@ -125,7 +125,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 		before := b.write(t, doubles(numbers...))
 		err := b.refund(random.Int64N(8))
 		after := b.read(t)
-		unit, owed := float64(b.p.params.Window), double(before, 0)
+		unit, owed := float64(b.p.Rule().Params.Window), double(before, 0)
 		if left := double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
 			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
 		}

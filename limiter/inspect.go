@@ -37,7 +37,7 @@ func (a *admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]Store
 		}
 		return a.readStored(ctx, p, name, kind)
 	})
-	if err == nil && p.ban != nil {
+	if err == nil && p.Rule().Ban != nil {
 		var ban []StoredKey
 		ban, err = a.inspect(ctx, a.banKey(p, key), func(name, kind string) (map[string]any, error) {
 			return a.readStoredBan(ctx, name, kind)
@@ -66,7 +66,7 @@ func (a *admin) inspect(ctx context.Context, name string, read func(name, kind s
 
 // readStored reads a stored state.
 func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
-	logs := p.algorithm.Logs
+	logs := p.Rule().Algorithm.Logs
 	switch {
 	case p.CountsRunning():
 		return nil, nil //nolint:nilnil // a foreign value has no description
@@ -76,7 +76,7 @@ func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 		return nil, nil //nolint:nilnil // as above
 	}
 	text, err := a.client.Get(ctx, name).Result()
-	if p.algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
+	if p.Rule().Algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
 		text = text[:24] // without the holes of refunds
 	}
 	if err != nil || len(text)%8 != 0 || len(text) > 24 {
@@ -91,7 +91,7 @@ func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 		values[i] = int64(n)
 	}
 	s := kernel.State{Numbers: kernel.Numbers{A: values[0], B: values[1], C: values[2]}}
-	return p.algorithm.Kernel.Describe(s, ticksNow(p), &p.params), nil
+	return p.Rule().Algorithm.Kernel.Describe(s, ticksNow(p), &p.Rule().Params), nil
 }
 
 // readLog reads the ends of a log.
@@ -109,7 +109,7 @@ func (a *admin) readLog(ctx context.Context, p *Policy, name string) (map[string
 		}
 		s.Log.Entries = append(s.Log.Entries, entry)
 	}
-	described := p.algorithm.Kernel.Describe(s, ticksNow(p), &p.params)
+	described := p.Rule().Algorithm.Kernel.Describe(s, ticksNow(p), &p.Rule().Params)
 	described["entries"] = entries
 	return described, nil
 }
@@ -167,4 +167,4 @@ func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, e
 }
 
 // ticksNow returns this machine's time in a policy's ticks.
-func ticksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.params.Tick }
+func ticksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }

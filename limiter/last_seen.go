@@ -31,7 +31,7 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 	now := m.clock()
 	s := m.lock(c.Policy, c.Key.text)
 	defer s.mu.Unlock()
-	if c.Policy.ban != nil {
+	if c.Policy.Rule().Ban != nil {
 		s.rememberBan(c, now)
 	}
 	if c.Result.Banned {
@@ -62,7 +62,7 @@ func (m *Memory) rememberRefund(c *Check) {
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
 func (s *shard) learn(c *Check, leased, now int64) bool {
-	a := lastSeen{used: c.Policy.params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
+	a := lastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
 		asOf: c.AsOf, turn: c.Turn, least: c.Unused() == 0}
 	if before, known := s.seen[c.Key.text]; known && before.resets > now {
 		older := a.precedes(&before)
@@ -130,7 +130,7 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 		}
 		held, a.least = before.restore(p, now), before.least
 	}
-	t, k := &p.params, p.algorithm.Kernel
+	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
 	v := k.Decide(k.Charge(held, now/t.Tick, t, c.Change), now/t.Tick, t, 0, 0)
 	a.used, a.resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
@@ -163,10 +163,10 @@ func (s *shard) sweepSeen(now int64, sample int) (visited int) {
 
 // restore rebuilds a state from an answer, for the policy or one that is scaled from it.
 func (l lastSeen) restore(p *Policy, now int64) kernel.State {
-	t := &p.params
+	t := &p.Rule().Params
 	used := l.used
-	if p.fraction > 0 {
-		used = int64(math.Ceil(float64(used) * p.fraction))
+	if p.Rule().Fraction > 0 {
+		used = int64(math.Ceil(float64(used) * p.Rule().Fraction))
 	}
-	return p.algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.resets, t.Tick), now/t.Tick, t)
+	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.resets, t.Tick), now/t.Tick, t)
 }

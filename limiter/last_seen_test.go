@@ -111,18 +111,18 @@ func TestKernel_restoreState(t *testing.T) {
 				}
 				whole, local := NewMemoryOnClock(func() int64 { return now }), NewMemoryOnClock(func() int64 { return now })
 				for range 20 {
-					now += random.Int64N(p.params.Window * p.params.Tick / 3)
+					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
 					check := []Check{{Policy: p, Key: EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.remember(&check[0])
 					if Allowed(check) && random.IntN(2) == 0 {
-						now += random.Int64N(p.params.Window * p.params.Tick / 3)
+						now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
 						whole.Settle(check[0], random.Int64N(check[0].Weight))
 						local.rememberRefund(&decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0])
 					}
 				}
 				for range 5 {
-					now += random.Int64N(p.params.Window * p.params.Tick)
+					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
 					have := decide(t, whole, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
 					got := decide(t, local, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result
 					if got.Remaining > have.Remaining {

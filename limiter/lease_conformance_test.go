@@ -20,7 +20,7 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 	return func(_ testing.TB, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
 		shard := s.local.lock(c.Policy, c.Key.text)
 		defer shard.mu.Unlock()
-		p, k, own := &c.Policy.params, leasingKernelOf(c.Policy), *c
+		p, k, own := &c.Policy.Rule().Params, leasingKernelOf(c.Policy), *c
 		old := shard.get(c.Policy, c.Key.text, *now)
 		next := old
 		if rest > 0 {
@@ -129,10 +129,10 @@ func newLeaseTrace(t *testing.T, seed uint64) *trace {
 func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	t.Helper()
 	c := tr.request()[0]
-	if c.Policy.algorithm.Logs && c.Weight > kernel.LogUnits/4 {
+	if c.Policy.Rule().Algorithm.Logs && c.Weight > kernel.LogUnits/4 {
 		c.Weight = 1
 	}
-	wish := kernel.Wish{Units: tr.random.Int64N(c.Policy.Capacity() + 1), Lasts: tr.random.Int64N(2*c.Policy.params.LongestLease() + 2)}
+	wish := kernel.Wish{Units: tr.random.Int64N(c.Policy.Capacity() + 1), Lasts: tr.random.Int64N(2*c.Policy.Rule().Params.LongestLease() + 2)}
 	var rest int64
 	var back *heldLease
 	if len(tr.leases) > 0 && tr.random.IntN(2) == 0 {
@@ -165,7 +165,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	if a.Units == 0 {
 		return nil
 	}
-	if longest := c.Policy.params.LongestLease() * c.Policy.params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
+	if longest := c.Policy.Rule().Params.LongestLease() * c.Policy.Rule().Params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
 		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.settings, a, wish)
 	}
 	tr.leases = append(tr.leases, heldLease{c, leases})

@@ -78,7 +78,7 @@ func named(policy string) func(*Policy) bool {
 
 // ofState returns a function that reports whether a policy counts in the states of an ID.
 func ofState(id string) func(*Policy) bool {
-	return func(p *Policy) bool { return p.id == id }
+	return func(p *Policy) bool { return p.Rule().ID == id }
 }
 
 // held returns the units of a key that are left under the policies of a name, and for how long at most.

@@ -12,7 +12,7 @@ import (
 // instant, passes there, and no span of them holds more than it may. Each way is enough by itself.
 func exactly(p *Policy, admitted []admission) error {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
-	t, k := &p.params, leasingKernelOf(p)
+	t, k := &p.Rule().Params, leasingKernelOf(p)
 	var s kernel.State
 	for i, a := range admitted {
 		v := k.Decide(s, a.at/t.Tick, t, a.weight, 0)
@@ -29,7 +29,7 @@ func exactly(p *Policy, admitted []admission) error {
 
 // overshoot returns by how many units a span of admissions exceeds what it may hold.
 func overshoot(p *Policy, admitted []admission) (worst int64) {
-	t := &p.params
+	t := &p.Rule().Params
 	counts := map[int64]int64{}
 	first, sum := 0, int64(0)          // of a log's span
 	level, last := int64(0), int64(-1) // of a bucket
@@ -37,13 +37,13 @@ func overshoot(p *Policy, admitted []admission) (worst int64) {
 		now := a.at / t.Tick
 		w := now / t.Window
 		switch {
-		case p.algorithm.Bursts:
+		case p.Rule().Algorithm.Bursts:
 			if last >= 0 {
 				level = max(0, level-(now-last)*t.Limit)
 			}
 			level, last = level+a.weight*t.Window, now
 			worst = max(worst, kernel.CeilDiv(level-t.Capacity*t.Window, t.Window))
-		case p.algorithm.Logs:
+		case p.Rule().Algorithm.Logs:
 			sum += a.weight
 			for admitted[first].at/t.Tick <= now-t.Window {
 				sum -= admitted[first].weight
@@ -64,5 +64,5 @@ func overshoot(p *Policy, admitted []admission) (worst int64) {
 
 // leasingKernelOf returns the kernel of a policy whose units can be leased.
 func leasingKernelOf(p *Policy) kernel.Leasing {
-	return p.algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the tests lease no others
+	return p.Rule().Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the tests lease no others
 }

@@ -23,7 +23,7 @@ func TestNode_refund_lease(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := Check{Policy: p, Key: EncodeKey("k"), Peek: true}
-	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
+	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
 		t.Fatalf("leased %+v; want 50 units", l)
 	}
 	s.shared.topology.anyNode.refund(0, checks)

@@ -70,7 +70,7 @@ func (w *watchedKey) note(key uint64, now clock.Moment, longest time.Duration) b
 
 // wish returns what to ask for at the key's pace; no units where a lease is not worth it. The lock is held.
 func (k *busyKey) wish(trip time.Duration) kernel.Wish {
-	longest, p := k.policy.lease, &k.policy.params
+	longest, p := k.policy.Rule().Lease, &k.policy.Rule().Params
 	if !k.pace.isBusy(longest) || longest < minTrips*trip {
 		return kernel.Wish{}
 	}

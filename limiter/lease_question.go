@@ -183,8 +183,8 @@ func (t *leaseTable) expire(k *busyKey) {
 			next = min(next, k.leases[i].until)
 		}
 		t.wake(k, next, now)
-	case k.asking || now.Since(k.pace.last) <= k.policy.lease:
-		t.wake(k, now.Add(k.policy.lease), now)
+	case k.asking || now.Since(k.pace.last) <= k.policy.Rule().Lease:
+		t.wake(k, now.Add(k.policy.Rule().Lease), now)
 	default:
 		k.gone = keyEnded
 		delete(k.shard.busy, k.leaseKey)

@@ -65,7 +65,7 @@ func leaseTracePolicy(t *testing.T, random *rand.Rand, algorithm string) *Policy
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.lease = max(p.lease, MinLease)
+	p.Rule().Lease = max(p.Rule().Lease, MinLease)
 	return p
 }
 
@@ -74,7 +74,7 @@ func playLeases(t *testing.T, algorithm string, seed uint64, store func(*leaseWo
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
 	w := &leaseWorld{random: random, policy: leaseTracePolicy(t, random, algorithm), key: EncodeKey(fmt.Sprint("k", seed)), now: epoch}
-	w.now += random.Int64N(3 * w.policy.params.Window * w.policy.params.Tick)
+	w.now += random.Int64N(3 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
 	w.store = store(w)
 	for range 1 + random.IntN(4) {
 		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
@@ -139,7 +139,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 			weight = 1 + random.Int64N(5)
 		case 1:
 			if random.IntN(4) == 0 {
-				weight = 1 + random.Int64N(w.policy.params.Capacity)
+				weight = 1 + random.Int64N(w.policy.Rule().Params.Capacity)
 			}
 		}
 		for range 1 + random.IntN(6) {
@@ -151,8 +151,8 @@ func (w *leaseWorld) act(n *leaseNode) {
 // pause returns how long until something else happens: nothing, a little, until an instant at which
 // something changes, or until everything has drained.
 func (w *leaseWorld) pause() int64 {
-	random, window := w.random, w.policy.params.Window*w.policy.params.Tick
-	longest := w.policy.params.LongestLease() * w.policy.params.Tick
+	random, window := w.random, w.policy.Rule().Params.Window*w.policy.Rule().Params.Tick
+	longest := w.policy.Rule().Params.LongestLease() * w.policy.Rule().Params.Tick
 	switch x := random.IntN(40); {
 	case x < 10:
 		return 0
@@ -186,7 +186,7 @@ func (w *leaseWorld) pause() int64 {
 	case x < 39:
 		return random.Int64N(window / 2)
 	}
-	return 2 * max(window, w.policy.params.Full*w.policy.params.Tick)
+	return 2 * max(window, w.policy.Rule().Params.Full*w.policy.Rule().Params.Tick)
 }
 
 // redisInWorld is a real Redis on the world's time.

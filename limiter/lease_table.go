@@ -133,7 +133,7 @@ func newLeaseTable() *leaseTable {
 }
 
 // leases reports whether a check may be decided by a lease.
-func (c *Check) leases() bool { return c.Policy.lease > 0 && !c.Peek && !c.Refundable }
+func (c *Check) leases() bool { return c.Policy.Rule().Lease > 0 && !c.Peek && !c.Refundable }
 
 // spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
@@ -161,7 +161,7 @@ func (t *leaseTable) spend(c *Check, now clock.Moment) (k *busyKey, spent heldUn
 func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment) *busyKey {
 	if len(s.busy) > 0 {
 		if k := s.busy[leaseKey{c.Policy, c.Key.text}]; k != nil {
-			k.pace.note(now, c.Policy.lease)
+			k.pace.note(now, c.Policy.Rule().Lease)
 			k.weight += (float64(c.units()) - k.weight) / paceSamples
 			return k
 		}
@@ -173,12 +173,12 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment
 		s.seen = new([leaseSlots]watchedKey)
 	}
 	w := &s.seen[hash/leaseShards%leaseSlots]
-	if !w.note(hash^c.Policy.salt, now, c.Policy.lease) || len(s.busy) >= busyKeys {
+	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.busy) >= busyKeys {
 		return nil
 	}
 	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.text}, shard: s, pace: w.pace, weight: float64(c.units())}
 	s.busy[k.leaseKey] = k
-	t.wake(k, now.Add(k.policy.lease), now)
+	t.wake(k, now.Add(k.policy.Rule().Lease), now)
 	return k
 }
 
@@ -211,7 +211,7 @@ func (k *busyKey) take(c *Check, now clock.Moment) (spent heldUnits) {
 // answer writes the result of a check that was decided here. The lock is held.
 func (k *busyKey) answer(c *Check, now clock.Moment) {
 	c.Result = Result{
-		Remaining:  min(max(0, k.remaining), c.Policy.params.Capacity),
+		Remaining:  min(max(0, k.remaining), c.Policy.Rule().Params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
 	c.withhold()

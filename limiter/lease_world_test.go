@@ -37,7 +37,7 @@ type leaseStoreInWorld interface {
 type kernelStore struct{ held kernel.State }
 
 func (s *kernelStore) Lease(now int64, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
-	t, k := &c.Policy.params, leasingKernelOf(c.Policy)
+	t, k := &c.Policy.Rule().Params, leasingKernelOf(c.Policy)
 	tick := now / t.Tick
 	if rest > 0 {
 		s.held = k.GiveBack(s.held, tick, t, rest, r)
@@ -146,7 +146,7 @@ func (n *leaseNode) clock(at int64) clock.Moment { return clock.Moment(n.rate * 
 
 // delay is how long a message or a process is held up.
 func (w *leaseWorld) delay() int64 {
-	longest := w.policy.params.LongestLease() * w.policy.params.Tick
+	longest := w.policy.Rule().Params.LongestLease() * w.policy.Rule().Params.Tick
 	switch w.random.IntN(12) {
 	case 0:
 		return 0
@@ -170,7 +170,7 @@ func (n *leaseNode) giveBack(l heldUnits) {
 	}
 	delay := w.delay()
 	if w.random.IntN(8) == 0 {
-		delay += w.random.Int64N(2 * w.policy.params.Window * w.policy.params.Tick)
+		delay += w.random.Int64N(2 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
 	}
 	w.later(delay, func() {
 		w.store.Lease(w.now, &Check{Policy: w.policy, Key: w.key, Peek: true}, kernel.Wish{}, l.left, l.receipt)
@@ -233,7 +233,7 @@ func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
 	hash := maphash.String(t.seed, w.key.text)
 	s := &t.shards[hash%leaseShards]
-	seen := pace{last: t.now(), gap: float64(1 + w.random.IntN(int(w.policy.lease)/busyIn)), gaps: paceSamples}
+	seen := pace{last: t.now(), gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/busyIn)), gaps: paceSamples}
 	if k := s.busy[leaseKey{w.policy, w.key.text}]; k != nil {
 		k.pace = seen
 		return
@@ -241,7 +241,7 @@ func (n *leaseNode) makeBusy() {
 	if s.seen == nil {
 		s.seen = new([leaseSlots]watchedKey)
 	}
-	s.seen[hash/leaseShards%leaseSlots] = watchedKey{key: hash ^ w.policy.salt, pace: seen}
+	s.seen[hash/leaseShards%leaseSlots] = watchedKey{key: hash ^ w.policy.Rule().Salt, pace: seen}
 }
 
 // request decides a request as [Failover.decideByLeases] does.
@@ -263,7 +263,7 @@ func (n *leaseNode) request(weight int64) (local bool) {
 	if k != nil {
 		q = n.table.question(k)
 		if q.wish.Units > 0 && w.random.IntN(2) == 0 { // more, or for longer, than the pace asks for
-			p := &w.policy.params
+			p := &w.policy.Rule().Params
 			units := []int64{1, 1 + w.random.Int64N(p.Capacity/100+1), 1 + w.random.Int64N(p.Capacity), p.Capacity}
 			lasts := []int64{1, 1 + w.random.Int64N(p.LongestLease()), p.LongestLease(), 2 * p.LongestLease()}
 			q.wish = kernel.Wish{Units: units[w.random.IntN(4)], Lasts: lasts[w.random.IntN(4)]}

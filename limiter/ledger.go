@@ -107,7 +107,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.text)
 	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
-	now, k := micros/p.params.Tick, p.algorithm.Kernel
+	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[name]
@@ -127,9 +127,9 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (kernel
 	if seen.resets += ahead; a.beyond == (kernel.State{}) && seen.resets > micros {
 		a.begin(seen.restore(p, micros), now)
 	}
-	a.all = k.Charge(a.all, now, &p.params, units)
+	a.all = k.Charge(a.all, now, &p.Rule().Params, units)
 	if unknown {
-		a.beyond = k.Charge(a.beyond, now, &p.params, units)
+		a.beyond = k.Charge(a.beyond, now, &p.Rule().Params, units)
 	}
 	last := a.receipt(now)
 	return last, a
@@ -141,11 +141,11 @@ func (a *account) begin(beyond kernel.State, now int64) {
 	p := a.policy
 	a.beyond = beyond
 	serial := a.all.C
-	admitted := p.algorithm.Kernel.Owed(a.all, kernel.State{}, now, &p.params)
+	admitted := p.Rule().Algorithm.Kernel.Owed(a.all, kernel.State{}, now, &p.Rule().Params)
 	a.all = beyond
 	a.all.C = serial
 	for _, d := range admitted {
-		a.all, _ = p.algorithm.Kernel.Repay(a.all, now, &p.params, d)
+		a.all, _ = p.Rule().Algorithm.Kernel.Repay(a.all, now, &p.Rule().Params, d)
 	}
 }
 
@@ -155,7 +155,7 @@ func (a *account) receipt(now int64) kernel.Receipt {
 	if log := a.all.Log; log != nil {
 		last.A = log.Entries[len(log.Entries)-1].Tick(now)
 	}
-	return a.policy.algorithm.Kernel.Receipt(last)
+	return a.policy.Rule().Algorithm.Kernel.Receipt(last)
 }
 
 // settle charges what a check cost beyond what it took, and reports whether there was room for it; or it takes
@@ -178,7 +178,7 @@ func (l *ledger) settle(c *Check) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.algorithm.Kernel.Refund(a.all, micros/p.params.Tick, &p.params, c.units(), -c.Change, r.owed.receipt)
+		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, c.units(), -c.Change, r.owed.receipt)
 	}
 	return true
 }
@@ -195,7 +195,7 @@ func (l *ledger) drop(s *ledgerShard, name quotaName) {
 func (l *ledger) owed(a *account) []kernel.Debt {
 	p := a.policy
 	micros, _ := l.clock(a.key)
-	return p.algorithm.Kernel.Owed(a.all, a.beyond, micros/p.params.Tick, &p.params)
+	return p.Rule().Algorithm.Kernel.Owed(a.all, a.beyond, micros/p.Rule().Params.Tick, &p.Rule().Params)
 }
 
 // forget drops the account of a key.
@@ -206,7 +206,7 @@ func (l *ledger) forget(p *Policy, key string) {
 	s := l.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.drop(s, quotaName{p.id, key})
+	l.drop(s, quotaName{p.Rule().ID, key})
 }
 
 // forgetAll drops the accounts of the policies of that name.

@@ -63,28 +63,49 @@ func (f *Failover) localPolicy(p *Policy, key EncodedKey) *Policy {
 
 // periodsHere returns the policy with calendar periods as this process's clock shows those of a key's Redis.
 func (f *Failover) periodsHere(p *Policy, key EncodedKey) *Policy {
-	if p.params.Periods == nil || f.shared == nil {
+	if p.Rule().Params.Periods == nil || f.shared == nil {
 		return p
 	}
 	offset, _ := f.shared.offset(f.shared.slotOf(key))
 	ahead := offset.Microseconds()
-	if local, made := p.local.load().(*Policy); made && local.ahead == ahead && local.fraction == p.fraction {
+	if local, made := p.Rule().Local.Load().(*Policy); made && local.Rule().Ahead == ahead && local.Rule().Fraction == p.Rule().Fraction {
 		return local
 	}
-	local := p.by(ahead)
-	p.local.store(local)
+	local := byClock(p, ahead)
+	p.Rule().Local.Store(local)
 	return local
 }
 
 // localShare returns the policy scaled by this process's fraction. The policy caches it.
 func (f *Failover) localShare(p *Policy) *Policy {
-	if local, made := p.local.load().(*Policy); made && local.fraction == f.localFraction {
+	if local, made := p.Rule().Local.Load().(*Policy); made && local.Rule().Fraction == f.localFraction {
 		return local
 	}
-	local := p.scaled(f.localFraction)
-	p.local.store(local)
+	local := scaled(p, f.localFraction)
+	p.Rule().Local.Store(local)
+	return local
+}
+
+// byClock returns a policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
+func byClock(p *Policy, ahead int64) *Policy {
+	t := p.Rule().Params
+	t.Periods = t.Periods.By(ahead)
+	other := p.With(t)
+	other.Rule().Ahead = ahead
+	return other
+}
+
+// scaled returns a policy with limits scaled by a fraction above 0 and below 1: at least one unit. It counts in the
+// same states.
+func scaled(p *Policy, fraction float64) *Policy {
+	t, exact := p.Rule().ScaledBy(fraction)
+	if !exact {
+		return p
+	}
+	local := p.With(t)
+	local.Rule().Fraction = fraction
 	return local
 }
 
 // hasPeriods reports whether a check counts in calendar periods.
-func hasPeriods(c Check) bool { return c.Policy.params.Periods != nil }
+func hasPeriods(c Check) bool { return c.Policy.Rule().Params.Periods != nil }

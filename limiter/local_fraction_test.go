@@ -31,7 +31,7 @@ func TestPolicy_scaled(t *testing.T) {
 			m := NewMemory()
 			admitted := int64(0)
 			for range 20 {
-				if Allowed(decide(t, m, Check{Policy: p.scaled(part), Key: EncodeKey("k"), Weight: 1})) {
+				if Allowed(decide(t, m, Check{Policy: scaled(p, part), Key: EncodeKey("k"), Weight: 1})) {
 					admitted++
 				}
 			}

@@ -117,7 +117,7 @@ func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
 
 // decide decides checks that are valid.
 func (m *Memory) decide(checks []Check) {
-	if len(checks) == 1 && checks[0].Policy.ban == nil {
+	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
 		m.decideOne(&checks[0])
 	} else {
 		m.decideMany(checks)
@@ -132,7 +132,7 @@ func (m *Memory) decideOne(c *Check) {
 	v := evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		c.Receipt = c.Policy.algorithm.Kernel.Receipt(v)
+		c.Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 	}
 	c.answer(v, now)
 	if v.Wait == 0 {
@@ -152,7 +152,7 @@ func (m *Memory) decideMany(checks []Check) {
 		c := &checks[i]
 		v := evaluate(shards[i].get(c.Policy, c.Key.text, now), now, c)
 		c.answer(v, now)
-		if c.Policy.ban != nil && shards[i].refuseBanned(c, now) {
+		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
 		allowed = allowed && c.Result.Passes()
@@ -169,7 +169,7 @@ func (m *Memory) decideMany(checks []Check) {
 		if allowed {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			c.Receipt = c.Policy.algorithm.Kernel.Receipt(v)
+			c.Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 			c.beginReservation()
 			continue
 		}

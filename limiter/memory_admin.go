@@ -86,7 +86,7 @@ func (s *shard) peek(c *Check, now int64) {
 		c.answer(evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
-	if c.Policy.ban != nil {
+	if c.Policy.Rule().Ban != nil {
 		s.refuseBanned(c, now)
 	}
 }

@@ -46,7 +46,7 @@ func (p *payload) fillLease(check *Check, wish kernel.Wish, rest int64, r kernel
 // readLease reads the numbers of a lease from an answer.
 func (p *payload) readLease(text string) error {
 	units, lasts, first, second := double(text, 4), double(text, 5), double(text, 6), double(text, 7)
-	if !(units >= 0 && units <= float64(p.checks[0].Policy.params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
+	if !(units >= 0 && units <= float64(p.checks[0].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
 		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
 		return undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
 	}

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -14,33 +13,13 @@ import (
 // Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
 // never changes; any number of requests and configurations may use it at once.
 type Policy struct {
-	settings  Settings
-	algorithm *kernel.Algorithm
-	params    kernel.Params
-	id        string
-	ban       *kernel.Ban   // nil: none
-	lease     time.Duration // the longest on this node; 0: none
-	salt      uint64        // mixed into hashes of keys
-	fraction  float64       // of the limits it was scaled from; 0: not scaled
-	ahead     int64         // microseconds that Redis's clock is ahead of the one it decides by
-	refunds   atomic.Bool   // charges may be undone: no deny cache
-
-	// What others make of the policy, for the next request.
-	derived, table, local slot
+	settings Settings
+	rule     kernel.Rule
+	derived  kernel.Slot
 }
 
-// slot keeps what was last made of a policy. Any number of goroutines may use it.
-type slot struct{ made atomic.Pointer[any] }
-
-// load returns what is kept; nil before the first.
-func (s *slot) load() any {
-	if made := s.made.Load(); made != nil {
-		return *made
-	}
-	return nil
-}
-
-func (s *slot) store(made any) { s.made.Store(&made) }
+// Rule returns what the stores of this module decide by.
+func (p *Policy) Rule() *kernel.Rule { return &p.rule }
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
@@ -63,9 +42,9 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	}
 	id := s.Name + ":" + a.Code + windowCode(length, t.Tick)
 	s.Ban = slices.Clone(s.Ban)
-	p := &Policy{settings: s, algorithm: a, params: t, id: id, ban: newBan(s)}
+	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s)}}
 	if s.Lease > 0 {
-		p.lease, p.salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
+		p.rule.Lease, p.rule.Salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
 	}
 	return p, nil
 }
@@ -77,10 +56,10 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if other.id != p.id {
+	if other.rule.ID != p.rule.ID {
 		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
 	}
-	other.refunds.Store(p.refunds.Load())
+	other.rule.Refunds.Store(p.rule.Refunds.Load())
 	return other, nil
 }
 
@@ -93,22 +72,23 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	} else {
 		s.Limit = limit
 	}
-	return newPolicy(s, p.params.Tick)
+	return newPolicy(s, p.rule.Params.Tick)
 }
 
-// with returns the policy with other numbers, which counts in the same states and leases nothing.
-func (p *Policy) with(t kernel.Params) *Policy {
-	other := &Policy{settings: p.settings, algorithm: p.algorithm, params: t, id: p.id, ban: p.ban, fraction: p.fraction, ahead: p.ahead}
-	other.refunds.Store(p.refunds.Load())
+// With returns a policy of other numbers, which counts in the same states and leases nothing.
+func (p *Policy) With(t kernel.Params) *Policy {
+	r := &p.rule
+	other := &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Fraction: r.Fraction, Ahead: r.Ahead}}
+	other.rule.Refunds.Store(r.Refunds.Load())
 	return other
 }
 
 // None returns the policy with a capacity of 0, for results of requests that are refused without a
 // decision. No store decides by it.
 func (p *Policy) None() *Policy {
-	t := p.params
+	t := p.rule.Params
 	t.Capacity = 0
-	return p.with(t)
+	return p.With(t)
 }
 
 // LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
@@ -116,7 +96,7 @@ func (p *Policy) LargestLimit() int64 {
 	least, above := p.Limit(), int64(kernel.Precision)
 	for least+1 < above {
 		middle := least + (above-least)/2
-		if other, err := p.withLimit(middle, 0); err == nil && other.id == p.id {
+		if other, err := p.withLimit(middle, 0); err == nil && other.rule.ID == p.rule.ID {
 			least = middle
 		} else {
 			above = middle
@@ -132,16 +112,16 @@ func (p *Policy) Settings() Settings { return p.settings }
 func (p *Policy) Name() string { return p.settings.Name }
 
 // Bans reports whether the policy bans clients.
-func (p *Policy) Bans() bool { return p.ban != nil }
+func (p *Policy) Bans() bool { return p.rule.Ban != nil }
 
 // Limit returns the units that the policy allows per window, or of requests that run at once.
-func (p *Policy) Limit() int64 { return p.params.Limit }
+func (p *Policy) Limit() int64 { return p.rule.Params.Limit }
 
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
-func (p *Policy) Capacity() int64 { return p.params.Capacity }
+func (p *Policy) Capacity() int64 { return p.rule.Params.Capacity }
 
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
-func (p *Policy) IsBucket() bool { return p.algorithm.Bursts }
+func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Bursts }
 
 // AllowRefunds allows charges of the policy to be undone ([Check].Refundable). A denial may then end
 // early, so the deny cache leaves the policy out, except for bans. A queue and a policy of MaxConcurrent
@@ -150,30 +130,30 @@ func (p *Policy) AllowRefunds() error {
 	if p.CountsRunning() {
 		return besideRunning("AllowRefunds")
 	}
-	if p.params.MaxDelay >= 0 {
+	if p.rule.Params.MaxDelay >= 0 {
 		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
 	}
 	if p.settings.Lease > 0 {
 		return &FieldError{"Lease", "", "units that a node has leased cannot be refunded; leave it out"}
 	}
-	p.refunds.Store(true)
+	p.rule.Refunds.Store(true)
 	return nil
 }
 
 // Derived returns what the function makes of the policy, cached from the first call on, so that no
 // request makes or looks up the same twice. A program has one such function.
 func (p *Policy) Derived(derive func(*Policy) any) any {
-	if derived := p.derived.load(); derived != nil {
+	if derived := p.derived.Load(); derived != nil {
 		return derived
 	}
 	derived := derive(p)
-	p.derived.store(derived)
+	p.derived.Store(derived)
 	return derived
 }
 
 // ID names the states that the policy counts in: its name and a short code of algorithm, window and
 // tick. Policies that differ in limit or burst alone use the same states.
-func (p *Policy) ID() string { return p.id }
+func (p *Policy) ID() string { return p.rule.ID }
 
 // windowCode writes a window in its largest whole unit, with the tick where it is not 1 µs.
 func windowCode(window time.Duration, tick int64) string {
@@ -195,55 +175,16 @@ func windowCode(window time.Duration, tick int64) string {
 }
 
 // MostReserve returns the largest [Check].Reserve of the policy with which a request of one unit can pass.
-func (p *Policy) MostReserve() int64 { return p.params.MostReserve() }
+func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
 // caller that lets a request through has to call [Failover.EndRunning] when it ends.
-func (p *Policy) CountsRunning() bool { return p.algorithm.Running }
-
-// endsEarly reports whether a denial may end before its RetryAfter.
-func (p *Policy) endsEarly() bool { return p.refunds.Load() || p.CountsRunning() }
-
-// by returns the policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
-func (p *Policy) by(ahead int64) *Policy {
-	t := p.params
-	t.Periods = t.Periods.By(ahead)
-	other := p.with(t)
-	other.ahead = ahead
-	return other
-}
-
-// scaled returns the policy with limits scaled by a fraction above 0 and below 1: at least one unit.
-// It counts in the same states.
-func (p *Policy) scaled(fraction float64) *Policy {
-	t := p.params
-	t.Limit = max(1, int64(float64(t.Limit)*fraction))
-	t.Capacity = max(1, int64(float64(t.Capacity)*fraction))
-	if p.IsBucket() {
-		if t.Full = kernel.CeilDiv(t.Capacity*t.Window, t.Limit); t.Full > kernel.Precision/2/t.Tick {
-			return p // rounding would make it longer than times can be
-		}
-	}
-	t.MaxDebt = kernel.MostDebt(t.Limit, t.Tick)
-	local := p.with(t)
-	local.fraction = fraction
-	return local
-}
-
-// fuller returns the state that leaves less of two at an instant in microseconds.
-func (p *Policy) fuller(a, b kernel.State, now int64) kernel.State {
-	t, k := &p.params, p.algorithm.Kernel
-	x, y := k.Decide(a, now/t.Tick, t, 0, 0), k.Decide(b, now/t.Tick, t, 0, 0)
-	if y.Remaining < x.Remaining || (y.Remaining == x.Remaining && y.Reset > x.Reset) {
-		return b
-	}
-	return a
-}
+func (p *Policy) CountsRunning() bool { return p.rule.Algorithm.Running }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
 // which a full bucket drains. It is 0 where there are no leases, or these would be too short.
-func (p *Policy) LongestLease() time.Duration { return p.lease }
+func (p *Policy) LongestLease() time.Duration { return p.rule.Lease }
 
 func newBan(s Settings) *kernel.Ban {
 	if len(s.Ban) == 0 {

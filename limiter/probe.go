@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // recover probes a node whose breaker is open, once an interval, until it decides again or is
@@ -90,7 +88,7 @@ func (r *Redis) probeChecks(a *attempt) []Check {
 	}
 	var checks []Check
 	for _, p := range a.policies {
-		checks = append(checks, Check{Policy: p.forProbes(), Key: EncodedKey{key}})
+		checks = append(checks, Check{Policy: forProbes(p), Key: EncodedKey{key}})
 	}
 	if len(checks) == 0 {
 		checks = append(checks, Check{Policy: anyProbed, Key: EncodedKey{key}})
@@ -114,27 +112,35 @@ func (r *Redis) probeKeyIn(slot uint16) string {
 
 // forProbes returns a policy of the same algorithm, under the same name in Redis, whose keys expire
 // soon. Probes of all nodes take units of running requests that nothing releases, and never reach that limit.
-func (p *Policy) forProbes() *Policy {
-	s := Settings{Name: p.Name(), Algorithm: p.algorithm.Name, Limit: 1000, Window: time.Second}
+func forProbes(p *Policy) *Policy {
+	s := Settings{Name: p.Name(), Algorithm: p.Rule().Algorithm.Name, Limit: 1000, Window: time.Second}
 	if p.CountsRunning() {
 		s = Settings{Name: p.Name(), MaxConcurrent: maxRunning, NodeTimeout: MinNodeTimeout}
 	}
-	if p.ban != nil {
+	if p.Rule().Ban != nil {
 		s.Ban, s.BanAfter = []time.Duration{MinBan}, MaxBanAfter // writes, and hardly ever bans
 	}
 	probed, err := NewPolicy(s)
 	if err != nil {
 		return p
 	}
-	probed.id = p.id
-	if p.ban != nil {
-		probed.ban.ID = p.ban.ID
+	probed.Rule().ID = p.Rule().ID
+	if p.Rule().Ban != nil {
+		probed.Rule().Ban.ID = p.Rule().Ban.ID
 	}
 	return probed
 }
 
 // anyProbed is the policy of probes where the failed operation had none.
-var anyProbed = (&Policy{settings: Settings{Name: "probe"}, algorithm: kernel.Named(GCRA), id: "probe:g1s"}).forProbes()
+var anyProbed = forAnyProbe()
+
+func forAnyProbe() *Policy {
+	p, err := NewPolicy(Settings{Name: "probe", Algorithm: GCRA, Limit: 1000, Window: time.Second})
+	if err != nil {
+		panic(err) // a fault of this line
+	}
+	return p
+}
 
 // Probe reports why Redis does not decide requests of such checks now, nil where it does. It takes
 // units of a reserved key under their policies, in their slots, and charges nothing of the checks.

@@ -37,13 +37,13 @@ func playLeaving(t *testing.T, s *testStore, now int64, p *Policy, weight, reser
 // copyOf returns a store in the same state as the given one.
 func copyOf(s *testStore, p *Policy) *testStore {
 	twin := memoryStore()
-	held, _ := s.local.tables[p.id].shardOf("k").kept("k")
+	held, _ := s.local.tables[p.Rule().ID].shardOf("k").kept("k")
 	if held.Log != nil {
 		held.Log = &kernel.UnitLog{Entries: slices.Clone(held.Log.Entries), Before: held.Log.Before}
 	}
 	shard := twin.local.tableOf(p).shardOf("k")
 	shard.put("k", held)
-	shard.bans = maps.Clone(s.local.tables[p.id].shardOf("k").bans)
+	shard.bans = maps.Clone(s.local.tables[p.Rule().ID].shardOf("k").bans)
 	return twin
 }
 
@@ -65,7 +65,7 @@ func TestRetryAfter_exact(t *testing.T) {
 				denials++
 				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
 				// earlier.
-				at, tick := tr.now+r.RetryAfter.Microseconds(), p.params.Tick
+				at, tick := tr.now+r.RetryAfter.Microseconds(), p.Rule().Params.Tick
 				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, reserve); at-tick > tr.now && early.Passes() {
 					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
 				}
@@ -130,13 +130,13 @@ func TestClock_runs_backwards(t *testing.T) {
 	t.Parallel()
 	for _, p := range tracePolicies(t) {
 		window := p.settings.Window.Microseconds()
-		if p.algorithm.Bursts {
-			window = kernel.CeilDiv(p.params.Capacity*p.params.Window, p.params.Limit) * p.params.Tick
+		if p.Rule().Algorithm.Bursts {
+			window = kernel.CeilDiv(p.Rule().Params.Capacity*p.Rule().Params.Window, p.Rule().Params.Limit) * p.Rule().Params.Tick
 		}
-		for _, back := range []int64{p.params.Tick, window / 3, window / 3 * 2} {
-			s, most := memoryStore(), 1+p.params.Limit/100
-			if p.params.Periods != nil {
-				most = p.params.Limit // may be any number
+		for _, back := range []int64{p.Rule().Params.Tick, window / 3, window / 3 * 2} {
+			s, most := memoryStore(), 1+p.Rule().Params.Limit/100
+			if p.Rule().Params.Periods != nil {
+				most = p.Rule().Params.Limit // may be any number
 			}
 			for _, weight := range []int64{most, 1} { // a large quota by large steps first
 				for play(t, s, epoch+window, p, weight).Passes() {

@@ -26,7 +26,7 @@ func (m *Memory) prune() {
 	var kept []*table
 	for _, t := range *m.order.Load() {
 		if t.dropIfReset(now) {
-			delete(m.tables, t.slowest.Load().id)
+			delete(m.tables, t.slowest.Load().Rule().ID)
 		} else {
 			kept = append(kept, t)
 		}
@@ -102,10 +102,10 @@ func (s *shard) clearIfReset(now int64) bool {
 // hasEnded returns a function that reports whether a state has reset.
 func (s *shard) hasEnded(now int64) func(held kernel.State) bool {
 	p := s.table.slowest.Load()
-	tick := now / p.params.Tick
-	last := tick - s.owner.grace/p.params.Tick
+	tick := now / p.Rule().Params.Tick
+	last := tick - s.owner.grace/p.Rule().Params.Tick
 	return func(held kernel.State) bool {
-		return held == (kernel.State{}) || p.algorithm.Kernel.Expires(held, tick, &p.params) <= last
+		return held == (kernel.State{}) || p.Rule().Algorithm.Kernel.Expires(held, tick, &p.Rule().Params) <= last
 	}
 }
 

@@ -108,7 +108,7 @@ func (r *refundTrace) step(t *testing.T) {
 		case kind == 8:
 			s.charge(answers[i])
 		case kind == 9:
-			r.repay(t, i, check.Weight*p.params.Window*2/3)
+			r.repay(t, i, check.Weight*p.Rule().Params.Window*2/3)
 		case len(r.open) > 0:
 			refund := slices.Clone(r.open[at][i])
 			if part {
@@ -135,17 +135,17 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	if store == 0 {
 		s := r.stores[0].local.lock(p, "k")
 		held, _ := s.kept("k")
-		if after, units := p.algorithm.Kernel.Repay(held, r.now/p.params.Tick, &p.params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
+		if after, units := p.Rule().Algorithm.Kernel.Repay(held, r.now/p.Rule().Params.Tick, &p.Rule().Params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
 			s.put("k", after)
 		}
 		s.mu.Unlock()
 		return
 	}
-	built, err := r.redis.scripts.get(kernelSetOf(p.algorithm))
+	built, err := r.redis.scripts.get(kernelSetOf(p.Rule().Algorithm))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &p.params
+	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(opRepay), 1, 1, 1, 1, 0, float64(amount))
 	if err := r.redis.client.Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
@@ -198,9 +198,9 @@ func TestStores_Refund_agree(t *testing.T) {
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
-				r.now += r.random.Int64N(2 * p.params.Full)
+				r.now += r.random.Int64N(2 * p.Rule().Params.Full)
 			case 1, 2:
-				r.now -= r.random.Int64N(p.params.Full / 4)
+				r.now -= r.random.Int64N(p.Rule().Params.Full / 4)
 			default:
 				r.now += []int64{0, 0, 1, r.random.Int64N(sec)}[r.random.IntN(4)]
 			}

@@ -37,7 +37,7 @@ func (f *Failover) awaitRefunds(checks []Check, here bool) {
 func (f *Failover) hasten(ctx context.Context, source Source, checks []Check, deadline time.Time) {
 	for i := range checks {
 		c := &checks[i]
-		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.refunds.Load() && f.passesSoon(ctx, source, c, deadline) {
+		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Rule().Refunds.Load() && f.passesSoon(ctx, source, c, deadline) {
 			c.Result.RetryAfter = refundWait
 		}
 	}

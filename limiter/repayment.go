@@ -94,7 +94,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
 func (l *ledger) putBack(a *account, debts []kernel.Debt) {
-	p, name, s := a.policy, quotaName{a.policy.id, a.key}, l.shardOf(a.key)
+	p, name, s := a.policy, quotaName{a.policy.Rule().ID, a.key}, l.shardOf(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 		return
 	}
 	for _, d := range debts {
-		newer.all, _ = p.algorithm.Kernel.Repay(newer.all, micros/p.params.Tick, &p.params, d)
+		newer.all, _ = p.Rule().Algorithm.Kernel.Repay(newer.all, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
 	}
 }
 
@@ -162,8 +162,8 @@ func (l *ledger) dropDecayed(s *ledgerShard, name quotaName, a *account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := a.policy
-	now := micros / p.params.Tick
-	if s.accounts[name] == a && p.algorithm.Kernel.Expires(a.all, now, &p.params) <= now {
+	now := micros / p.Rule().Params.Tick
+	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.all, now, &p.Rule().Params) <= now {
 		l.drop(s, name)
 	}
 }

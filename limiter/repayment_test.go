@@ -319,7 +319,7 @@ func (l *ledger) debtsOf(p *Policy) []kernel.Debt {
 	s := l.shardOf("k")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.accounts[quotaName{p.id, "k"}]
+	a := s.accounts[quotaName{p.Rule().ID, "k"}]
 	if a == nil {
 		return nil
 	}

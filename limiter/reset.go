@@ -14,7 +14,7 @@ import (
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
 func (a *admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
 	found, err := a.unlink(ctx, a.RedisKey(p, key))
-	if p.ban != nil && err == nil {
+	if p.Rule().Ban != nil && err == nil {
 		banned := int64(0)
 		banned, err = a.unlink(ctx, a.banKey(p, key))
 		found += banned

@@ -73,7 +73,7 @@ func (t *runningTracker) shardOf(key string) *runningShard {
 
 // find returns the record of a key, and makes it where there is none. The shard's lock is held.
 func (t *runningTracker) find(p *Policy, key string, now time.Time) *runningRecord {
-	s, name := t.shardOf(key), quotaName{p.id, key}
+	s, name := t.shardOf(key), quotaName{p.Rule().ID, key}
 	r := s.records[name]
 	if r == nil {
 		r = &runningRecord{policy: t.policyOf(p), key: key, epoch: t.epochs.Add(1), place: -1}
@@ -88,16 +88,16 @@ func (t *runningTracker) find(p *Policy, key string, now time.Time) *runningReco
 
 // policyOf returns one policy for all that count in the same states.
 func (t *runningTracker) policyOf(p *Policy) *Policy {
-	if kept, found := t.policies.Load(p.id); found {
+	if kept, found := t.policies.Load(p.Rule().ID); found {
 		return kept.(*Policy) //nolint:forcetypeassert,errcheck // the map holds nothing else
 	}
-	kept, _ := t.policies.LoadOrStore(p.id, p)
+	kept, _ := t.policies.LoadOrStore(p.Rule().ID, p)
 	return kept.(*Policy) //nolint:forcetypeassert,errcheck // as above
 }
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
 func (t *runningTracker) drop(r *runningRecord) {
-	s, name := t.shardOf(r.key), quotaName{r.policy.id, r.key}
+	s, name := t.shardOf(r.key), quotaName{r.policy.Rule().ID, r.key}
 	if s.records[name] == r {
 		delete(s.records, name)
 		s.due.Remove(r.place)
@@ -262,7 +262,7 @@ func (t *runningTracker) isFull(c *Check) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.records[quotaNameOf(c)]
-	return r != nil && r.running >= c.Policy.params.Limit
+	return r != nil && r.running >= c.Policy.Rule().Params.Limit
 }
 
 // finish ends a release or a state. What follows one that failed waits: nothing else paces it.

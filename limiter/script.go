@@ -48,8 +48,8 @@ const takesFragment kernelSet = 1 << 29
 
 // fragmentsOf returns the fragments that decide by a policy.
 func fragmentsOf(p *Policy) kernelSet {
-	set := kernelSetOf(p.algorithm)
-	if p.ban != nil {
+	set := kernelSetOf(p.Rule().Algorithm)
+	if p.Rule().Ban != nil {
 		set |= banFragment
 	}
 	return set

@@ -32,11 +32,11 @@ func (s *shard) get(p *Policy, key string, now int64) kernel.State {
 	kept, found := s.kept(key)
 	if len(s.seen) > 0 {
 		if a, known := s.seen[key]; known && a.resets > now {
-			kept = p.fuller(kept, a.restore(p, now), now)
+			kept = p.Rule().Stricter(kept, a.restore(p, now), now)
 		}
 	}
 	if !found && s.spill != nil {
-		kept = p.fuller(kept, s.spill.get(key), now)
+		kept = p.Rule().Stricter(kept, s.spill.get(key), now)
 	}
 	return kept
 }
@@ -109,15 +109,15 @@ func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 		s.addRunning(c.Key.text, c.units())
 		return
 	}
-	s.store(c, old, c.Policy.algorithm.Kernel.Take(old, &c.Policy.params, v, c.Refundable), now)
+	s.store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
 // settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
 func (s *shard) settle(c *Check, now int64) {
 	if c.Stays > 0 {
-		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.ban.Confirm(s.bans[c.Key.text].BanState, now, c.Stays)}, now)
+		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.text].BanState, now, c.Stays)}, now)
 	}
-	t, k := &c.Policy.params, c.Policy.algorithm.Kernel
+	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
 		return k.Refund(held, now/t.Tick, t, c.units(), -c.Change, c.Receipt)
 	}
@@ -183,8 +183,8 @@ func (s *shard) makeRoom(now int64) bool {
 // many it visited.
 func (s *shard) sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
-	t := &p.params
-	tick, k := now/t.Tick, p.algorithm.Kernel
+	t := &p.Rule().Params
+	tick, k := now/t.Tick, p.Rule().Algorithm.Kernel
 	ended := tick - s.owner.grace/t.Tick
 	before := len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans)
 	for key, value := range s.plain {

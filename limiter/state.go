@@ -23,21 +23,21 @@ func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 	c := Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
 	v := evaluate(held, now, &c)
-	if p.ban != nil && v.Wait >= 0 {
-		if left := p.ban.Left(s.ban, now); left > 0 {
+	if p.rule.Ban != nil && v.Wait >= 0 {
+		if left := p.rule.Ban.Left(s.ban, now); left > 0 {
 			c.answer(peekVerdict(held, now, &c, v), now)
 			c.ban(left, false)
 			return c.Result
 		}
 	}
 	if v.Wait == 0 && weight > 0 {
-		held = p.algorithm.Kernel.Take(held, &p.params, v, false)
+		held = p.rule.Algorithm.Kernel.Take(held, &p.rule.Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
 	c.answer(v, now)
-	if p.ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.ban.Counts(s.ban, now, p.params.Capacity, p.refunds.Load()) {
+	if p.rule.Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.rule.Ban.Counts(s.ban, now, p.rule.Params.Capacity, p.rule.Refunds.Load()) {
 		var begins int64
-		if s.ban, begins = p.ban.Denied(s.ban, now); begins > 0 {
+		if s.ban, begins = p.rule.Ban.Denied(s.ban, now); begins > 0 {
 			c.ban(begins, true)
 		}
 	}

@@ -33,7 +33,7 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.owner, s.table, s.order = owner, t, number*tableShards+i
-		if p.algorithm.Logs {
+		if p.Rule().Algorithm.Logs {
 			s.logs = map[string]*kernel.UnitLog{}
 		} else {
 			s.plain = map[string]kernel.Numbers{}
@@ -45,12 +45,12 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 // admit makes a policy count in this table. The owner's lock is held.
 func (t *table) admit(p *Policy) {
 	kept := t.slowest.Load()
-	slow := kept.params
-	slow.Limit, slow.Full = min(slow.Limit, p.params.Limit), max(slow.Full, p.params.Full)
-	if slow != kept.params {
-		t.slowest.Store(kept.with(slow))
+	slow := kept.Rule().Params
+	slow.Limit, slow.Full = min(slow.Limit, p.Rule().Params.Limit), max(slow.Full, p.Rule().Params.Full)
+	if slow != kept.Rule().Params {
+		t.slowest.Store(kept.With(slow))
 	}
-	p.table.store(t)
+	p.Rule().Table.Store(t)
 }
 
 func (t *table) shardOf(key string) *shard {
@@ -75,12 +75,12 @@ func lockAll(shards []*shard) (unlock func()) {
 
 // tableOf returns the table of a policy. The policy caches it.
 func (m *Memory) tableOf(p *Policy) *table {
-	if t, made := p.table.load().(*table); made && t.owner == m {
+	if t, made := p.Rule().Table.Load().(*table); made && t.owner == m {
 		return t
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, found := m.tables[p.id]; !found && len(m.tables) >= m.pruneAt {
+	if _, found := m.tables[p.Rule().ID]; !found && len(m.tables) >= m.pruneAt {
 		m.prune()
 	}
 	return m.findTable(p)
@@ -89,11 +89,11 @@ func (m *Memory) tableOf(p *Policy) *table {
 // findTable returns the table of a policy, and makes it where there is none. It drops no other. The
 // lock is held.
 func (m *Memory) findTable(p *Policy) *table {
-	t, found := m.tables[p.id]
+	t, found := m.tables[p.Rule().ID]
 	if !found {
 		t = newTable(m, m.created, p)
 		m.created++
-		m.tables[p.id] = t
+		m.tables[p.Rule().ID] = t
 		order := append(slices.Clone(*m.order.Load()), t)
 		m.order.Store(&order)
 	}

@@ -119,7 +119,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 	patient := time.Hour
 	queue := mustPolicy(t, Settings{Name: "queue", Algorithm: LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
 	for _, p := range append(tracePolicies(t), queue) { // the last one has delays in milliseconds
-		if name := p.algorithm.Script; p.ban == nil && scripts.HasTakes(name) {
+		if name := p.Rule().Algorithm.Script; p.Rule().Ban == nil && scripts.HasTakes(name) {
 			kernels[name] = append(kernels[name], p)
 		}
 	}
@@ -132,7 +132,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 			}
 			p := policies[random.IntN(len(policies))]
 			window := p.settings.Window.Microseconds()
-			pair.now += []int64{0, 1, window / 3, window, p.params.Tick * random.Int64N(1000), -window / 2}[random.IntN(6)]
+			pair.now += []int64{0, 1, window / 3, window, p.Rule().Params.Tick * random.Int64N(1000), -window / 2}[random.IntN(6)]
 			if random.IntN(5) == 0 {
 				pair.spoil(t, random, p, keys[random.IntN(len(keys))])
 			}

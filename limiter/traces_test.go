@@ -76,11 +76,11 @@ func newTrace(t *testing.T, seed uint64) *trace {
 	if only := Algorithms()[seed/2%uint64(len(Algorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
 	} else if seed%3 == 0 {
-		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.ban == nil })
+		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.Rule().Ban == nil })
 	}
 	for _, i := range tr.random.Perm(len(all))[:4] {
 		s := all[i].settings
-		if all[i].ban != nil && tr.random.IntN(3) == 0 {
+		if all[i].Rule().Ban != nil && tr.random.IntN(3) == 0 {
 			_ = all[i].AllowRefunds() // not those that queue
 		}
 		tr.policies = append(tr.policies, all[i])
@@ -89,7 +89,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 			s.Burst = max(1, s.Burst/3)
 		}
 		changed := mustPolicy(t, s)
-		changed.refunds.Store(all[i].refunds.Load())
+		changed.Rule().Refunds.Store(all[i].Rule().Refunds.Load())
 		tr.changed = append(tr.changed, changed)
 	}
 	return tr
@@ -100,13 +100,13 @@ func newTrace(t *testing.T, seed uint64) *trace {
 func (tr *trace) step() {
 	p := tr.policies[tr.random.IntN(len(tr.policies))]
 	window := p.settings.Window.Microseconds()
-	nudge := (tr.random.Int64N(3) - 1) * p.params.Tick
+	nudge := (tr.random.Int64N(3) - 1) * p.Rule().Params.Tick
 	switch tr.random.IntN(10) {
 	case 0, 1, 2:
 	case 3:
 		tr.now = (tr.now/window+1)*window + nudge
-		if p.params.Periods != nil {
-			tr.now = p.params.Periods.Around(tr.now)[2] + nudge
+		if p.Rule().Params.Periods != nil {
+			tr.now = p.Rule().Params.Periods.Around(tr.now)[2] + nudge
 		}
 	case 4:
 		tr.now += window + nudge
@@ -119,8 +119,8 @@ func (tr *trace) step() {
 	case 8:
 		tr.now += tr.random.Int64N(2000)
 	case 9:
-		full := p.params.Full * p.params.Tick
-		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.params.Tick}
+		full := p.Rule().Params.Full * p.Rule().Params.Tick
+		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.Rule().Params.Tick}
 		if tr.random.IntN(3) == 0 {
 			tr.now -= back[tr.random.IntN(len(back))]
 		}
@@ -133,7 +133,7 @@ func (tr *trace) step() {
 func (tr *trace) stepFor(p *Policy) {
 	before := tr.now
 	tr.step()
-	if p.ban != nil {
+	if p.Rule().Ban != nil {
 		tr.now = max(tr.now, before)
 	}
 }

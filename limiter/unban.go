@@ -10,7 +10,7 @@ import (
 
 // Unban does what [Failover.Unban] does in the shared store.
 func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
-	if p.ban == nil {
+	if p.Rule().Ban == nil {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -19,7 +19,7 @@ func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 	if a.mayBeHMAC(key) {
 		w := a.keyFormat.newWriter()
 		w.mac = nil // the key stands in the name as it is
-		names = append(names, string(w.append(nil, p.ban.ID, key.text)))
+		names = append(names, string(w.append(nil, p.Rule().Ban.ID, key.text)))
 	}
 	banned := false
 	for _, name := range names {

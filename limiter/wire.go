@@ -105,8 +105,8 @@ func (m *message) writeKeys(keys *keyWriter) {
 	for _, c := range m.order {
 		for i := range c.checks {
 			p := c.checks[i].Policy
-			m.writeKey(keys, p.id, c.checks[i].Key)
-			bans = bans || p.ban != nil
+			m.writeKey(keys, p.Rule().ID, c.checks[i].Key)
+			bans = bans || p.Rule().Ban != nil
 		}
 	}
 	if bans {
@@ -140,14 +140,14 @@ func (m *message) writePolicies() {
 	}
 	m.writeNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
-		t := &p.params
-		for _, n := range [...]int64{m.kernels.place(p.algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
+		t := &p.Rule().Params
+		for _, n := range [...]int64{m.kernels.place(p.Rule().Algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
 			m.writeNumber(n)
 		}
 	}
 	for _, p := range m.policies {
-		if k, ok := p.algorithm.Kernel.(kernel.Extended); ok {
-			m.extra = k.Numbers(m.extra[:0], m.now(), m.node, &p.params)
+		if k, ok := p.Rule().Algorithm.Kernel.(kernel.Extended); ok {
+			m.extra = k.Numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
 			for _, n := range m.extra {
 				m.writeNumber(n)
 			}
@@ -269,7 +269,7 @@ func (m *message) writeBanKeys(keys *keyWriter) {
 	for i := len(m.order) - 1; i >= 0; i-- {
 		checks := m.order[i].checks
 		for j := len(checks) - 1; j >= 0; j-- {
-			if b := checks[j].Policy.ban; b != nil {
+			if b := checks[j].Policy.Rule().Ban; b != nil {
 				m.writeKey(keys, b.ID, checks[j].Key)
 			}
 		}
@@ -279,18 +279,18 @@ func (m *message) writeBanKeys(keys *keyWriter) {
 // writeBans writes the bans of each policy.
 func (m *message) writeBans() {
 	for _, p := range m.policies {
-		if p.ban == nil {
+		if p.Rule().Ban == nil {
 			m.writeNumber(0)
 			continue
 		}
-		m.writeNumber(int64(len(p.ban.Durations)))
-		m.writeNumber(p.ban.After)
+		m.writeNumber(int64(len(p.Rule().Ban.Durations)))
+		m.writeNumber(p.Rule().Ban.After)
 		confirms := int64(0)
-		if p.refunds.Load() {
+		if p.Rule().Refunds.Load() {
 			confirms = 1
 		}
 		m.writeNumber(confirms)
-		for _, d := range p.ban.Durations {
+		for _, d := range p.Rule().Ban.Durations {
 			m.writeNumber(d)
 		}
 	}

@@ -68,7 +68,7 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 func (p *payload) readAnswers(text string) error {
 	for i := range p.checks {
 		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity, left := float64(p.checks[i].Policy.params.Capacity), float64(0)
+		capacity, left := float64(p.checks[i].Policy.Rule().Params.Capacity), float64(0)
 		least := float64(0)
 		if p.checks[i].Reserve != 0 {
 			least = -1 - capacity
