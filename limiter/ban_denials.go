@@ -25,9 +25,9 @@ func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (ma
 	if due && c.refresh != nil {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
 	}
-	if found && !check.neverPasses() {
+	if found && !neverPasses(check) {
 		r := d.result(now)
-		if check.units() >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
+		if unitsOf(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
 			r.RetryAfter = max(r.RetryAfter, d.retryAt.Sub(now))
 		}
 		denied.deny(check, r)
@@ -89,6 +89,6 @@ func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned, d.weight, d.reserve, d.retryAt = true, check.units(), check.Reserve, sent.Add(check.Result.RetryAfter)
+	d.banned, d.weight, d.reserve, d.retryAt = true, unitsOf(check), check.Reserve, sent.Add(check.Result.RetryAfter)
 	return d
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // hourBan returns a policy of two units a day that bans for an hour after some denials.
@@ -192,7 +193,7 @@ func TestFailover_ban_outage(t *testing.T) {
 func TestFailover_ban_answers(t *testing.T) {
 	t.Parallel()
 	p, m := hourBan(t, "answers", 1), NewMemory()
-	banned := Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{AsOf: 10}, Result: Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
+	banned := Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: 10}), Result: Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
 	for _, after := range []struct {
 		asOf   int64
 		answer Result
@@ -204,7 +205,7 @@ func TestFailover_ban_answers(t *testing.T) {
 		{11, Result{Remaining: 1}, false},
 	} {
 		m.remember(&banned)
-		later := Check{Policy: p, Key: banned.Key, ticket: ticket{AsOf: after.asOf}, Result: after.answer}
+		later := Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
 		m.remember(&later)
 		if got := decide(t, m, Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
 			t.Errorf("after %+v: %+v", after, got)
@@ -220,7 +221,7 @@ func TestFailover_ban_above_capacity(t *testing.T) {
 	for range 3 {
 		oneOf(t, f, p, "k")
 	}
-	if got := decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != Never || got.AsOf == 0 {
+	if got := decide(t, f, Check{Policy: p, Key: EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != Never || keptOf(&got).AsOf == 0 {
 		t.Errorf("%+v", got)
 	}
 	server.Kill()

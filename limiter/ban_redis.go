@@ -28,7 +28,7 @@ func (r *Redis) offend(ctx context.Context, checks []Check, deadline time.Time) 
 	for _, g := range groups {
 		for i, at := range g.indices {
 			if g.decided && !g.checks[i].Result.Passes() {
-				checks[indices[at]].answeredBy(&g.checks[i])
+				copyAnswer(&checks[indices[at]], &g.checks[i])
 			}
 		}
 	}

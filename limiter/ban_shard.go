@@ -22,9 +22,9 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.Passes() {
 		peek := *c
 		peek.Peek = true
-		c.answer(evaluate(s.get(c.Policy, c.Key.text, now), now, &peek), now)
+		setAnswer(c, evaluate(s.get(c.Policy, c.Key.text, now), now, &peek), now)
 	}
-	c.ban(left, false)
+	setBan(c, left, false)
 	return true
 }
 
@@ -42,7 +42,7 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 		}
 		next, begins := c.Policy.Rule().Ban.Denied(held, now)
 		if shards[i].keepBan(c.Key.text, keptBan{BanState: next}, now) && begins > 0 {
-			c.ban(begins, true)
+			setBan(c, begins, true)
 		}
 	}
 }
@@ -71,8 +71,8 @@ func (s *shard) rememberBan(c *Check, now int64) {
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.text, keptBan{BanState: b, seen: true, asOf: c.AsOf}, now)
-	case known && kept.seen && c.AsOf <= kept.asOf: // it was decided before the ban began
+		s.keepBan(c.Key.text, keptBan{BanState: b, seen: true, asOf: keptOf(c).AsOf}, now)
+	case known && kept.seen && keptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.text) // it has ended, or was lifted
 	case known && kept.Until > now:

@@ -76,7 +76,7 @@ func (c *call) recycle() {
 func (c *call) take(checks []Check) {
 	copy(checks, c.checks)
 	for i := range c.receipts {
-		checks[i].Receipt = c.receipts[i]
+		keptOf(&checks[i]).Receipt = c.receipts[i]
 	}
 	c.recycle()
 }

@@ -35,14 +35,15 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	ticket
+	// Ticket is for the stores of this module.
+	Ticket kernel.Ticket
 }
 
-// ticket is what the store keeps of a check, which is no business of its caller.
-type ticket = kernel.Ticket
+// keptOf returns what the stores keep of a check.
+func keptOf(c *Check) *kernel.Kept { return kernel.Open(&c.Ticket) }
 
 // units returns how many units the check takes.
-func (c *Check) units() int64 {
+func unitsOf(c *Check) int64 {
 	switch {
 	case c.Peek:
 		return 0
@@ -54,19 +55,19 @@ func (c *Check) units() int64 {
 
 // settleTo notes what settling the check to a cost changes, and reports whether it changes anything. Without Refundable
 // what it took stays, and is counted for bans already.
-func (c *Check) settleTo(cost int64) bool {
-	taken := c.units()
+func settleTo(c *Check, cost int64) bool {
+	taken := unitsOf(c)
 	cost = min(max(0, cost), MaxCharge)
 	if !c.Refundable {
 		cost = max(cost, taken)
 	}
-	c.Change, c.Stays = cost-taken, 0
+	keptOf(c).Change, keptOf(c).Stays = cost-taken, 0
 	if c.Policy.rule.Ban != nil && c.Policy.rule.Refunds.Load() {
-		if c.Stays = cost; !c.Refundable {
-			c.Stays = c.Change
+		if keptOf(c).Stays = cost; !c.Refundable {
+			keptOf(c).Stays = keptOf(c).Change
 		}
 	}
-	return c.Change != 0 || c.Stays != 0
+	return keptOf(c).Change != 0 || keptOf(c).Stays != 0
 }
 
 // validate reports what is wrong with the checks of a request.
@@ -136,7 +137,7 @@ func refundable(checks []Check) bool {
 
 // reserve returns the units that must stay for others when the check passes, at most the capacity. It is
 // the capacity, so that no weight passes, where a queue cannot hold so much.
-func (c *Check) reserve() int64 {
+func reserveOf(c *Check) int64 {
 	if c.Reserve == 0 {
 		return 0
 	}
@@ -144,52 +145,54 @@ func (c *Check) reserve() int64 {
 }
 
 // neverPasses reports whether the check asks for more than there can be.
-func (c *Check) neverPasses() bool {
-	return !c.Peek && c.units() > c.Policy.rule.Params.Capacity-c.reserve()
+func neverPasses(c *Check) bool {
+	return !c.Peek && unitsOf(c) > c.Policy.rule.Params.Capacity-reserveOf(c)
 }
 
 // Unused returns the units of the quota that remain, with those that must stay for others.
-func (c *Check) Unused() int64 { return c.Result.Remaining + c.Withheld }
+func (c *Check) Unused() int64 { return c.Result.Remaining + kernel.Open(&c.Ticket).Withheld }
 
 // answeredBy takes over the answer to another check of the same units.
-func (c *Check) answeredBy(other *Check) { c.Result, c.Withheld = other.Result, other.Withheld }
+func copyAnswer(c *Check, other *Check) {
+	c.Result, keptOf(c).Withheld = other.Result, keptOf(other).Withheld
+}
 
 // withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
 // with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
-func (c *Check) withhold() {
-	c.Withheld = 0
+func withhold(c *Check) {
+	keptOf(c).Withheld = 0
 	if c.Reserve != 0 {
-		c.withholdReserve()
+		withholdReserve(c)
 	}
 }
 
-func (c *Check) withholdReserve() {
+func withholdReserve(c *Check) {
 	r, shown := &c.Result, int64(0)
 	if r.Remaining < 0 {
 		r.Remaining = kernel.BeyondQueue(r.Remaining)
 	} else {
-		shown = max(0, r.Remaining-c.reserve())
+		shown = max(0, r.Remaining-reserveOf(c))
 	}
-	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= c.units()
-	c.Withheld, r.Remaining = r.Remaining-shown, shown
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= unitsOf(c)
+	keptOf(c).Withheld, r.Remaining = r.Remaining-shown, shown
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.
-func (c *Check) answer(v kernel.Verdict, now int64) {
+func setAnswer(c *Check, v kernel.Verdict, now int64) {
 	t := &c.Policy.rule.Params
 	offset := now % t.Tick
-	c.AsOf, c.Turn = now, 0
+	keptOf(c).AsOf, keptOf(c).Turn = now, 0
 	c.Result = Result{
 		Remaining:  v.Remaining,
 		RetryAfter: duration(t.Micros(v.Wait, offset)),
 		ResetAfter: duration(t.Micros(v.Reset, offset)),
 		Delay:      duration(t.Micros(v.Delay, offset)),
 	}
-	c.withhold()
+	withhold(c)
 }
 
 // ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
-func (c *Check) ban(left int64, begins bool) {
+func setBan(c *Check, left int64, begins bool) {
 	r := &c.Result
 	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
 	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
@@ -202,7 +205,7 @@ func (c *Check) ban(left int64, begins bool) {
 // forgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
 func forgetRunning(checks []Check) {
 	for i := range checks {
-		checks[i].Places, checks[i].Held, checks[i].Receipt = 0, nil, kernel.Receipt{}
+		keptOf(&checks[i]).Places, keptOf(&checks[i]).Held, keptOf(&checks[i]).Receipt = 0, nil, kernel.Receipt{}
 	}
 }
 
@@ -231,15 +234,15 @@ type awaited interface {
 }
 
 // beginReservation counts units of a check that has passed for those who wait for a refund of them.
-func (c *Check) beginReservation() {
-	if r, ok := c.Held.(awaited); ok {
-		r.begin(c.units(), c.Result.ResetAfter)
+func beginReservation(c *Check) {
+	if r, ok := keptOf(c).Held.(awaited); ok {
+		r.begin(unitsOf(c), c.Result.ResetAfter)
 	}
 }
 
 // endReservation ends that.
-func (c *Check) endReservation(refunded bool) {
-	if r, ok := c.Held.(awaited); ok {
+func endReservation(c *Check, refunded bool) {
+	if r, ok := keptOf(c).Held.(awaited); ok {
 		r.end(refunded)
 	}
 }
@@ -247,7 +250,7 @@ func (c *Check) endReservation(refunded bool) {
 // evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	t := &c.Policy.rule.Params
-	weight, reserve := c.units(), c.reserve()
+	weight, reserve := unitsOf(c), reserveOf(c)
 	if weight > 0 && weight > t.Capacity-reserve {
 		v := c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
 		v.Wait = -1

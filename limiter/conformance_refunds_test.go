@@ -47,9 +47,9 @@ func settleCostBoth(tr *trace, stores []*testStore) {
 	}
 	var costs []int64
 	for _, c := range reserved[0] {
-		cost := tr.random.Int64N(c.units() + 1)
+		cost := tr.random.Int64N(unitsOf(&c) + 1)
 		if tr.random.IntN(10) == 0 {
-			cost += c.units()
+			cost += unitsOf(&c)
 		}
 		costs = append(costs, cost)
 	}

@@ -91,7 +91,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		},
 		debit: func(c *Check, d kernel.Debt) (units int64) {
 			check := *c
-			check.Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
+			keptOf(&check).Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
 			call := newCall(opRepay, []Check{check})
 			if err := batcher.do(context.Background(), call, 10*time.Second); err != nil || call.err != nil {
 				t.Fatal(err, call.err)
@@ -119,7 +119,7 @@ func refundAll(f *Failover, checks []Check, source Source) {
 
 func keepAll(f *Failover, checks []Check, source Source) {
 	for _, c := range checks {
-		f.Settle(c, c.units(), source)
+		f.Settle(c, unitsOf(&c), source)
 	}
 }
 
@@ -152,7 +152,7 @@ func chargeIn(s settler, checks []Check) {
 // newRefund returns a call that refunds a unit of each check.
 func newRefund(checks ...Check) *call {
 	for i := range checks {
-		checks[i].Change = -1
+		keptOf(&checks[i]).Change = -1
 	}
 	return newCall(opSettle, checks)
 }
@@ -299,7 +299,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
 	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
-		if a.Result != b.Result || (!a.Result.Banned && a.Withheld != b.Withheld) {
+		if a.Result != b.Result || (!a.Result.Banned && keptOf(&a).Withheld != keptOf(&b).Withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
 				i, len(answers[0]), a.Policy.settings, a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
@@ -312,8 +312,8 @@ func checkInvariants(t *testing.T, c *Check) {
 	t.Helper()
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
-		c.neverPasses() != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-c.reserve() ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.Withheld < 0 || (c.Withheld > c.reserve() && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		neverPasses(c) != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-reserveOf(c) ||
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || keptOf(c).Withheld < 0 || (keptOf(c).Withheld > reserveOf(c) && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Rule().Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.settings, r)
 	}

@@ -10,10 +10,10 @@ import "errors"
 // Settle does not wait, and must be called at most once. What Redis does not refund drains by itself. While Redis
 // fails a charge is kept in this process, and repaid when Redis decides again.
 func (f *Failover) Settle(check Check, cost int64, source Source) {
-	if check.settleTo(cost) {
+	if settleTo(&check, cost) {
 		f.settle(&check, f.possible(source))
 	}
-	check.endReservation(check.Change < 0)
+	endReservation(&check, keptOf(&check).Change < 0)
 }
 
 func (f *Failover) settle(c *Check, source Source) {
@@ -31,13 +31,13 @@ func (f *Failover) settle(c *Check, source Source) {
 // settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
 // replaces the answer that is kept, if there is one.
 func (f *Failover) settleShared(c *Check) {
-	shows := c.Change < 0 && f.local.remembers(c)
+	shows := keptOf(c).Change < 0 && f.local.remembers(c)
 	f.shared.settle(c, shows, func(c *Check, err error) {
 		lost := err != nil
 		switch {
 		case lost && !isLost(err):
 			lost = f.settleUnsent(c, err)
-		case c.Change > 0:
+		case keptOf(c).Change > 0:
 			f.local.rememberCharge(c, f.periodsHere(c.Policy, c.Key))
 		case shows && !lost:
 			f.local.rememberRefund(c)
@@ -52,7 +52,7 @@ func (f *Failover) settleShared(c *Check) {
 // a charge without a place in the ledger.
 func (f *Failover) settleUnsent(c *Check, err error) (lost bool) {
 	here := *c
-	here.Change = max(0, c.Change)
+	keptOf(&here).Change = max(0, keptOf(c).Change)
 	lost = errors.Is(err, errClosed) || !f.ledger.settle(&here)
 	f.settleHere(here)
 	return lost
@@ -61,11 +61,11 @@ func (f *Failover) settleUnsent(c *Check, err error) (lost bool) {
 // settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
 // capacity of what was taken, and of what it cost.
 func (f *Failover) settleHere(c Check) {
-	cost := c.units() + c.Change
+	cost := unitsOf(&c) + keptOf(&c).Change
 	f.scaleDown(&c)
 	if f.isPartial() {
-		c.Change = min(cost, c.Policy.Capacity()) - c.units()
-		c.Stays = min(c.Stays, c.Policy.Capacity())
+		keptOf(&c).Change = min(cost, c.Policy.Capacity()) - unitsOf(&c)
+		keptOf(&c).Stays = min(keptOf(&c).Stays, c.Policy.Capacity())
 	}
 	f.local.on(&c, (*shard).settle)
 }

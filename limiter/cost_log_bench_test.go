@@ -29,7 +29,7 @@ func BenchmarkRefundLog(b *testing.B) {
 				r.send(context.Background(), r.topology.anyNode, calls)
 			}
 			check := first.checks[0]
-			check.Receipt = first.receipts[0]
+			keptOf(&check).Receipt = first.receipts[0]
 			client.ConfigResetStat(b.Context())
 			b.ResetTimer()
 			for range b.N {

@@ -51,7 +51,7 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 		case Allowed(g.checks):
 			g.node.refund(g.slot, g.checks)
 			for i := range g.checks {
-				g.checks[i].endReservation(true)
+				endReservation(&g.checks[i], true)
 			}
 			r.EndRunning(g.checks)
 		default:

@@ -276,7 +276,7 @@ func (f *Failover) confirmTaken(checks []Check, source Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds.Load() && Allowed(checks) {
 			kept := *c
-			kept.Change, kept.Stays = 0, c.units()
+			keptOf(&kept).Change, keptOf(&kept).Stays = 0, unitsOf(c)
 			f.settle(&kept, source)
 		}
 	}

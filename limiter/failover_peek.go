@@ -46,7 +46,7 @@ func (f *Failover) PeekLocal(check *Check) Source {
 	own := *check
 	f.scaleDown(&own)
 	f.local.Peek(&own)
-	check.answeredBy(&own)
+	copyAnswer(check, &own)
 	return SourceFallback
 }
 

@@ -9,15 +9,15 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel
 func (f *Failover) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Places > 0 {
-			f.local.addRunning(c, -int64(c.Places))
+		if keptOf(c).Places > 0 {
+			f.local.addRunning(c, -int64(keptOf(c).Places))
 		}
 	}
 	if f.shared != nil {
 		f.shared.EndRunning(checks)
 	}
 	for i := range checks {
-		checks[i].Places = 0
+		keptOf(&checks[i]).Places = 0
 	}
 }
 
@@ -26,7 +26,7 @@ func (f *Failover) EndRunning(checks []Check) {
 func (f *Failover) letRun(checks []Check) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			c.Places = int32(min(c.units(), c.Policy.Capacity()))
+			keptOf(c).Places = int32(min(unitsOf(c), c.Policy.Capacity()))
 		}
 	}
 	f.local.startRunning(checks)

@@ -24,7 +24,7 @@ var everyOperation = []struct {
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *Redis, op operation, change int64, p *Policy, key string) error {
-	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, ticket: ticket{Change: change}}})
+	c := newCall(op, []Check{{Policy: p, Key: EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Change: change})}})
 	if op == opSettle {
 		c.receipts = append(c.receipts[:0], kernel.Receipt{First: 1, Second: 1})
 	}

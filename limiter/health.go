@@ -21,7 +21,7 @@ type attempt struct {
 
 // attemptOf returns the attempt of an operation on checks of one slot.
 func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
-	if op == opSettle && !slices.ContainsFunc(checks, func(c Check) bool { return c.Change < 0 }) {
+	if op == opSettle && !slices.ContainsFunc(checks, func(c Check) bool { return keptOf(&c).Change < 0 }) {
 		op = opTake // a charge needs no other permissions
 	}
 	a := &attempt{op: op, slot: slot, err: err}

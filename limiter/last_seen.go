@@ -63,7 +63,7 @@ func (m *Memory) rememberRefund(c *Check) {
 // there is room for it.
 func (s *shard) learn(c *Check, leased, now int64) bool {
 	a := lastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: c.AsOf, turn: c.Turn, least: c.Unused() == 0}
+		asOf: keptOf(c).AsOf, turn: keptOf(c).Turn, least: c.Unused() == 0}
 	if before, known := s.seen[c.Key.text]; known && before.resets > now {
 		older := a.precedes(&before)
 		switch {
@@ -119,19 +119,19 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 	now := m.clock()
 	s := m.lock(p, c.Key.text)
 	defer s.mu.Unlock()
-	held, a := kernel.State{}, lastSeen{asOf: c.AsOf, turn: c.Turn}
+	held, a := kernel.State{}, lastSeen{asOf: keptOf(c).AsOf, turn: keptOf(c).Turn}
 	if before := s.seen[c.Key.text]; before.resets > now {
-		older := c.AsOf > 0 && a.precedes(&before)
+		older := keptOf(c).AsOf > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
 		}
-		if older || c.AsOf == 0 {
+		if older || keptOf(c).AsOf == 0 {
 			a.asOf, a.turn = before.asOf, before.turn
 		}
 		held, a.least = before.restore(p, now), before.least
 	}
 	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
-	v := k.Decide(k.Charge(held, now/t.Tick, t, c.Change), now/t.Tick, t, 0, 0)
+	v := k.Decide(k.Charge(held, now/t.Tick, t, keptOf(c).Change), now/t.Tick, t, 0, 0)
 	a.used, a.resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
 	s.keepSeen(c.Key.text, a, now) // without room its answer has overflowed

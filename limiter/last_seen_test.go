@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
@@ -88,9 +90,9 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := epoch
 	m := NewMemoryOnClock(func() int64 { return now })
 	p := mustPolicy(t, Settings{Algorithm: FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{AsOf: now}, Result: Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.remember(&Check{Policy: p, Key: EncodeKey("k"), ticket: ticket{AsOf: now}, Result: Result{Remaining: 4, ResetAfter: time.Hour}})
+	m.remember(&Check{Policy: p, Key: EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: Result{Remaining: 4, ResetAfter: time.Hour}})
 	if left := decide(t, m, Check{Policy: p, Key: EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}

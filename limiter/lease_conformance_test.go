@@ -26,16 +26,16 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 		if rest > 0 {
 			next = k.GiveBack(next, *now/p.Tick, p, rest, r)
 		}
-		if own.neverPasses() {
-			own.answer(evaluate(next, *now, &own), *now)
+		if neverPasses(&own) {
+			setAnswer(&own, evaluate(next, *now, &own), *now)
 			shard.put(c.Key.text, next)
 			return own.Result, kernel.Lease{}
 		}
-		v, l, next := k.Lease(next, *now/p.Tick, p, own.units(), own.reserve(), wish)
+		v, l, next := k.Lease(next, *now/p.Tick, p, unitsOf(&own), reserveOf(&own), wish)
 		if old != (kernel.State{}) || next != (kernel.State{}) {
 			shard.store(c, old, next, *now)
 		}
-		own.answer(v, *now)
+		setAnswer(&own, v, *now)
 		if l.Units == 0 {
 			return own.Result, kernel.Lease{}
 		}
@@ -160,7 +160,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, c.units(), c.Reserve, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, unitsOf(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.Units == 0 {
 		return nil

@@ -162,7 +162,7 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment
 	if len(s.busy) > 0 {
 		if k := s.busy[leaseKey{c.Policy, c.Key.text}]; k != nil {
 			k.pace.note(now, c.Policy.Rule().Lease)
-			k.weight += (float64(c.units()) - k.weight) / paceSamples
+			k.weight += (float64(unitsOf(c)) - k.weight) / paceSamples
 			return k
 		}
 	}
@@ -176,7 +176,7 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment
 	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.busy) >= busyKeys {
 		return nil
 	}
-	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.text}, shard: s, pace: w.pace, weight: float64(c.units())}
+	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.text}, shard: s, pace: w.pace, weight: float64(unitsOf(c))}
 	s.busy[k.leaseKey] = k
 	t.wake(k, now.Add(k.policy.Rule().Lease), now)
 	return k
@@ -185,8 +185,8 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment
 // take takes the units of a check from a lease, and returns them with it; nothing where none has them. The
 // lock is held.
 func (k *busyKey) take(c *Check, now clock.Moment) (spent heldUnits) {
-	weight := c.units()
-	if c.Reserve > 0 && k.remaining-weight < c.reserve() {
+	weight := unitsOf(c)
+	if c.Reserve > 0 && k.remaining-weight < reserveOf(c) {
 		return spent
 	}
 	for i := range k.open {
@@ -214,7 +214,7 @@ func (k *busyKey) answer(c *Check, now clock.Moment) {
 		Remaining:  min(max(0, k.remaining), c.Policy.Rule().Params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
-	c.withhold()
+	withhold(c)
 }
 
 // putBack returns units that were taken from a lease for a check of a request that another one has denied.

@@ -42,9 +42,9 @@ func (s *kernelStore) Lease(now int64, c *Check, wish kernel.Wish, rest int64, r
 	if rest > 0 {
 		s.held = k.GiveBack(s.held, tick, t, rest, r)
 	}
-	v, l, next := k.Lease(s.held, tick, t, c.units(), 0, wish)
+	v, l, next := k.Lease(s.held, tick, t, unitsOf(c), 0, wish)
 	s.held = next
-	c.answer(v, now)
+	setAnswer(c, v, now)
 	l.Lasts = t.Micros(l.Lasts, now%t.Tick)
 	return c.Result, l
 }
@@ -193,8 +193,8 @@ func (n *leaseNode) ask(t *leaseTable, q leaseQuestion, c *Check) {
 		result, l := w.store.Lease(w.now, c, q.wish, q.rest.left, q.rest.receipt)
 		w.decisions++
 		granted := w.now
-		if c.units() > 0 && result.Passes() {
-			w.admit(w.now, c.units()) // counted even where the answer is lost
+		if unitsOf(c) > 0 && result.Passes() {
+			w.admit(w.now, unitsOf(c)) // counted even where the answer is lost
 		}
 		w.leased += l.Units
 		if l.Units > 0 {

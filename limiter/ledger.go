@@ -47,7 +47,7 @@ func owe(c *Check, take owedTake) {
 	r := reservationOf(c)
 	if r == nil {
 		r = &reservation{}
-		c.Held = r
+		keptOf(c).Held = r
 	}
 	r.owed = take
 }
@@ -96,7 +96,7 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 	if unknown && !c.Policy.IsBucket() {
 		return // windows and logs do not owe less for what Redis has beside it
 	}
-	receipt, a := l.add(c, c.units(), seen, unknown)
+	receipt, a := l.add(c, unitsOf(c), seen, unknown)
 	if c.Refundable && a != nil && !unknown {
 		owe(c, owedTake{a, receipt})
 	}
@@ -162,10 +162,10 @@ func (a *account) receipt(now int64) kernel.Receipt {
 // back what the check added too much, unless that was repaid meanwhile.
 func (l *ledger) settle(c *Check) (kept bool) {
 	switch {
-	case l == nil || c.Change == 0:
+	case l == nil || keptOf(c).Change == 0:
 		return false
-	case c.Change > 0:
-		_, a := l.add(c, c.Change, l.lastSeen(c), false)
+	case keptOf(c).Change > 0:
+		_, a := l.add(c, keptOf(c).Change, l.lastSeen(c), false)
 		return a != nil
 	}
 	r := reservationOf(c)
@@ -178,7 +178,7 @@ func (l *ledger) settle(c *Check) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[quotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, c.units(), -c.Change, r.owed.receipt)
+		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, unitsOf(c), -keptOf(c).Change, r.owed.receipt)
 	}
 	return true
 }

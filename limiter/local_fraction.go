@@ -14,11 +14,11 @@ func (f *Failover) decideLocally(checks []Check) {
 	}
 	f.local.decide(own)
 	for i := range own {
-		checks[i].answeredBy(&own[i])
-		checks[i].Receipt = own[i].Receipt
-		if own[i].Places > 0 { // it was decided by what is left of its weight, and runs with all of it
-			checks[i].Places = int32(checks[i].units())
-			f.local.addRunning(&checks[i], int64(checks[i].Places-own[i].Places))
+		copyAnswer(&checks[i], &own[i])
+		keptOf(&checks[i]).Receipt = keptOf(&own[i]).Receipt
+		if keptOf(&own[i]).Places > 0 { // it was decided by what is left of its weight, and runs with all of it
+			keptOf(&checks[i]).Places = int32(unitsOf(&checks[i]))
+			f.local.addRunning(&checks[i], int64(keptOf(&checks[i]).Places-keptOf(&own[i]).Places))
 		}
 	}
 }
@@ -29,13 +29,13 @@ func (f *Failover) isPartial() bool { return f.localFraction > 0 && f.localFract
 // scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
 // that fit the full capacity fit the scaled one too, and no others do.
 func (f *Failover) scaleDown(c *Check) {
-	full, never := c.Policy, c.neverPasses()
+	full, never := c.Policy, neverPasses(c)
 	c.Policy = f.localPolicy(full, c.Key)
 	if !f.isPartial() {
 		return
 	}
 	capacity := c.Policy.Capacity()
-	switch weight := c.units(); {
+	switch weight := unitsOf(c); {
 	case c.Peek:
 	case weight > full.Capacity():
 		return
@@ -48,7 +48,7 @@ func (f *Failover) scaleDown(c *Check) {
 		c.Reserve = capacity
 	default:
 		reserve := int64(float64(c.Reserve) * f.localFraction)
-		c.Reserve = min(reserve, capacity-max(1, c.units()), c.Policy.MostReserve())
+		c.Reserve = min(reserve, capacity-max(1, unitsOf(c)), c.Policy.MostReserve())
 	}
 }
 

@@ -132,11 +132,11 @@ func (m *Memory) decideOne(c *Check) {
 	v := evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		c.Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+		keptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 	}
-	c.answer(v, now)
+	setAnswer(c, v, now)
 	if v.Wait == 0 {
-		c.beginReservation()
+		beginReservation(c)
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *Memory) decideMany(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		v := evaluate(shards[i].get(c.Policy, c.Key.text, now), now, c)
-		c.answer(v, now)
+		setAnswer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -169,19 +169,19 @@ func (m *Memory) decideMany(checks []Check) {
 		if allowed {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			c.Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
-			c.beginReservation()
+			keptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+			beginReservation(c)
 			continue
 		}
 		peek := *c
 		peek.Peek = true
-		c.answer(evaluate(s, now, &peek), now)
+		setAnswer(c, evaluate(s, now, &peek), now)
 	}
 }
 
 // Settle corrects what a check took to what its request cost, as [Failover.Settle] does.
 func (m *Memory) Settle(check Check, cost int64) {
-	if check.settleTo(cost) {
+	if settleTo(&check, cost) {
 		m.on(&check, (*shard).settle)
 	}
 }

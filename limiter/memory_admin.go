@@ -73,17 +73,17 @@ func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned 
 func (m *Memory) Peek(c *Check) {
 	peek := *c
 	m.on(&peek, (*shard).peek)
-	c.answeredBy(&peek)
+	copyAnswer(c, &peek)
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *shard) peek(c *Check, now int64) {
 	held := s.get(c.Policy, c.Key.text, now)
-	c.answer(evaluate(held, now, c), now)
+	setAnswer(c, evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
 		peek.Peek = true
-		c.answer(evaluate(held, now, &peek), now)
+		setAnswer(c, evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

@@ -8,9 +8,9 @@ package limiter
 func (m *Memory) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Places > 0 {
-			m.addRunning(c, -int64(c.Places))
-			c.Places = 0
+		if keptOf(c).Places > 0 {
+			m.addRunning(c, -int64(keptOf(c).Places))
+			keptOf(c).Places = 0
 		}
 	}
 }
@@ -18,8 +18,8 @@ func (m *Memory) EndRunning(checks []Check) {
 // startRunning counts what the shared store let through.
 func (m *Memory) startRunning(checks []Check) {
 	for i := range checks {
-		if c := &checks[i]; c.Places > 0 {
-			m.addRunning(c, int64(c.Places))
+		if c := &checks[i]; keptOf(c).Places > 0 {
+			m.addRunning(c, int64(keptOf(c).Places))
 		}
 	}
 }

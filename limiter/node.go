@@ -48,12 +48,12 @@ func (n *node) refund(slot uint16, checks []Check) {
 		c := &checks[i]
 		if c.Policy.settings.Lease == 0 {
 			back := *c
-			back.Change, back.Stays = -c.units(), 0
+			keptOf(&back).Change, keptOf(&back).Stays = -unitsOf(c), 0
 			plain = append(plain, back)
 			continue
 		}
-		if c.units() > 0 {
-			back := newLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, c.units(), c.Receipt)
+		if unitsOf(c) > 0 {
+			back := newLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, unitsOf(c), keptOf(c).Receipt)
 			back.slot = slot
 			n.enqueue(back, nil)
 		}

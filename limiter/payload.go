@@ -25,10 +25,10 @@ func (p *payload) fill(op operation, checks []Check) {
 		return
 	}
 	for i := range checks {
-		p.checks[i].Reserve = 0 // makes no difference to the shape
-		p.checks[i].AsOf = 0    // of its decision
+		p.checks[i].Reserve = 0       // makes no difference to the shape
+		keptOf(&p.checks[i]).AsOf = 0 // of its decision
 		if op == opSettle || op == opRepay {
-			p.receipts = append(p.receipts, checks[i].Receipt)
+			p.receipts = append(p.receipts, keptOf(&checks[i]).Receipt)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (p *payload) sameShape(other *payload) bool {
 	}
 	for i := range p.checks {
 		a, b := &p.checks[i], &other.checks[i]
-		if a.Policy != b.Policy || a.units() != b.units() || a.Reserve != b.Reserve {
+		if a.Policy != b.Policy || unitsOf(a) != unitsOf(b) || a.Reserve != b.Reserve {
 			return false
 		}
 	}
@@ -109,7 +109,7 @@ func (p *payload) beginReservations() {
 		return
 	}
 	for i := range p.checks {
-		p.checks[i].beginReservation()
+		beginReservation(&p.checks[i])
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *Redis) probe(ctx context.Context, n *node, a *attempt) error {
 		return nil
 	}
 	for i := range checks {
-		checks[i].Change = -1
+		keptOf(&checks[i]).Change = -1
 	}
 	for _, op := range []operation{opTakeRefundable, opTake, opSettle} {
 		if err := r.try(ctx, n, op, a.slot, checks); err != nil {

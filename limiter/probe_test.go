@@ -149,7 +149,7 @@ func TestProbe_refund(t *testing.T) {
 			waitProbes(t, r.topology.anyNode)
 			refundIn(r, first)
 			unsent := 0
-			first[0].Change = 1
+			keptOf(&first[0]).Change = 1
 			r.settle(&first[0], false, func(_ *Check, err error) {
 				if unsent++; !errors.Is(err, ErrOutage) {
 					t.Errorf("a charge while the breaker is open: %v", err)

@@ -142,7 +142,7 @@ func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []C
 // Settle corrects what a check took to what its request cost, as [Failover.Settle] does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
 func (r *Redis) Settle(check Check, cost int64) {
-	if !check.settleTo(cost) {
+	if !settleTo(&check, cost) {
 		return
 	}
 	r.settle(&check, false, func(_ *Check, err error) {

@@ -43,7 +43,7 @@ func (r *Redis) peekBy(check *Check, send func(n *node, c *call, checks []Check)
 		return err
 	}
 	c.take(checks)
-	check.answeredBy(&checks[0])
+	copyAnswer(check, &checks[0])
 	return nil
 }
 

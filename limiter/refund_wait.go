@@ -22,11 +22,11 @@ const (
 func (f *Failover) awaitRefunds(checks []Check, here bool) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
+		if keptOf(c).Held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
 			continue
 		}
 		r := &reservation{of: &f.reserved, quota: reservedQuota{quotaNameOf(c), here}}
-		if c.Held = r; !here {
+		if keptOf(c).Held = r; !here {
 			r.ask()
 		}
 	}

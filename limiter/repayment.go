@@ -66,7 +66,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 	}
 	checks := make([]Check, len(debts))
 	for i, d := range debts {
-		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, ticket: ticket{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}}}
+		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
 	}
 	c := newCall(opRepay, checks)
 	c.slot = slot

@@ -64,7 +64,7 @@ type reservation struct {
 
 // reservationOf returns that of a check, nil where it has none.
 func reservationOf(c *Check) *reservation {
-	r, _ := c.Held.(*reservation)
+	r, _ := keptOf(c).Held.(*reservation)
 	return r
 }
 

@@ -87,7 +87,7 @@ func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 // send runs a message and returns its answer.
 func (n *rawNode) send(p *Policy, key string, msg runningMessage) (wait, remaining int64) {
 	n.t.Helper()
-	check := Check{Policy: p, Key: EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, ticket: ticket{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}}}
+	check := Check{Policy: p, Key: EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}})}
 	c := newCall(msg.op, []Check{check})
 	if err := n.topology.anyNode.batcher.do(context.Background(), c, 10*time.Second); err != nil || c.err != nil {
 		n.t.Fatal(err, c.err)

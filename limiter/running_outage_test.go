@@ -59,7 +59,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 	if source != SourceFallback || err != nil || !Allowed(second) {
 		t.Errorf("1 beside 2 of 3: %s %+v %v", source, second[0].Result, err)
 	}
-	if closed, _, err := ask(FailClosed, 1); !errors.Is(err, ErrUndecided) || closed[0].Places != 0 {
+	if closed, _, err := ask(FailClosed, 1); !errors.Is(err, ErrUndecided) || keptOf(&closed[0]).Places != 0 {
 		t.Errorf("closed: %+v %v", closed[0], err)
 	}
 	open, _, err := ask(FailOpen, 1)

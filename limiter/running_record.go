@@ -57,7 +57,7 @@ type run struct {
 
 // runOf returns the message or the part of a check; nil where it has none.
 func runOf(c *Check) *run {
-	m, _ := c.Held.(*run)
+	m, _ := keptOf(c).Held.(*run)
 	return m
 }
 

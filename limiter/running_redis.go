@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // This file sends the messages of running_record.go by the batches of all others.
@@ -59,10 +61,10 @@ func (r *Redis) endTakes(checks []Check, err error) error {
 			its, late = ranLate, true
 		}
 		if r.running.end(*m, its); its == ranOK {
-			c.Places = int32(m.units)
+			keptOf(c).Places = int32(m.units)
 			r.uses.acquire() // until it ends; the decision has one
 		} else {
-			c.Held = nil
+			keptOf(c).Held = nil
 		}
 	}
 	if late {
@@ -77,7 +79,7 @@ func (r *Redis) EndRunning(checks []Check) {
 		c := &checks[i]
 		if m := runOf(c); m != nil {
 			r.running.release(*m)
-			c.Held, c.Places = nil, 0
+			keptOf(c).Held, keptOf(c).Places = nil, 0
 			r.uses.release()
 		}
 	}
@@ -92,14 +94,14 @@ func (r *Redis) letRun(checks []Check) {
 	now, t := r.running.now(), r.running
 	for i := range checks {
 		c := &checks[i]
-		if c.Places == 0 || !r.uses.acquire() {
+		if keptOf(c).Places == 0 || !r.uses.acquire() {
 			continue
 		}
 		s := t.shardOf(c.Key.text)
 		s.mu.Lock()
 		record := t.find(c.Policy, c.Key.text, now)
-		t.letThrough(record, int64(c.Places), now)
-		c.Held = &run{record: record, units: int64(c.Places)}
+		t.letThrough(record, int64(keptOf(c).Places), now)
+		keptOf(c).Held = &run{record: record, units: int64(keptOf(c).Places)}
 		s.mu.Unlock()
 	}
 }
@@ -109,7 +111,7 @@ func (r *Redis) letRun(checks []Check) {
 func (r *Redis) sendStatement(s statement) {
 	record, m := s.run.record, s.run
 	n, slot := r.nodeOf(EncodedKey{record.key})
-	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, ticket: ticket{Receipt: s.stamp}}
+	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.stamp})}
 	c := newCall(s.op, []Check{check})
 	c.slot = slot
 	err := n.background(c, func(c *call) {

@@ -105,7 +105,7 @@ func (s *schedule) send(m *scheduledMessage) {
 // take begins a request, or sends it again.
 func (s *schedule) take(n *scheduledNode, checks []Check, again bool) {
 	n.store.running.begin(checks)
-	stamp := checks[0].Receipt
+	stamp := keptOf(&checks[0]).Receipt
 	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{opTake, stamp.First, stamp.Second, checks[0].Weight}})
 }
 
@@ -184,7 +184,7 @@ func (s *schedule) undecided(m *scheduledMessage) {
 		return
 	}
 	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
-		m.checks[0].Places = int32(m.checks[0].Weight)
+		keptOf(&m.checks[0]).Places = int32(m.checks[0].Weight)
 		m.node.store.letRun(m.checks)
 		m.node.running = append(m.node.running, m.checks)
 	}

@@ -213,9 +213,9 @@ func (t *runningTracker) begin(checks []Check) {
 		}
 		s := t.shardOf(c.Key.text)
 		s.mu.Lock()
-		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(c.units())
+		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(unitsOf(c))
 		s.mu.Unlock()
-		c.Held, c.Receipt = &m, stamp
+		keptOf(c).Held, keptOf(c).Receipt = &m, stamp
 	}
 }
 
@@ -255,7 +255,7 @@ func (t *runningTracker) release(m run) {
 
 // isFull reports whether this process alone runs as much as the check's policy allows.
 func (t *runningTracker) isFull(c *Check) bool {
-	if !c.Policy.CountsRunning() || c.Peek || c.neverPasses() {
+	if !c.Policy.CountsRunning() || c.Peek || neverPasses(c) {
 		return false
 	}
 	s := t.shardOf(c.Key.text)

@@ -105,8 +105,8 @@ func (s *shard) dropAll() int64 {
 // take charges a passing check and stores its state.
 func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		c.Places = int32(c.units())
-		s.addRunning(c.Key.text, c.units())
+		keptOf(c).Places = int32(unitsOf(c))
+		s.addRunning(c.Key.text, unitsOf(c))
 		return
 	}
 	s.store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
@@ -114,18 +114,18 @@ func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 
 // settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
 func (s *shard) settle(c *Check, now int64) {
-	if c.Stays > 0 {
-		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.text].BanState, now, c.Stays)}, now)
+	if keptOf(c).Stays > 0 {
+		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.text].BanState, now, keptOf(c).Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, c.units(), -c.Change, c.Receipt)
+		return k.Refund(held, now/t.Tick, t, unitsOf(c), -keptOf(c).Change, keptOf(c).Receipt)
 	}
 	switch held, found := s.kept(c.Key.text); {
-	case c.Change == 0 || c.Policy.CountsRunning():
-	case c.Change > 0:
+	case keptOf(c).Change == 0 || c.Policy.CountsRunning():
+	case keptOf(c).Change > 0:
 		old := s.get(c.Policy, c.Key.text, now)
-		s.store(c, old, k.Charge(old, now/t.Tick, t, c.Change), now)
+		s.store(c, old, k.Charge(old, now/t.Tick, t, keptOf(c).Change), now)
 	case found:
 		s.put(c.Key.text, refund(held))
 	case s.spill != nil:

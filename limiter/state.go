@@ -25,8 +25,8 @@ func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 	v := evaluate(held, now, &c)
 	if p.rule.Ban != nil && v.Wait >= 0 {
 		if left := p.rule.Ban.Left(s.ban, now); left > 0 {
-			c.answer(peekVerdict(held, now, &c, v), now)
-			c.ban(left, false)
+			setAnswer(&c, peekVerdict(held, now, &c, v), now)
+			setBan(&c, left, false)
 			return c.Result
 		}
 	}
@@ -34,11 +34,11 @@ func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 		held = p.rule.Algorithm.Kernel.Take(held, &p.rule.Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
-	c.answer(v, now)
+	setAnswer(&c, v, now)
 	if p.rule.Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.rule.Ban.Counts(s.ban, now, p.rule.Params.Capacity, p.rule.Refunds.Load()) {
 		var begins int64
 		if s.ban, begins = p.rule.Ban.Denied(s.ban, now); begins > 0 {
-			c.ban(begins, true)
+			setBan(&c, begins, true)
 		}
 	}
 	return c.Result

@@ -56,7 +56,7 @@ func (pair *takesPair) send(t *testing.T, checks []Check, outcomes map[string]in
 				answer = "denied"
 			}
 			outcomes[answer]++
-			answers[i] = append(answers[i], fmt.Sprint(answer, c.checks[0].Result, c.checks[0].Withheld, c.err))
+			answers[i] = append(answers[i], fmt.Sprint(answer, c.checks[0].Result, keptOf(&c.checks[0]).Withheld, c.err))
 			c.recycle()
 		}
 	}

@@ -172,7 +172,7 @@ func (m *message) takesOnly() bool {
 		if shape.op != opTake || len(shape.checks) != 1 {
 			return false
 		}
-		if check := &shape.checks[0]; check.units() == 0 || check.neverPasses() {
+		if check := &shape.checks[0]; unitsOf(check) == 0 || neverPasses(check) {
 			return false
 		}
 	}
@@ -221,12 +221,12 @@ func (m *message) writeGroup(calls []*payload, numbers []int) {
 		check := &shape.checks[i]
 		if check.Reserve == 0 {
 			m.writeNumber(int64(numbers[i]))
-			m.writeNumber(check.units())
+			m.writeNumber(unitsOf(check))
 			continue
 		}
 		m.writeNumber(int64(-numbers[i]))
-		m.writeNumber(check.units())
-		m.writeNumber(check.reserve())
+		m.writeNumber(unitsOf(check))
+		m.writeNumber(reserveOf(check))
 	}
 	if shape.op.isStamped() && countsRunning(shape.checks) {
 		m.writeStamps(calls)
@@ -243,8 +243,8 @@ func (m *message) writeGroup(calls []*payload, numbers []int) {
 			m.writeNumber(r.First)
 			m.writeNumber(r.Second)
 			if c.op == opSettle {
-				m.writeNumber(c.checks[i].Change)
-				m.writeNumber(c.checks[i].Stays)
+				m.writeNumber(keptOf(&c.checks[i]).Change)
+				m.writeNumber(keptOf(&c.checks[i]).Stays)
 				m.writeNumber(shows)
 			}
 		}
@@ -256,8 +256,8 @@ func (m *message) writeStamps(calls []*payload) {
 	for _, c := range calls {
 		for i := range c.checks {
 			if c.checks[i].Policy.CountsRunning() {
-				m.writeNumber(c.checks[i].Receipt.First)
-				m.writeNumber(c.checks[i].Receipt.Second)
+				m.writeNumber(keptOf(&c.checks[i]).Receipt.First)
+				m.writeNumber(keptOf(&c.checks[i]).Receipt.Second)
 			}
 		}
 	}

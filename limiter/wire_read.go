@@ -40,7 +40,7 @@ func (m *message) read(reply any) error {
 		} else {
 			c.err = c.readAnswers(text)
 			for i := range c.checks {
-				c.checks[i].AsOf, c.checks[i].Turn = m.redisTime, int32(key)
+				keptOf(&c.checks[i]).AsOf, keptOf(&c.checks[i]).Turn = m.redisTime, int32(key)
 			}
 		}
 		text = text[len(c.checks)*c.op.answerSize():]
@@ -96,7 +96,7 @@ func (p *payload) readAnswers(text string) error {
 		if left > 0 {
 			p.checks[i].Result.readBan(int64(left))
 		}
-		p.checks[i].withhold()
+		withhold(&p.checks[i])
 		switch p.op {
 		case opTakeRefundable:
 			p.receipts = append(p.receipts, kernel.Receipt{First: int64(double(text, 4)), Second: int64(double(text, 5))})

@@ -66,8 +66,17 @@ type Verdict struct {
 // tick; of a bucket, where the instant is 0, in 1/window units.
 type Debt struct{ At, Amount int64 }
 
-// Ticket is what the parts of the limiter keep of a check until its request ends.
-type Ticket struct {
+// Ticket is the place in a check for what the stores keep of it. Only packages of the limiter open it.
+type Ticket struct{ kept Kept }
+
+// Open returns what is kept in a ticket, to read and to write.
+func Open(t *Ticket) *Kept { return &t.kept }
+
+// Keep returns the ticket of what is kept.
+func Keep(kept Kept) Ticket { return Ticket{kept} }
+
+// Kept is what the parts of the limiter keep of a check until its request ends.
+type Kept struct {
 	AsOf     int64   // the store's time at its answer, in microseconds
 	Receipt  Receipt // of a reservation that passed, or a debt
 	Withheld int64   // units that remain and are not in the result
