@@ -28,6 +28,9 @@ const (
 
 // nested returns a site whose outer handler counts by the response of an inner one, which refuses.
 type nested struct {
+	// addr is another one for each configuration: the server of the last one may yet accept a connection.
+	addr string
+
 	redis, name, countIf, options, refusing, subroute, server string
 }
 
@@ -35,19 +38,19 @@ func (s *nested) config(n *caddytest.Node) string {
 	outer := fmt.Sprintf(`{"handler": "redis_ratelimit", "policies": [{"name": %q, "key": "same", "limit": 9, "window": "24h", "algorithm": "gcra", "count_if": {"status_code": [%s]}%s}]}`, s.name, s.countIf, s.options)
 	inner := `{"handler": "subroute", "routes": [{"handle": [` + s.refusing + `]}]` + s.subroute + `}`
 	return `{"admin": {"listen": "` + strings.TrimPrefix(n.Admin, "http://") + `"}, "apps": {` + s.redis + `"http": {"grace_period": "1s", "servers": {"s": {"listen": ["` +
-		strings.TrimPrefix(n.URL, "http://") + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
+		s.addr + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
 }
 
 // used returns how many units of the outer policy three refused requests have used.
 func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
 	t.Helper()
+	s.addr = redistest.FreeAddr(t)
 	a := n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json")
 	if a.Status != http.StatusOK {
 		t.Fatalf("got %v", a)
 	}
-	n.Client.CloseIdleConnections()
 	for range 3 {
-		if a := n.Get(t, "/", headers...); a.Status != status {
+		if a := n.Send(t, http.MethodGet, "http://"+s.addr, "", headers...); a.Status != status {
 			t.Errorf("got %v; want status %d", a, status)
 		}
 	}
