@@ -86,14 +86,6 @@ func smallerFraction(a, b, c, d int64) bool {
 	return high1 < high2 || (high1 == high2 && low1 < low2)
 }
 
-// duration converts microseconds; -1 becomes [Never].
-func duration(micros int64) time.Duration {
-	if micros < 0 {
-		return Never
-	}
-	return time.Duration(micros) * time.Microsecond
-}
-
 // Banned is a client that a policy refuses now.
 type Banned struct {
 	// Policy is the policy's name.

@@ -1,0 +1,110 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// answeredBy takes over the answer to another check of the same units.
+func copyAnswer(c *Check, other *Check) {
+	c.Result, keptOf(c).Withheld = other.Result, keptOf(other).Withheld
+}
+
+// withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
+// with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
+func withhold(c *Check) {
+	keptOf(c).Withheld = 0
+	if c.Reserve != 0 {
+		withholdReserve(c)
+	}
+}
+
+func withholdReserve(c *Check) {
+	r, shown := &c.Result, int64(0)
+	if r.Remaining < 0 {
+		r.Remaining = kernel.BeyondQueue(r.Remaining)
+	} else {
+		shown = max(0, r.Remaining-reserveOf(c))
+	}
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= unitsOf(c)
+	keptOf(c).Withheld, r.Remaining = r.Remaining-shown, shown
+}
+
+// answer writes a verdict at an instant in microseconds to the check's result.
+func setAnswer(c *Check, v kernel.Verdict, now int64) {
+	t := &c.Policy.rule.Params
+	offset := now % t.Tick
+	keptOf(c).AsOf, keptOf(c).Turn = now, 0
+	c.Result = Result{
+		Remaining:  v.Remaining,
+		RetryAfter: duration(t.Micros(v.Wait, offset)),
+		ResetAfter: duration(t.Micros(v.Reset, offset)),
+		Delay:      duration(t.Micros(v.Delay, offset)),
+	}
+	withhold(c)
+}
+
+// ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
+func setBan(c *Check, left int64, begins bool) {
+	r := &c.Result
+	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
+	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
+	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
+	if !c.Peek {
+		r.RetryAfter = max(r.RetryAfter, r.BanLeft)
+	}
+}
+
+// awaited is a check's units that may be refunded, for those who wait for that.
+type awaited interface {
+	// begin notes that the check has passed and took so many units, of a quota that is whole again after a time.
+	begin(units int64, whole time.Duration)
+
+	// end notes that the units were refunded, all or some, or stay.
+	end(refunded bool)
+}
+
+// beginReservation counts units of a check that has passed for those who wait for a refund of them.
+func beginReservation(c *Check) {
+	if r, ok := keptOf(c).Held.(awaited); ok {
+		r.begin(unitsOf(c), c.Result.ResetAfter)
+	}
+}
+
+// endReservation ends that.
+func endReservation(c *Check, refunded bool) {
+	if r, ok := keptOf(c).Held.(awaited); ok {
+		r.end(refunded)
+	}
+}
+
+// evaluate returns the kernel's verdict on a check at an instant in microseconds.
+func evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
+	t := &c.Policy.rule.Params
+	weight, reserve := unitsOf(c), reserveOf(c)
+	if weight > 0 && weight > t.Capacity-reserve {
+		v := c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
+		v.Wait = -1
+		return v
+	}
+	return c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
+}
+
+// peekVerdict returns the verdict on a check that a ban denies: it takes nothing.
+func peekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
+	if v.Wait == 0 {
+		peek := *c
+		peek.Peek = true
+		return evaluate(s, now, &peek)
+	}
+	return v
+}
+
+// duration converts microseconds; -1 becomes [Never].
+func duration(micros int64) time.Duration {
+	if micros < 0 {
+		return Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}
