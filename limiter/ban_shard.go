@@ -92,7 +92,7 @@ func (s *shard) unban(key string) bool {
 }
 
 // banWindow is the window of the shard's policies in microseconds.
-func (s *shard) banWindow() int64 { return s.table.slowest.Load().settings.Window.Microseconds() }
+func (s *shard) banWindow() int64 { return s.table.slowest.Load().Settings().Window.Microseconds() }
 
 // sweepBans drops those of a few random states that have ended, and returns how many it visited.
 func (s *shard) sweepBans(now int64, sample int) (visited int) {

@@ -85,7 +85,7 @@ func (l *load) add(c *call) {
 // refundsLog reports whether a call may rewrite a long log.
 func (c *call) refundsLog() bool {
 	return c.op == opSettle && slices.ContainsFunc(c.checks, func(c Check) bool {
-		return keptOf(&c).Change < 0 && c.Policy.Rule().Algorithm.Logs && (c.Policy.Rule().Params.Limit >= longLog || c.Policy.settings.Dynamic)
+		return keptOf(&c).Change < 0 && c.Policy.Rule().Algorithm.Logs && (c.Policy.Rule().Params.Limit >= longLog || c.Policy.Settings().Dynamic)
 	})
 }
 

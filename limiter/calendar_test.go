@@ -73,7 +73,7 @@ func TestCalendar_periods(t *testing.T) {
 				} {
 					r := play(t, s, step.at, p, step.weight)
 					if r.RetryAfter != duration(step.wait) || r.Remaining != step.remaining {
-						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.settings.Location), r.RetryAfter, r.Remaining, duration(step.wait), step.remaining)
+						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, duration(step.wait), step.remaining)
 					}
 				}
 			})

@@ -289,7 +289,7 @@ func repayBoth(t *testing.T, tr *trace, stores []*testStore) {
 		units[i] = s.debit(c, d)
 	}
 	if units[0] != units[1] {
-		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.now-epoch, d, c.Policy.settings, units)
+		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.now-epoch, d, c.Policy.Settings(), units)
 	}
 	playBoth(t, tr, stores)
 }
@@ -301,7 +301,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]Check) {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result || (!a.Result.Banned && keptOf(&a).Withheld != keptOf(&b).Withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
-				i, len(answers[0]), a.Policy.settings, a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
+				i, len(answers[0]), a.Policy.Settings(), a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
 		checkInvariants(t, &a)
 	}
@@ -315,6 +315,6 @@ func checkInvariants(t *testing.T, c *Check) {
 		neverPasses(c) != (r.RetryAfter == Never) || r.Remaining > c.Policy.Capacity()-reserveOf(c) ||
 		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || keptOf(c).Withheld < 0 || (keptOf(c).Withheld > reserveOf(c) && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Rule().Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
-		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.settings, r)
+		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.Settings(), r)
 	}
 }

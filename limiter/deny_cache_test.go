@@ -38,7 +38,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				if cached {
 					denials++
 					if truth.Passes() || (fromCache.RetryAfter > truth.RetryAfter && truth.RetryAfter != Never) {
-						t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, weight, reserve, fromCache, truth)
+						t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, truth)
 					}
 				} else {
 					checks[0].Result = truth
@@ -80,7 +80,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				case fromCache.Banned && truth.Banned && fromCache.RetryAfter <= truth.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
 				case truth.Passes() || fromCache.RetryAfter != truth.RetryAfter && p.Rule().Params.Tick == 1:
-					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.settings, checks[0].Weight, reserve, fromCache, truth)
+					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), checks[0].Weight, reserve, fromCache, truth)
 				default:
 					repeated++
 				}

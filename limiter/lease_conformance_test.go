@@ -85,7 +85,7 @@ func TestStores_lease_agree(t *testing.T) {
 					playBoth(t, tr, stores)
 				default:
 					if p := leaseBoth(t, tr, lessees); p != nil {
-						granted[p.settings.Algorithm]++
+						granted[p.Settings().Algorithm]++
 					}
 				}
 			}
@@ -160,13 +160,13 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.settings, unitsOf(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.Settings(), unitsOf(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.Units == 0 {
 		return nil
 	}
 	if longest := c.Policy.Rule().Params.LongestLease() * c.Policy.Rule().Params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
-		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.settings, a, wish)
+		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.Settings(), a, wish)
 	}
 	tr.leases = append(tr.leases, heldLease{c, leases})
 	return c.Policy

@@ -53,7 +53,7 @@ func overshoot(p *Policy, admitted []admission) (worst int64) {
 		default:
 			counts[w] += a.weight
 			before := int64(0)
-			if p.settings.Algorithm == SlidingWindowCounter {
+			if p.Settings().Algorithm == SlidingWindowCounter {
 				before = counts[w-1] * (t.Window - (now - w*t.Window)) / t.Window
 			}
 			worst = max(worst, counts[w]+before-t.Limit)

@@ -27,7 +27,7 @@ func TestLeases_never_admit_more(t *testing.T) {
 				w := playLeases(t, algorithm, traces, func(*leaseWorld) leaseStoreInWorld { return &kernelStore{} })
 				sum.add(w)
 				if err := exactly(w.policy, w.admitted); err != nil {
-					t.Fatalf("trace %d, %v: %v", traces, w.policy.settings, err)
+					t.Fatalf("trace %d, %v: %v", traces, w.policy.Settings(), err)
 				}
 			}
 			if sum.spent == 0 || sum.late == 0 || sum.returned == 0 || sum.lost == 0 || sum.restored == 0 || sum.paused == 0 {
@@ -57,16 +57,25 @@ func leaseTracePolicy(t *testing.T, random *rand.Rand, algorithm string) *Policy
 	if kernel.Named(algorithm).Bursts && random.IntN(2) == 0 {
 		s.Burst = s.Limit/2 + random.Int64N(2*s.Limit)
 	}
-	leastTick := int64(1)
-	if random.IntN(4) == 0 {
-		leastTick = 1000
-	}
-	p, err := newPolicy(s, leastTick)
+	p, err := NewPolicy(s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if random.IntN(4) == 0 && p.Rule().Params.Tick == 1 {
+		p = inMilliseconds(p)
+	}
 	p.Rule().Lease = max(p.Rule().Lease, MinLease)
 	return p
+}
+
+// inMilliseconds returns a policy that counts in milliseconds, as one of large numbers does.
+func inMilliseconds(p *Policy) *Policy {
+	t := p.Rule().Params
+	t.Tick, t.Window = 1000, t.Window/1000
+	t.Full, t.MaxDebt = kernel.CeilDiv(t.Capacity*t.Window, t.Limit), kernel.MostDebt(t.Limit, 1000)
+	other := p.With(t)
+	other.Rule().ID, other.Rule().Lease, other.Rule().Salt = p.ID()+"-ms", p.Rule().Lease, p.Rule().Salt
+	return other
 }
 
 // playLeases plays one random trace.
@@ -212,7 +221,7 @@ func TestLeases_never_admit_more_on_Redis(t *testing.T) {
 			w := playLeases(t, algorithm, 1_000_000*uint64(i+1)+trace, func(*leaseWorld) leaseStoreInWorld { return remote })
 			decisions, leased = decisions+w.decisions, leased+w.leased
 			if err := exactly(w.policy, w.admitted); err != nil {
-				t.Fatalf("%s, trace %d, %v: %v", algorithm, trace, w.policy.settings, err)
+				t.Fatalf("%s, trace %d, %v: %v", algorithm, trace, w.policy.Settings(), err)
 			}
 		}
 		if leased == 0 {

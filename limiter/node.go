@@ -46,7 +46,7 @@ func (n *node) refund(slot uint16, checks []Check) {
 	plain := make([]Check, 0, len(checks))
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.settings.Lease == 0 {
+		if c.Policy.Settings().Lease == 0 {
 			back := *c
 			keptOf(&back).Change, keptOf(&back).Stays = -unitsOf(c), 0
 			plain = append(plain, back)

@@ -67,10 +67,10 @@ func TestRetryAfter_exact(t *testing.T) {
 				// earlier.
 				at, tick := tr.now+r.RetryAfter.Microseconds(), p.Rule().Params.Tick
 				if early := playLeaving(t, copyOf(s, p), at-tick, p, weight, reserve); at-tick > tr.now && early.Passes() {
-					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.settings, r.RetryAfter)
+					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.Settings(), r.RetryAfter)
 				}
 				if then := playLeaving(t, copyOf(s, p), at, p, weight, reserve); !then.Passes() {
-					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.settings, r.RetryAfter, then.RetryAfter)
+					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.Settings(), r.RetryAfter, then.RetryAfter)
 				}
 			}
 		}
@@ -95,10 +95,10 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 					continue // also of a client that is banned
 				}
 				if r.Remaining > 0 && !playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining, reserve).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.settings, reserve, r.Remaining)
+					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.Settings(), reserve, r.Remaining)
 				}
 				if playLeaving(t, copyOf(s, p), tr.now, p, r.Remaining+1, reserve).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.settings, reserve, r.Remaining)
+					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.Settings(), reserve, r.Remaining)
 				}
 			}
 		}
@@ -117,7 +117,7 @@ func TestResetAfter_full_quota(t *testing.T) {
 				tr.learn([]Check{{Result: r}})
 				at := tr.now + r.ResetAfter.Microseconds()
 				if then := play(t, copyOf(s, p), at, p, 0); then.Remaining != p.Capacity() || then.ResetAfter != 0 {
-					t.Fatalf("%v: resets after %v, but then %+v", p.settings, r.ResetAfter, then)
+					t.Fatalf("%v: resets after %v, but then %+v", p.Settings(), r.ResetAfter, then)
 				}
 			}
 		}
@@ -129,7 +129,7 @@ func TestResetAfter_full_quota(t *testing.T) {
 func TestClock_runs_backwards(t *testing.T) {
 	t.Parallel()
 	for _, p := range tracePolicies(t) {
-		window := p.settings.Window.Microseconds()
+		window := p.Settings().Window.Microseconds()
 		if p.Rule().Algorithm.Bursts {
 			window = kernel.CeilDiv(p.Rule().Params.Capacity*p.Rule().Params.Window, p.Rule().Params.Limit) * p.Rule().Params.Tick
 		}
@@ -144,7 +144,7 @@ func TestClock_runs_backwards(t *testing.T) {
 				}
 			}
 			if r := play(t, s, epoch+window-back, p, 1); r.Passes() {
-				t.Errorf("%v: passes again after the clock went back by %d µs", p.settings, back)
+				t.Errorf("%v: passes again after the clock went back by %d µs", p.Settings(), back)
 			}
 		}
 	}

@@ -194,7 +194,7 @@ func (t *runningTracker) endLast(ended *runningRecord, outcome runningOutcome, n
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
 func (t *runningTracker) keep(r *runningRecord, now time.Time) {
-	r.keepTill = now.Add(r.policy.settings.NodeTimeout)
+	r.keepTill = now.Add(r.policy.Settings().NodeTimeout)
 }
 
 // letThrough counts units that run without Redis's decision.

@@ -109,7 +109,7 @@ func (t *runningTracker) drop(r *runningRecord) {
 
 // statePeriod returns the time between two states of a record.
 func (r *runningRecord) statePeriod() time.Duration {
-	return r.policy.settings.NodeTimeout / statesPerTimeout
+	return r.policy.Settings().NodeTimeout / statesPerTimeout
 }
 
 // markDirty has a state sent soon. The shard's lock is held.

@@ -131,7 +131,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 				policies = all[round%len(all):][:1]
 			}
 			p := policies[random.IntN(len(policies))]
-			window := p.settings.Window.Microseconds()
+			window := p.Settings().Window.Microseconds()
 			pair.now += []int64{0, 1, window / 3, window, p.Rule().Params.Tick * random.Int64N(1000), -window / 2}[random.IntN(6)]
 			if random.IntN(5) == 0 {
 				pair.spoil(t, random, p, keys[random.IntN(len(keys))])

@@ -74,12 +74,12 @@ func newTrace(t *testing.T, seed uint64) *trace {
 	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
 	all := tracePolicies(t)
 	if only := Algorithms()[seed/2%uint64(len(Algorithms()))]; seed%2 == 1 {
-		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.settings.Algorithm != only })
+		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.Settings().Algorithm != only })
 	} else if seed%3 == 0 {
 		all = slices.DeleteFunc(all, func(p *Policy) bool { return p.Rule().Ban == nil })
 	}
 	for _, i := range tr.random.Perm(len(all))[:4] {
-		s := all[i].settings
+		s := all[i].Settings()
 		if all[i].Rule().Ban != nil && tr.random.IntN(3) == 0 {
 			_ = all[i].AllowRefunds() // not those that queue
 		}
@@ -99,7 +99,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 // backwards.
 func (tr *trace) step() {
 	p := tr.policies[tr.random.IntN(len(tr.policies))]
-	window := p.settings.Window.Microseconds()
+	window := p.Settings().Window.Microseconds()
 	nudge := (tr.random.Int64N(3) - 1) * p.Rule().Params.Tick
 	switch tr.random.IntN(10) {
 	case 0, 1, 2:
