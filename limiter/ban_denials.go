@@ -11,7 +11,9 @@ import "time"
 // anyWeight is the weight in the denyKey of a ban. No check has it.
 const anyWeight = -1
 
-func banKeyOf(c *Check) denyKey { return denyKey{policy: c.Policy, key: c.Key.text, weight: anyWeight} }
+func banKeyOf(c *Check) denyKey {
+	return denyKey{policy: c.Policy, key: c.Key.String(), weight: anyWeight}
+}
 
 // denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
@@ -20,7 +22,7 @@ func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (ma
 	if check.Peek {
 		return false
 	}
-	s := c.shardOf(check.Key.text)
+	s := c.shardOf(check.Key.String())
 	d, found, due := s.get(banKeyOf(check), now)
 	if due && c.refresh != nil {
 		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
@@ -53,7 +55,7 @@ func (c *denyCache) learnBan(check *Check, sent time.Time) {
 	if check.Peek {
 		return
 	}
-	s := c.shardOf(check.Key.text)
+	s := c.shardOf(check.Key.String())
 	if check.Result.Passes() {
 		s.put(denyKeyOf(check), denial{passes: true, expires: sent.Add(c.maxAge)}, sent)
 		return
@@ -71,7 +73,7 @@ func (c *denyCache) learnBan(check *Check, sent time.Time) {
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
 func (c *denyCache) relearnBan(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key.text), banKeyOf(check)
+	s, key := c.shardOf(check.Key.String()), banKeyOf(check)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, found := s.denials[key]; !found {

@@ -51,7 +51,7 @@ func (a *admin) readBanned(ctx context.Context, master *goredis.Client, names []
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, Banned{policy, EncodedKey{key}, duration(left), state.Offenses})
+			list = append(list, Banned{policy, AsEncoded(key), duration(left), state.Offenses})
 		}
 	}
 	return list, nil

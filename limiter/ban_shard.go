@@ -15,14 +15,14 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.RetryAfter == Never {
 		return false
 	}
-	left := c.Policy.Rule().Ban.Left(s.bans[c.Key.text].BanState, now)
+	left := c.Policy.Rule().Ban.Left(s.bans[c.Key.String()].BanState, now)
 	if left == 0 {
 		return false
 	}
 	if c.Result.Passes() {
 		peek := *c
 		peek.Peek = true
-		setAnswer(c, evaluate(s.get(c.Policy, c.Key.text, now), now, &peek), now)
+		setAnswer(c, evaluate(s.get(c.Policy, c.Key.String(), now), now, &peek), now)
 	}
 	setBan(c, left, false)
 	return true
@@ -36,12 +36,12 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 		if c.Policy.Rule().Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
-		held := shards[i].bans[c.Key.text].BanState
+		held := shards[i].bans[c.Key.String()].BanState
 		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds.Load()) {
 			continue
 		}
 		next, begins := c.Policy.Rule().Ban.Denied(held, now)
-		if shards[i].keepBan(c.Key.text, keptBan{BanState: next}, now) && begins > 0 {
+		if shards[i].keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
 			setBan(c, begins, true)
 		}
 	}
@@ -64,20 +64,20 @@ func (s *shard) keepBan(key string, b keptBan, now int64) bool {
 // rememberBan keeps what Redis's answer says about the ban of a client, so that an outage does not
 // lift it. Answers to concurrent requests arrive in any order.
 func (s *shard) rememberBan(c *Check, now int64) {
-	kept, known := s.bans[c.Key.text]
+	kept, known := s.bans[c.Key.String()]
 	switch {
 	case c.Result.RetryAfter == Never:
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.text, keptBan{BanState: b, seen: true, asOf: keptOf(c).AsOf}, now)
+		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: keptOf(c).AsOf}, now)
 	case known && kept.seen && keptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
-		s.unban(c.Key.text) // it has ended, or was lifted
+		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:
 		kept.Until = now // Redis does not know a ban that began here in an outage; the offense stays
-		s.bans[c.Key.text] = kept
+		s.bans[c.Key.String()] = kept
 	}
 }
 

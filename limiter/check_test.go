@@ -114,7 +114,7 @@ func FuzzEncodeKey(f *testing.F) {
 		if (a == b) != (x == y) {
 			t.Errorf("%q and %q have the keys %q and %q", a, b, x, y)
 		}
-		if len(x.text) > maxKeyLength || strings.ContainsAny(x.text, "{}") {
+		if len(x.String()) > maxKeyLength || strings.ContainsAny(x.String(), "{}") {
 			t.Errorf("%q has the key %q", a, x)
 		}
 	})

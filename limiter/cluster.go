@@ -29,14 +29,14 @@ func (r *Redis) slotOf(key EncodedKey) uint16 {
 	}
 	w := r.writer()
 	defer r.writers.Put(w)
-	return w.keys.slotOf(key.text)
+	return w.keys.slotOf(key.String())
 }
 
 // AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
 // or its HMAC.
 func (r *Redis) AppendClient(dst []byte, key EncodedKey) []byte {
 	w := r.writer()
-	dst = w.keys.appendClient(dst, key.text)
+	dst = w.keys.appendClient(dst, key.String())
 	r.writers.Put(w)
 	return dst
 }

@@ -41,9 +41,9 @@ func memoryStore() *testStore {
 		Failover: NewFailover(nil, m, FailoverOptions{}), name: "memory", source: SourceMemory,
 		set: func(micros int64) { *now = micros }, settle: func() {},
 		debit: func(c *Check, d kernel.Debt) int64 {
-			s := m.lock(c.Policy, c.Key.text)
+			s := m.lock(c.Policy, c.Key.String())
 			defer s.mu.Unlock()
-			old := s.get(c.Policy, c.Key.text, *now)
+			old := s.get(c.Policy, c.Key.String(), *now)
 			settled, units := c.Policy.Rule().Algorithm.Kernel.Repay(old, *now/c.Policy.Rule().Params.Tick, &c.Policy.Rule().Params, d)
 			if units > 0 || !c.Policy.Rule().Algorithm.Logs && settled != old {
 				s.store(c, old, settled, *now)

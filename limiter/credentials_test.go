@@ -157,7 +157,7 @@ func TestRedis_credentials_late(t *testing.T) {
 	file := secretFile(t, "first")
 	r, refused := openWith(t, ClientOptions{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
 	crowd(t, r, 2, 20)
-	before := r.client.PoolStats().TotalConns
+	before := r.Client().PoolStats().TotalConns
 	app.do(t, "acl", "setuser", "app", ">second", "<first")
 	crowd(t, r, 64, 20)
 	if refused.Load() == 0 {
@@ -170,7 +170,7 @@ func TestRedis_credentials_late(t *testing.T) {
 	putFile(t, file, "second")
 	redistest.WaitFor(t, "new connections open", func() error {
 		crowd(t, r, 64, 5)
-		if got := r.client.PoolStats().TotalConns; got <= before+1 {
+		if got := r.Client().PoolStats().TotalConns; got <= before+1 {
 			return fmt.Errorf("%d connections", got)
 		}
 		return nil
@@ -254,7 +254,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: proxy.Addr}, "main")
 	r, refused := openRefusedBy(t, ClientOptions{Mode: Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
 	crowd(t, r, 2, 20)
-	before := r.client.PoolStats().TotalConns
+	before := r.Client().PoolStats().TotalConns
 	sentinel.Kill()
 	crowd(t, r, 64, 20)
 	if refused.Load() == 0 {

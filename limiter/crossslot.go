@@ -69,7 +69,7 @@ func (r *Redis) groupBySlot(checks []Check) []*slotGroup {
 	var groups []*slotGroup
 	bySlot := map[uint16]*slotGroup{}
 	for i := range checks {
-		slot := w.keys.slotOf(checks[i].Key.text)
+		slot := w.keys.slotOf(checks[i].Key.String())
 		g := bySlot[slot]
 		if g == nil {
 			g = &slotGroup{slot: slot}

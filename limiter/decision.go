@@ -131,4 +131,4 @@ func forgetRunning(checks []Check) {
 // quotaName identifies the state of a key in a policy.
 type quotaName struct{ policy, key string }
 
-func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.rule.ID, c.Key.text} }
+func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.rule.ID, c.Key.String()} }

@@ -61,7 +61,7 @@ func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 		if check.Policy.Rule().EndsEarly() {
 			continue
 		}
-		d, found, due := c.shardOf(check.Key.text).get(denyKeyOf(check), now)
+		d, found, due := c.shardOf(check.Key.String()).get(denyKeyOf(check), now)
 		if due && c.refresh != nil {
 			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 		}
@@ -86,7 +86,7 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		case check.Policy.Rule().Ban != nil:
 			c.learnBan(check, sent)
 		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
-			c.shardOf(check.Key.text).put(denyKeyOf(check), c.denial(check, sent), sent)
+			c.shardOf(check.Key.String()).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 // relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
 func (c *denyCache) relearn(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key.text), denyKeyOf(check)
+	s, key := c.shardOf(check.Key.String()), denyKeyOf(check)
 	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != Never {
 		c.relearnBan(check, sent)
 		return

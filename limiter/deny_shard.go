@@ -28,7 +28,7 @@ type denyKey struct {
 	reserve int64
 }
 
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.text, unitsOf(c), c.Reserve} }
+func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.String(), unitsOf(c), c.Reserve} }
 
 // denial is the denied answer for a weight of a quota.
 type denial struct {

@@ -17,10 +17,10 @@ func (f *Failover) Reset(ctx context.Context, p *Policy, key EncodedKey) (found 
 		return found, nil
 	}
 	defer f.local.Reset(p, key) // what was remembered meanwhile
-	f.ledger.forget(p, key.text)
-	f.leases.end(key.text, ofState(p.Rule().ID), keyReset)
-	defer f.leases.end(key.text, ofState(p.Rule().ID), keyReset) // what was leased meanwhile
-	defer f.denied.forget(p.Rule().ID, key.text)
+	f.ledger.forget(p, key.String())
+	f.leases.end(key.String(), ofState(p.Rule().ID), keyReset)
+	defer f.leases.end(key.String(), ofState(p.Rule().ID), keyReset) // what was leased meanwhile
+	defer f.denied.forget(p.Rule().ID, key.String())
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
 }
@@ -58,10 +58,10 @@ func (f *Failover) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, 
 		return false, err
 	}
 	f.local.Unban(p, key)
-	f.denied.forget(p.Rule().ID, key.text)
+	f.denied.forget(p.Rule().ID, key.String())
 	if f.shared.mayBeHMAC(key) {
 		f.local.unbanWhere(p.Name(), func(other string) bool {
-			return string(f.shared.AppendClient(nil, EncodedKey{other})) == key.text
+			return string(f.shared.AppendClient(nil, AsEncoded(other))) == key.String()
 		})
 		f.denied.forgetAll(p.Name())
 	}
@@ -102,7 +102,7 @@ func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, co
 	}
 	complete = err == nil && len(list) <= MaxBanned
 	slices.SortFunc(list, func(a, b Banned) int {
-		return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key.text, b.Key.text))
+		return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
 	return list[:min(len(list), MaxBanned)], complete, err
 }
@@ -111,10 +111,10 @@ func (f *Failover) Banned(ctx context.Context, policy string) (list []Banned, co
 // or from the shared store's last answer. For a key without one [Failover.PeekLocal] finds nothing
 // used.
 func (f *Failover) HasLocalState(p *Policy, key EncodedKey) bool {
-	s := f.local.lock(p, key.text)
+	s := f.local.lock(p, key.String())
 	defer s.mu.Unlock()
-	_, banned := s.bans[key.text]
-	return banned || s.get(p, key.text, f.local.clock()) != (kernel.State{})
+	_, banned := s.bans[key.String()]
+	return banned || s.get(p, key.String(), f.local.clock()) != (kernel.State{})
 }
 
 // ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or
@@ -126,8 +126,8 @@ func (f *Failover) ForgetDenials(policy string, keys ...EncodedKey) {
 		return
 	}
 	for _, key := range keys {
-		f.leases.end(key.text, named(policy), keyEnded)
-		f.denied.forgetWhere(key.text, func(p *Policy) bool { return p.Name() == policy })
+		f.leases.end(key.String(), named(policy), keyEnded)
+		f.denied.forgetWhere(key.String(), func(p *Policy) bool { return p.Name() == policy })
 	}
 }
 

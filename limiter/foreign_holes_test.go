@@ -37,14 +37,14 @@ func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 
 func (b *damagedBucket) writeAll(t *testing.T, text string) {
 	t.Helper()
-	if err := b.r.client.Set(t.Context(), b.name, text, time.Hour).Err(); err != nil {
+	if err := b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (b *damagedBucket) read(t *testing.T) string {
 	t.Helper()
-	return b.r.client.Get(t.Context(), b.name).Val()
+	return b.r.Client().Get(t.Context(), b.name).Val()
 }
 
 // refund refunds a unit that was taken just now, so many units ago.

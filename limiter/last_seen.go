@@ -29,7 +29,7 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 		return // what other nodes run changes without end
 	}
 	now := m.clock()
-	s := m.lock(c.Policy, c.Key.text)
+	s := m.lock(c.Policy, c.Key.String())
 	defer s.mu.Unlock()
 	if c.Policy.Rule().Ban != nil {
 		s.rememberBan(c, now)
@@ -44,17 +44,17 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 
 // remembers reports whether an answer about a check's quota is kept.
 func (m *Memory) remembers(c *Check) bool {
-	s := m.lock(c.Policy, c.Key.text)
+	s := m.lock(c.Policy, c.Key.String())
 	defer s.mu.Unlock()
-	_, known := s.seen[c.Key.text]
+	_, known := s.seen[c.Key.String()]
 	return known
 }
 
 // rememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
 func (m *Memory) rememberRefund(c *Check) {
-	s := m.lock(c.Policy, c.Key.text)
+	s := m.lock(c.Policy, c.Key.String())
 	defer s.mu.Unlock()
-	if _, known := s.seen[c.Key.text]; known {
+	if _, known := s.seen[c.Key.String()]; known {
 		s.learn(c, 0, m.clock())
 	}
 }
@@ -64,7 +64,7 @@ func (m *Memory) rememberRefund(c *Check) {
 func (s *shard) learn(c *Check, leased, now int64) bool {
 	a := lastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
 		asOf: keptOf(c).AsOf, turn: keptOf(c).Turn, least: c.Unused() == 0}
-	if before, known := s.seen[c.Key.text]; known && before.resets > now {
+	if before, known := s.seen[c.Key.String()]; known && before.resets > now {
 		older := a.precedes(&before)
 		switch {
 		case older && !before.least:
@@ -74,10 +74,10 @@ func (s *shard) learn(c *Check, leased, now int64) bool {
 		}
 	}
 	if a.used == 0 || a.resets <= now {
-		s.forget(c.Key.text)
+		s.forget(c.Key.String())
 		return true
 	}
-	return s.keepSeen(c.Key.text, a, now)
+	return s.keepSeen(c.Key.String(), a, now)
 }
 
 // precedes reports whether Redis gave an answer before another one.
@@ -117,10 +117,10 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 		return
 	}
 	now := m.clock()
-	s := m.lock(p, c.Key.text)
+	s := m.lock(p, c.Key.String())
 	defer s.mu.Unlock()
 	held, a := kernel.State{}, lastSeen{asOf: keptOf(c).AsOf, turn: keptOf(c).Turn}
-	if before := s.seen[c.Key.text]; before.resets > now {
+	if before := s.seen[c.Key.String()]; before.resets > now {
 		older := keptOf(c).AsOf > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
@@ -134,7 +134,7 @@ func (m *Memory) rememberCharge(c *Check, p *Policy) {
 	v := k.Decide(k.Charge(held, now/t.Tick, t, keptOf(c).Change), now/t.Tick, t, 0, 0)
 	a.used, a.resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
-	s.keepSeen(c.Key.text, a, now) // without room its answer has overflowed
+	s.keepSeen(c.Key.String(), a, now) // without room its answer has overflowed
 }
 
 // forget drops the last answer about a key and reports whether there was one.

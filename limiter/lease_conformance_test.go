@@ -18,17 +18,17 @@ type leaseStore func(t testing.TB, c *Check, wish kernel.Wish, rest int64, r ker
 // leaseInMemory leases by the Go twins.
 func leaseInMemory(s *testStore, now *int64) leaseStore {
 	return func(_ testing.TB, c *Check, wish kernel.Wish, rest int64, r kernel.Receipt) (Result, kernel.Lease) {
-		shard := s.local.lock(c.Policy, c.Key.text)
+		shard := s.local.lock(c.Policy, c.Key.String())
 		defer shard.mu.Unlock()
 		p, k, own := &c.Policy.Rule().Params, leasingKernelOf(c.Policy), *c
-		old := shard.get(c.Policy, c.Key.text, *now)
+		old := shard.get(c.Policy, c.Key.String(), *now)
 		next := old
 		if rest > 0 {
 			next = k.GiveBack(next, *now/p.Tick, p, rest, r)
 		}
 		if neverPasses(&own) {
 			setAnswer(&own, evaluate(next, *now, &own), *now)
-			shard.put(c.Key.text, next)
+			shard.put(c.Key.String(), next)
 			return own.Result, kernel.Lease{}
 		}
 		v, l, next := k.Lease(next, *now/p.Tick, p, unitsOf(&own), reserveOf(&own), wish)

@@ -142,7 +142,7 @@ func (f *Failover) askForLease(ctx context.Context, checks []Check, k *busyKey) 
 // requests are all decided by leases has no other.
 func (f *Failover) askAhead(q leaseQuestion) {
 	q.sent = clock.Now()
-	check := Check{Policy: q.key.policy, Key: EncodedKey{q.key.key}, Peek: true}
+	check := Check{Policy: q.key.policy, Key: AsEncoded(q.key.key), Peek: true}
 	if err := f.shared.leaseAsync(&check, q, func(c *call) {
 		if c.err != nil {
 			f.leases.failed(q, mayHaveRun(c.err))
@@ -158,7 +158,7 @@ func (f *Failover) askAhead(q leaseQuestion) {
 
 // giveBack gives units of a closed lease back in the background, at most once.
 func (f *Failover) giveBack(k *busyKey, l heldUnits) {
-	check := Check{Policy: k.policy, Key: EncodedKey{k.key}, Peek: true}
+	check := Check{Policy: k.policy, Key: AsEncoded(k.key), Peek: true}
 	fate := func(err error) {
 		if err != nil {
 			f.leases.count(k, LeaseLapsed, l.left)
@@ -188,5 +188,5 @@ func (f *Failover) endLater(d time.Duration, end func()) leaseTimer {
 // Leased returns how many units of a key this process holds under the policies of a name, and for how long
 // at most.
 func (f *Failover) Leased(policy string, key EncodedKey) (units int64, lasts time.Duration) {
-	return f.leases.held(policy, key.text)
+	return f.leases.held(policy, key.String())
 }

@@ -127,7 +127,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 			}
 		}
 	case 2, 3, 4: // the node spends all that it has
-		units, _ := n.table.held("lease", w.key.text)
+		units, _ := n.table.held("lease", w.key.String())
 		for units > 0 {
 			weight := 1 + random.Int64N(units)
 			w.decisions++

@@ -138,7 +138,7 @@ func (c *Check) leases() bool { return c.Policy.Rule().Lease > 0 && !c.Peek && !
 // spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
 func (t *leaseTable) spend(c *Check, now clock.Moment) (k *busyKey, spent heldUnits) {
-	hash := maphash.String(t.seed, c.Key.text)
+	hash := maphash.String(t.seed, c.Key.String())
 	s := &t.shards[hash%leaseShards]
 	s.mu.Lock()
 	if k = t.find(s, c, hash, now); k == nil {
@@ -160,7 +160,7 @@ func (t *leaseTable) spend(c *Check, now clock.Moment) (k *busyKey, spent heldUn
 // find returns the check's key if it is busy. The shard's lock is held.
 func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment) *busyKey {
 	if len(s.busy) > 0 {
-		if k := s.busy[leaseKey{c.Policy, c.Key.text}]; k != nil {
+		if k := s.busy[leaseKey{c.Policy, c.Key.String()}]; k != nil {
 			k.pace.note(now, c.Policy.Rule().Lease)
 			k.weight += (float64(unitsOf(c)) - k.weight) / paceSamples
 			return k
@@ -176,7 +176,7 @@ func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment
 	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.busy) >= busyKeys {
 		return nil
 	}
-	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.text}, shard: s, pace: w.pace, weight: float64(unitsOf(c))}
+	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.String()}, shard: s, pace: w.pace, weight: float64(unitsOf(c))}
 	s.busy[k.leaseKey] = k
 	t.wake(k, now.Add(k.policy.Rule().Lease), now)
 	return k

@@ -231,10 +231,10 @@ func (n *leaseNode) ask(t *leaseTable, q leaseQuestion, c *Check) {
 // makeBusy makes the key one that the node has seen often.
 func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
-	hash := maphash.String(t.seed, w.key.text)
+	hash := maphash.String(t.seed, w.key.String())
 	s := &t.shards[hash%leaseShards]
 	seen := pace{last: t.now(), gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/busyIn)), gaps: paceSamples}
-	if k := s.busy[leaseKey{w.policy, w.key.text}]; k != nil {
+	if k := s.busy[leaseKey{w.policy, w.key.String()}]; k != nil {
 		k.pace = seen
 		return
 	}

@@ -71,7 +71,7 @@ func (l *ledger) shardOf(key string) *ledgerShard {
 // redisTime returns the time by the clock of a key's Redis, as far as known, and how far that is ahead of
 // this process's clock, in microseconds.
 func (l *ledger) redisTime(key string) (now, ahead int64) {
-	offset, _ := l.shared.offset(l.shared.slotOf(EncodedKey{key}))
+	offset, _ := l.shared.offset(l.shared.slotOf(AsEncoded(key)))
 	return l.local.clock() + offset.Microseconds(), offset.Microseconds()
 }
 
@@ -80,9 +80,9 @@ func (l *ledger) lastSeen(c *Check) (seen lastSeen) {
 	if l == nil || !c.Policy.IsBucket() {
 		return seen
 	}
-	s := l.local.lock(c.Policy, c.Key.text)
+	s := l.local.lock(c.Policy, c.Key.String())
 	defer s.mu.Unlock()
-	return s.seen[c.Key.text]
+	return s.seen[c.Key.String()]
 }
 
 // admit adds what a check took in this process, whose last answer by Redis is the one given. The reason
@@ -105,8 +105,8 @@ func (l *ledger) admit(c *Check, seen lastSeen, reason error) {
 // add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
 func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (kernel.Receipt, *account) {
-	micros, ahead := l.clock(c.Key.text)
-	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.text)
+	micros, ahead := l.clock(c.Key.String())
+	p, name, s := c.Policy, quotaNameOf(c), l.shardOf(c.Key.String())
 	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *ledger) add(c *Check, units int64, seen lastSeen, unknown bool) (kernel
 		if l.size.Load() >= l.local.maxKeys.Load() {
 			return kernel.Receipt{}, nil
 		}
-		a = &account{key: c.Key.text}
+		a = &account{key: c.Key.String()}
 		if p.IsBucket() {
 			a.all.C = max(1, micros&kernel.SerialMask) // refunds need a serial
 		}
@@ -172,8 +172,8 @@ func (l *ledger) settle(c *Check) (kept bool) {
 	if r == nil || r.owed.account == nil {
 		return false
 	}
-	micros, _ := l.clock(c.Key.text)
-	s := l.shardOf(c.Key.text)
+	micros, _ := l.clock(c.Key.String())
+	s := l.shardOf(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[quotaNameOf(c)] == a {

@@ -125,10 +125,10 @@ func (m *Memory) decide(checks []Check) {
 }
 
 func (m *Memory) decideOne(c *Check) {
-	shard := m.lock(c.Policy, c.Key.text)
+	shard := m.lock(c.Policy, c.Key.String())
 	defer shard.mu.Unlock()
 	now := m.clock()
-	s := shard.get(c.Policy, c.Key.text, now)
+	s := shard.get(c.Policy, c.Key.String(), now)
 	v := evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
@@ -150,7 +150,7 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		v := evaluate(shards[i].get(c.Policy, c.Key.text, now), now, c)
+		v := evaluate(shards[i].get(c.Policy, c.Key.String(), now), now, c)
 		setAnswer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
@@ -165,7 +165,7 @@ func (m *Memory) decideMany(checks []Check) {
 		if c.Peek || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].get(c.Policy, c.Key.text, now)
+		s := shards[i].get(c.Policy, c.Key.String(), now)
 		if allowed {
 			v := evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
@@ -188,7 +188,7 @@ func (m *Memory) Settle(check Check, cost int64) {
 
 // on runs a function on the shard of a check.
 func (m *Memory) on(c *Check, do func(s *shard, c *Check, now int64)) {
-	shard := m.lock(c.Policy, c.Key.text)
+	shard := m.lock(c.Policy, c.Key.String())
 	defer shard.mu.Unlock()
 	do(shard, c, m.clock())
 }

@@ -6,9 +6,9 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 	if p.CountsRunning() {
 		return 0
 	}
-	shard := m.lock(p, key.text)
+	shard := m.lock(p, key.String())
 	defer shard.mu.Unlock()
-	if shard.drop(key.text) {
+	if shard.drop(key.String()) {
 		return 1
 	}
 	return 0
@@ -31,7 +31,7 @@ func (m *Memory) banned(policy string) (list []Banned) {
 	m.eachShardOf(policy, func(s *shard) {
 		for key, b := range s.bans {
 			if left := b.Until - now; left > 0 && len(list) <= MaxBanned {
-				list = append(list, Banned{s.table.slowest.Load().Name(), EncodedKey{key}, duration(left), b.Offenses})
+				list = append(list, Banned{s.table.slowest.Load().Name(), AsEncoded(key), duration(left), b.Offenses})
 			}
 		}
 	})
@@ -40,10 +40,10 @@ func (m *Memory) banned(policy string) (list []Banned) {
 
 // Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether it was banned.
 func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
-	s := m.lock(p, key.text)
+	s := m.lock(p, key.String())
 	defer s.mu.Unlock()
-	banned := s.bans[key.text].Until > m.clock()
-	s.unban(key.text)
+	banned := s.bans[key.String()].Until > m.clock()
+	s.unban(key.String())
 	return banned
 }
 
@@ -78,7 +78,7 @@ func (m *Memory) Peek(c *Check) {
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *shard) peek(c *Check, now int64) {
-	held := s.get(c.Policy, c.Key.text, now)
+	held := s.get(c.Policy, c.Key.String(), now)
 	setAnswer(c, evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c

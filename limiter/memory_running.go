@@ -38,9 +38,9 @@ func (m *Memory) Running(policy string) (units int64) {
 
 // addRunning changes the units of a key's running requests.
 func (m *Memory) addRunning(c *Check, units int64) {
-	s := m.lock(c.Policy, c.Key.text)
+	s := m.lock(c.Policy, c.Key.String())
 	defer s.mu.Unlock()
-	s.addRunning(c.Key.text, units)
+	s.addRunning(c.Key.String(), units)
 }
 
 // countsRunning reports whether the shard's table is of a policy that counts running requests.

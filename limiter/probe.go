@@ -88,10 +88,10 @@ func (r *Redis) probeChecks(a *attempt) []Check {
 	}
 	var checks []Check
 	for _, p := range a.policies {
-		checks = append(checks, Check{Policy: forProbes(p), Key: EncodedKey{key}})
+		checks = append(checks, Check{Policy: forProbes(p), Key: AsEncoded(key)})
 	}
 	if len(checks) == 0 {
-		checks = append(checks, Check{Policy: anyProbed, Key: EncodedKey{key}})
+		checks = append(checks, Check{Policy: anyProbed, Key: AsEncoded(key)})
 	}
 	return checks
 }

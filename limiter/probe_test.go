@@ -181,7 +181,7 @@ func TestProbe_idle_store(t *testing.T) {
 		return nil
 	})
 	client, ctx := server.Client(t), t.Context()
-	name := r.RedisKey(p, EncodedKey{probeKey})
+	name := r.RedisKey(p, AsEncoded(probeKey))
 	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
 		t.Errorf("the probe has left %v", keys)
 	}

@@ -115,7 +115,7 @@ func TestRedis_Close_during_questions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openRedis(t, server, 10*time.Second)
-			store.client.AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
+			store.Client().AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
 				uses := store.uses.count.Load()
 				go store.Close() //nolint:errcheck // it waits for the question
 				for store.uses.count.Load() == uses {

@@ -148,7 +148,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(opRepay), 1, 1, 1, 1, 0, float64(amount))
-	if err := r.redis.client.Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
+	if err := r.redis.Client().Eval(t.Context(), built.text, []string{r.redis.RedisKey(p, EncodeKey("k"))}, message).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -176,7 +176,7 @@ func (r *refundTrace) compare(t *testing.T) {
 			numbers = append(numbers, float64(h.Ended), float64(h.Units))
 		}
 	}
-	stored := r.redis.client.Get(t.Context(), r.redis.RedisKey(r.p, EncodeKey("k"))).Val()
+	stored := r.redis.Client().Get(t.Context(), r.redis.RedisKey(r.p, EncodeKey("k"))).Val()
 	if stored != doubles(numbers...) {
 		var got []float64
 		for i := range len(stored) / 8 {

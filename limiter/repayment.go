@@ -32,14 +32,14 @@ const (
 // operations in the background ahead of requests of the same quota.
 func (l *ledger) repayAhead(checks []Check) {
 	for i := range checks {
-		name, s := quotaNameOf(&checks[i]), l.shardOf(checks[i].Key.text)
+		name, s := quotaNameOf(&checks[i]), l.shardOf(checks[i].Key.String())
 		s.mu.Lock()
 		a := s.accounts[name]
 		s.mu.Unlock()
 		if a == nil {
 			continue
 		}
-		n, slot := l.shared.nodeOf(EncodedKey{a.key})
+		n, slot := l.shared.nodeOf(AsEncoded(a.key))
 		if n.decides() && l.detach(s, name, a) {
 			l.send(n, slot, a)
 		}
@@ -66,7 +66,7 @@ func (l *ledger) send(n *node, slot uint16, a *account) bool {
 	}
 	checks := make([]Check, len(debts))
 	for i, d := range debts {
-		checks[i] = Check{Policy: a.policy, Key: EncodedKey{a.key}, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
+		checks[i] = Check{Policy: a.policy, Key: AsEncoded(a.key), Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
 	}
 	c := newCall(opRepay, checks)
 	c.slot = slot
@@ -144,7 +144,7 @@ func (l *ledger) repaySome() {
 func (l *ledger) repayShard(s *ledgerShard, sent map[*node]int, left int) int {
 	for name, a := range s.some(left) {
 		left--
-		n, slot := l.shared.nodeOf(EncodedKey{a.key})
+		n, slot := l.shared.nodeOf(AsEncoded(a.key))
 		switch {
 		case !n.decides():
 			l.dropDecayed(s, name, a)

@@ -152,7 +152,7 @@ func TestReset_meanwhile(t *testing.T) {
 			f := NewFailover(r, NewMemory(), FailoverOptions{})
 			decide(t, f, Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
-			r.client.AddHook(beforeCommand{"unlink", func() {
+			r.Client().AddHook(beforeCommand{"unlink", func() {
 				asked++
 				decide(t, f, Check{Policy: p, Key: key, Weight: 1})
 			}})

@@ -102,7 +102,7 @@ func (n *rawNode) send(p *Policy, key string, msg runningMessage) (wait, remaini
 // checkStored holds what Redis has of a key equal to a model.
 func (n *rawNode) checkStored(p *Policy, key string, m *runningModel) {
 	n.t.Helper()
-	fields, err := n.client.HGetAll(context.Background(), n.RedisKey(p, EncodeKey(key))).Result()
+	fields, err := n.Client().HGetAll(context.Background(), n.RedisKey(p, EncodeKey(key))).Result()
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -97,9 +97,9 @@ func (r *Redis) letRun(checks []Check) {
 		if keptOf(c).Places == 0 || !r.uses.acquire() {
 			continue
 		}
-		s := t.shardOf(c.Key.text)
+		s := t.shardOf(c.Key.String())
 		s.mu.Lock()
-		record := t.find(c.Policy, c.Key.text, now)
+		record := t.find(c.Policy, c.Key.String(), now)
 		t.letThrough(record, int64(keptOf(c).Places), now)
 		keptOf(c).Held = &run{record: record, units: int64(keptOf(c).Places)}
 		s.mu.Unlock()
@@ -110,8 +110,8 @@ func (r *Redis) letRun(checks []Check) {
 // without a request that would show an outage.
 func (r *Redis) sendStatement(s statement) {
 	record, m := s.run.record, s.run
-	n, slot := r.nodeOf(EncodedKey{record.key})
-	check := Check{Policy: record.policy, Key: EncodedKey{record.key}, Weight: m.units, Peek: m.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.stamp})}
+	n, slot := r.nodeOf(AsEncoded(record.key))
+	check := Check{Policy: record.policy, Key: AsEncoded(record.key), Weight: m.units, Peek: m.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.stamp})}
 	c := newCall(s.op, []Check{check})
 	c.slot = slot
 	err := n.background(c, func(c *call) {

@@ -112,7 +112,7 @@ func (s *schedule) take(n *scheduledNode, checks []Check, again bool) {
 // deliver runs a message on Redis.
 func (s *schedule) deliver(m *scheduledMessage) {
 	if clock := epoch + (s.now+s.ahead)*1_000_000; clock != s.set {
-		if err := m.node.raw.client.Set(context.Background(), "test:clock", clock, 0).Err(); err != nil {
+		if err := m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err(); err != nil {
 			s.t.Fatal(err)
 		}
 		s.set = clock
@@ -225,7 +225,7 @@ func (s *schedule) tick() {
 
 // expiresBy reports whether Redis forgets a node by an instant.
 func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
-	text, err := n.raw.client.HGet(context.Background(), n.raw.RedisKey(s.policy, EncodedKey{s.key}), doubles(float64(n.id))).Result()
+	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, AsEncoded(s.key)), doubles(float64(n.id))).Result()
 	return err == nil && double(text, 2) <= float64(epoch+(at+s.ahead)*1_000_000)
 }
 
@@ -246,7 +246,7 @@ func (s *schedule) step() {
 	case p < 22:
 		if len(n.inflight) <= 3 {
 			weight := min(1+s.random.Int64N(2), s.policy.Capacity())
-			s.take(n, []Check{{Policy: s.policy, Key: EncodedKey{s.key}, Weight: weight}}, false)
+			s.take(n, []Check{{Policy: s.policy, Key: AsEncoded(s.key), Weight: weight}}, false)
 		}
 	case p < 38:
 		if len(n.running) > 0 {
@@ -296,7 +296,7 @@ func (s *schedule) serve() {
 // fault does something that Redis, a node or the network does at its worst.
 func (s *schedule) fault() {
 	n := s.random.IntN(len(s.nodes))
-	client, name := s.raw[0].client, s.raw[0].RedisKey(s.policy, EncodedKey{s.key})
+	client, name := s.raw[0].Client(), s.raw[0].RedisKey(s.policy, AsEncoded(s.key))
 	ctx := context.Background()
 	switch s.random.IntN(6) {
 	case 0:
@@ -344,7 +344,7 @@ func (s *schedule) running() (units int64) {
 // checkCounts holds what Redis counts of each node equal to what runs there.
 func (s *schedule) checkCounts(when string) {
 	s.t.Helper()
-	fields := s.raw[0].client.HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, EncodedKey{s.key})).Val()
+	fields := s.raw[0].Client().HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, AsEncoded(s.key))).Val()
 	total, now := int64(0), float64(epoch+(s.now+s.ahead)*1_000_000)
 	for field, text := range fields {
 		if field != "all" && double(text, 2) > now {

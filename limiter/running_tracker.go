@@ -211,9 +211,9 @@ func (t *runningTracker) begin(checks []Check) {
 		if !c.Policy.CountsRunning() || c.Peek {
 			continue
 		}
-		s := t.shardOf(c.Key.text)
+		s := t.shardOf(c.Key.String())
 		s.mu.Lock()
-		m, stamp := t.find(c.Policy, c.Key.text, now).beginTake(unitsOf(c))
+		m, stamp := t.find(c.Policy, c.Key.String(), now).beginTake(unitsOf(c))
 		s.mu.Unlock()
 		keptOf(c).Held, keptOf(c).Receipt = &m, stamp
 	}
@@ -258,7 +258,7 @@ func (t *runningTracker) isFull(c *Check) bool {
 	if !c.Policy.CountsRunning() || c.Peek || neverPasses(c) {
 		return false
 	}
-	s := t.shardOf(c.Key.text)
+	s := t.shardOf(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.records[quotaNameOf(c)]

@@ -45,7 +45,7 @@ func (r *Redis) send(ctx context.Context, n *node, calls []*call) bool {
 		// A sharding proxy that looks like one Redis. Nothing has run.
 		r.slotted.Store(true)
 		for _, c := range calls {
-			c.slot = w.keys.slotOf(c.checks[0].Key.text)
+			c.slot = w.keys.slotOf(c.checks[0].Key.String())
 		}
 		return r.sendSlots(ctx, n, w)
 	}

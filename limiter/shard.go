@@ -106,7 +106,7 @@ func (s *shard) dropAll() int64 {
 func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
 		keptOf(c).Places = int32(unitsOf(c))
-		s.addRunning(c.Key.text, unitsOf(c))
+		s.addRunning(c.Key.String(), unitsOf(c))
 		return
 	}
 	s.store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
@@ -115,34 +115,34 @@ func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 // settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
 func (s *shard) settle(c *Check, now int64) {
 	if keptOf(c).Stays > 0 {
-		s.keepBan(c.Key.text, keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.text].BanState, now, keptOf(c).Stays)}, now)
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.String()].BanState, now, keptOf(c).Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
 		return k.Refund(held, now/t.Tick, t, unitsOf(c), -keptOf(c).Change, keptOf(c).Receipt)
 	}
-	switch held, found := s.kept(c.Key.text); {
+	switch held, found := s.kept(c.Key.String()); {
 	case keptOf(c).Change == 0 || c.Policy.CountsRunning():
 	case keptOf(c).Change > 0:
-		old := s.get(c.Policy, c.Key.text, now)
+		old := s.get(c.Policy, c.Key.String(), now)
 		s.store(c, old, k.Charge(old, now/t.Tick, t, keptOf(c).Change), now)
 	case found:
-		s.put(c.Key.text, refund(held))
+		s.put(c.Key.String(), refund(held))
 	case s.spill != nil:
-		s.spill.put(c.Key.text, refund(s.spill.get(c.Key.text)))
+		s.spill.put(c.Key.String(), refund(s.spill.get(c.Key.String())))
 	}
 }
 
 // store keeps the new state of a check's key, where there is room in a place of its own.
 func (s *shard) store(c *Check, old, value kernel.State, now int64) {
 	if old == (kernel.State{}) || len(s.seen) > 0 || s.spill != nil {
-		s.forget(c.Key.text) // the value includes the last answer
-		if _, found := s.kept(c.Key.text); !found && !s.makeRoom(now) {
-			s.spillOver(c.Key.text, value)
+		s.forget(c.Key.String()) // the value includes the last answer
+		if _, found := s.kept(c.Key.String()); !found && !s.makeRoom(now) {
+			s.spillOver(c.Key.String(), value)
 			return
 		}
 	}
-	s.put(c.Key.text, value)
+	s.put(c.Key.String(), value)
 }
 
 const (

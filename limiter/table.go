@@ -121,7 +121,7 @@ func (m *Memory) lock(p *Policy, key string) *shard {
 // the lock of the Memory keeps all tables.
 func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
 	for i := range checks {
-		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key.text))
+		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key.String()))
 	}
 	unlock = lockAll(shards)
 	if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
@@ -131,7 +131,7 @@ func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unl
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key.text)
+		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key.String())
 	}
 	return shards, lockAll(shards)
 }

@@ -19,7 +19,7 @@ func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 	if a.mayBeHMAC(key) {
 		w := a.keyFormat.newWriter()
 		w.mac = nil // the key stands in the name as it is
-		names = append(names, string(w.append(nil, p.Rule().Ban.ID, key.text)))
+		names = append(names, string(w.append(nil, p.Rule().Ban.ID, key.String())))
 	}
 	banned := false
 	for _, name := range names {

@@ -62,7 +62,7 @@ func wantLeft(t *testing.T, r *Redis, p *Policy, refundable bool, want int64) {
 // wantSize compares the length of the stored state.
 func wantSize(t *testing.T, r *Redis, p *Policy, want int64) {
 	t.Helper()
-	if got := r.client.StrLen(t.Context(), r.RedisKey(p, EncodeKey("k"))).Val(); got != want {
+	if got := r.Client().StrLen(t.Context(), r.RedisKey(p, EncodeKey("k"))).Val(); got != want {
 		t.Errorf("a state of %d bytes; want %d", got, want)
 	}
 }
@@ -94,7 +94,7 @@ func TestUpgrade_new_state(t *testing.T) {
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	wantLeft(t, older, p, false, 9)
 	wantLeft(t, newer, p, true, 8)
-	before := newer.client.Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val()
+	before := newer.Client().Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val()
 	node := NewFailover(older, NewMemory(), FailoverOptions{})
 	for i := range 2 * failuresInARow {
 		checks := []Check{{Policy: p, Key: EncodeKey("k"), Refundable: true}}
@@ -107,7 +107,7 @@ func TestUpgrade_new_state(t *testing.T) {
 			t.Errorf("fail mode closed: %v of kind %s", err, Kind(err))
 		}
 	}
-	if after := newer.client.Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); after != before {
+	if after := newer.Client().Get(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); after != before {
 		t.Errorf("the state is %q and was %q", after, before)
 	}
 	decide(t, older, Check{Policy: p, Key: EncodeKey("another")})
@@ -120,7 +120,7 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
 	p := mustPolicy(t, Settings{Name: "short", Algorithm: GCRA, Limit: 100, Window: time.Second, Burst: 10})
 	wantLeft(t, newer, p, true, 9)
-	if ttl := newer.client.PTTL(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
+	if ttl := newer.Client().PTTL(t.Context(), newer.RedisKey(p, EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
 		t.Errorf("the state lives for %v; a full bucket drains in 100 ms", ttl)
 	}
 	redistest.WaitFor(t, "older nodes count again", func() error {
@@ -140,8 +140,8 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
 	checks := decide(t, r, Check{Policy: p, Key: EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, EncodeKey("k"))
-	state := r.client.Get(t.Context(), name).Val()
-	if err := r.client.SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
+	state := r.Client().Get(t.Context(), name).Val()
+	if err := r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	refundIn(r, checks)

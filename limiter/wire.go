@@ -121,7 +121,7 @@ func (m *message) writeKeys(keys *keyWriter) {
 // writeKey adds the key of a client's state.
 func (m *message) writeKey(keys *keyWriter, id string, key EncodedKey) {
 	start := len(m.arena)
-	m.arena = keys.append(m.arena, id, key.text)
+	m.arena = keys.append(m.arena, id, key.String())
 	m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 }
 
