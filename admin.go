@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 func init() {
@@ -244,7 +245,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	stores := a.use()
 	defer stores.end()
 	var report adminapi.ResetReport
-	var found limiter.ResetCount
+	var found failover.ResetCount
 	if key != nil {
 		report.Hint = registered.hint(*key)
 		found, err = stores.Reset(r.Context(), registered.policy, *key)

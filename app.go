@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 func init() {
@@ -36,7 +37,7 @@ type App struct {
 
 	// What handlers do when Redis cannot decide, unless they say otherwise: `local`, `open` or
 	// `closed`. Default: `local`.
-	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
+	FailMode failover.FailMode `json:"fail_mode,omitempty"`
 
 	// Begins the name of every Redis key: letters, digits and `:_.-`. Default: `rl`.
 	KeyPrefix *string `json:"key_prefix,omitempty"`
@@ -145,7 +146,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 func (a *App) setDefaults() {
 	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultTimeout))
-	a.FailMode = cmp.Or(a.FailMode, limiter.FailLocal)
+	a.FailMode = cmp.Or(a.FailMode, failover.FailLocal)
 	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
 	a.LocalShare = cmp.Or(a.LocalShare, new(100.0))
 	a.SettleOutage = cmp.Or(a.SettleOutage, new(true))
@@ -158,7 +159,7 @@ func (a *App) Validate() error {
 	switch {
 	case time.Duration(a.Timeout) < minTimeout || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
-	case !slices.Contains(limiter.FailModes(), a.FailMode):
+	case !slices.Contains(failover.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // nowhere is an app whose Redis is not there, which no test minds.
@@ -49,7 +50,7 @@ func TestApp_has_defaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != limiter.FailLocal || *app.KeyPrefix != "rl" {
+	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != failover.FailLocal || *app.KeyPrefix != "rl" {
 		t.Errorf("got timeout %v, fail_mode %s, key_prefix %q; want 100ms, local, rl", time.Duration(app.Timeout), app.FailMode, *app.KeyPrefix)
 	}
 }
@@ -60,7 +61,7 @@ func TestHandler_has_defaults(t *testing.T) {
 	if p.Name != "default" || p.Key != "{http.vars.client_ip}" || p.Algorithm != "sliding_window_counter" || p.Weight != 1 {
 		t.Errorf("got the policy %+v", *p)
 	}
-	if h.Status != 429 || *h.IPv4Prefix != 32 || *h.IPv6Prefix != 64 || h.OnEmptyKey != "client_ip" || h.FailMode != limiter.FailLocal {
+	if h.Status != 429 || *h.IPv4Prefix != 32 || *h.IPv6Prefix != 64 || h.OnEmptyKey != "client_ip" || h.FailMode != failover.FailLocal {
 		t.Errorf("got the handler %+v", *h)
 	}
 }
@@ -68,11 +69,11 @@ func TestHandler_has_defaults(t *testing.T) {
 func TestHandler_takes_the_fail_mode_of_the_app(t *testing.T) {
 	ctx, end := newContext(t, `{"fail_mode":"closed"}`)
 	defer end()
-	if h := loadHandler(t, ctx, policyJSON("p", "5")); h.FailMode != limiter.FailClosed {
+	if h := loadHandler(t, ctx, policyJSON("p", "5")); h.FailMode != failover.FailClosed {
 		t.Errorf("got fail_mode %s, want closed", h.FailMode)
 	}
 	own := loadHandler(t, ctx, strings.Replace(policyJSON("p", "5"), "{", `{"fail_mode":"open",`, 1))
-	if own.FailMode != limiter.FailOpen {
+	if own.FailMode != failover.FailOpen {
 		t.Errorf("got fail_mode %s, want the handler's own", own.FailMode)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 func init() {
@@ -220,7 +220,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	case "retry_jitter":
 		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
-		h.FailMode = limiter.FailMode(value)
+		h.FailMode = failover.FailMode(value)
 	case "grpc":
 		h.GRPC, err = caddyfileopt.Switch(p.Dispenser, option, value)
 	case "usage":

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 func init() {
@@ -120,7 +121,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	case "timeout":
 		app.Timeout, err = caddyfileopt.Duration(d, option, value, minTimeout, timeoutBounds)
 	case "fail_mode":
-		app.FailMode = limiter.FailMode(value)
+		app.FailMode = failover.FailMode(value)
 	case "hash_keys":
 		app.HashKeys = value
 	case "local_share":

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // decision is what all handlers that a request met have decided about it. It lives as long as the
@@ -152,7 +153,7 @@ func (h *Handler) decide(d *decision, r *http.Request, stores *openStores, e *ru
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
 // so that the waits of several handlers do not add up.
-func decideOrFallback(r *http.Request, stores *openStores, mode limiter.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
+func decideOrFallback(r *http.Request, stores *openStores, mode failover.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	if timedOut {
 		return stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
 	}
@@ -208,7 +209,7 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *openSto
 	d := &dryRun{refusals: e.DryRefusals, blocks: e.DryBlocks, began: time.Now(), checks: checks, sources: make([]limiter.Source, len(checks))}
 	timedOut := joined.timedOut // before the enforced checks, which are decided meanwhile
 	decide := func(i int) {
-		source, err := decideOrFallback(r, stores, limiter.FailLocal, checks[i:i+1:i+1], timedOut)
+		source, err := decideOrFallback(r, stores, failover.FailLocal, checks[i:i+1:i+1], timedOut)
 		if err == nil {
 			d.sources[i] = source // stays empty if the client has left
 		}

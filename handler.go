@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 var (
@@ -139,7 +140,7 @@ func (h *Handler) onStoreError(w http.ResponseWriter, p *responseWriter, next ca
 		p.judgeError(err, w.Header())
 		return h.refuse(w, r, err)
 	}
-	if h.FailMode == limiter.FailOpen {
+	if h.FailMode == failover.FailOpen {
 		d.fail(rule.FailedOpen)
 		h.count(checks, d.outcome, d.source)
 		d.log(r)

@@ -21,7 +21,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 func init() {
@@ -41,7 +41,7 @@ type Handler struct {
 
 	// What happens to a request when Redis cannot decide: `local` decides by the same policies in
 	// this process, `open` lets it through, `closed` answers 503. Default: that of the app.
-	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
+	FailMode failover.FailMode `json:"fail_mode,omitempty"`
 
 	// The status of a denial, from 400 to 599. Default: 429.
 	Status int `json:"status,omitempty"`
@@ -244,7 +244,7 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *routetrace.Limiter {
 	if !ok {
 		return nil
 	}
-	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.opened.Failover, Status: h.Status}
+	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.opened.Store, Status: h.Status}
 	if h.usage != nil {
 		l.Usage = h.usage.path
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // checkPolicies refuses policies that no rule can be made of. Defaults must be set.
@@ -74,7 +74,7 @@ func (h *Handler) Validate() error {
 	switch {
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
-	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
+	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(h.FailMode))
 	case h.Status < 400 || h.Status > 599:
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)

@@ -21,6 +21,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // memoryKey is the pool's key of the one in-process store.
@@ -29,7 +30,7 @@ const memoryKey = "memory"
 // sharedMemory is the in-process store of this process, with a failover that has no other.
 type sharedMemory struct {
 	store     *limiter.Memory
-	failover  *limiter.Failover
+	failover  *failover.Store
 	overrides *overrides.Live
 	announced atomic.Bool // that the limits live here
 	names     *policystats.Names
@@ -45,7 +46,7 @@ func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
 		store := limiter.NewMemory()
 		return &sharedMemory{
-			store: store, failover: limiter.NewFailover(nil, store, limiter.FailoverOptions{AwaitsRefunds: true}),
+			store: store, failover: failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
 			overrides: overrides.NewLocal(overrides.Hooks{}), names: policystats.New(store.Prune, time.Now),
 		}, nil
 	})
@@ -81,7 +82,7 @@ func (o redisOptions) poolKey() string {
 type sharedRedis struct {
 	key       string
 	store     *limiter.Redis
-	failover  *limiter.Failover
+	failover  *failover.Store
 	overrides *overrides.Live
 }
 
@@ -124,7 +125,7 @@ func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 		}
 		troubles := &storeReporter{}
 		store := limiter.NewRedis(client, troubles.watch(o))
-		failover := limiter.NewFailover(store, memory.store, limiter.FailoverOptions{
+		failover := failover.New(store, memory.store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
@@ -45,7 +46,7 @@ func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
 }
 
 // watchOverrides returns what the overrides of a store report.
-func (s *storeReporter) watchOverrides(failover *limiter.Failover) overrides.Hooks {
+func (s *storeReporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
 		OnChange: failover.ForgetDenials,
 		OnUnread: func(err error) {

@@ -6,17 +6,17 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // openStores are stores of the pool. They stay open for as long as something uses them: the app that opened
 // them until its Cleanup, each request while it decides and while it has units that its response or its end
 // returns, and each question of the admin API. The last one to end returns them to the pool.
 type openStores struct {
-	*limiter.Failover // decides
-	memory            *sharedMemory
-	remote            *sharedRedis // nil: the counts live in this process
-	uses              atomic.Int64
+	*failover.Store // decides
+	memory          *sharedMemory
+	remote          *sharedRedis // nil: the counts live in this process
+	uses            atomic.Int64
 }
 
 // noUses is the number of uses after the last one. A late use does not raise it above 0.
@@ -28,7 +28,7 @@ func openStoresFor(o *redisOptions) (*openStores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &openStores{Failover: memory.failover, memory: memory}
+	s := &openStores{Store: memory.failover, memory: memory}
 	s.uses.Store(1)
 	if o == nil {
 		return s, nil
@@ -36,7 +36,7 @@ func openStoresFor(o *redisOptions) (*openStores, error) {
 	if s.remote, err = acquireRedis(*o, memory); err != nil {
 		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.release())
 	}
-	s.Failover = s.remote.failover
+	s.Store = s.remote.failover
 	return s, nil
 }
 

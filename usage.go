@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // serveUsage answers with the client's own quotas, and charges nothing.
@@ -52,7 +53,7 @@ func (h *Handler) lookAtUsage(checks []limiter.Check, peek func([]limiter.Check)
 func (h *Handler) peekUsage(ctx context.Context, stores *openStores, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
 	peek := func(i int) {
-		if timedOut && h.FailMode != limiter.FailLocal {
+		if timedOut && h.FailMode != failover.FailLocal {
 			errs[i] = limiter.ErrAlreadyTimedOut
 		} else if timedOut {
 			sources[i] = stores.PeekLocal(&checks[i])

@@ -13,44 +13,44 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// admin reads and deletes what a Redis has stored, for people: it decides nothing.
-type admin struct {
+// Admin reads and deletes what a Redis has stored, for people: it decides nothing.
+type Admin struct {
 	client    goredis.UniversalClient
-	timeout   time.Duration
-	keyFormat KeyFormat
+	Timeout   time.Duration
+	KeyFormat KeyFormat
 	clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
 
-// banKey returns the key of a client's bans in Redis, in the slot of its states.
-func (a *admin) banKey(p *Policy, key EncodedKey) string {
-	return string(a.keyFormat.newWriter().append(nil, p.Rule().Ban.ID, key.text))
+// BanKey returns the key of a client's bans in Redis, in the slot of its states.
+func (a *Admin) BanKey(p *Policy, key EncodedKey) string {
+	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().Ban.ID, key.text))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
-func (a *admin) RedisKey(p *Policy, key EncodedKey) string {
-	return string(a.keyFormat.newWriter().append(nil, p.Rule().ID, key.text))
+func (a *Admin) RedisKey(p *Policy, key EncodedKey) string {
+	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().ID, key.text))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.
-func (a *admin) pattern(ends string) string {
-	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(a.keyFormat.newWriter().head)
+func (a *Admin) pattern(ends string) string {
+	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(a.KeyFormat.NewWriter().Head)
 	return head + "*}:" + ends
 }
 
-// banPattern matches the keys of the bans of a policy, or of [anyPolicy], and a few others.
-func (a *admin) banPattern(policy string) string {
+// banPattern matches the keys of the bans of a policy, or of [AnyPolicy], and a few others.
+func (a *Admin) banPattern(policy string) string {
 	return a.pattern(policy + ":" + kernel.BanCode + "*")
 }
 
-// mayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
+// MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
 // look the same.
-func (a *admin) mayBeHMAC(key EncodedKey) bool {
+func (a *Admin) MayBeHMAC(key EncodedKey) bool {
 	digits, marked := strings.CutPrefix(key.text, hashedMark)
-	return marked && a.keyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
+	return marked && a.KeyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // masterOf returns the client of the master that has a key of that name.
-func (a *admin) masterOf(ctx context.Context, name string) (*goredis.Client, error) {
+func (a *Admin) masterOf(ctx context.Context, name string) (*goredis.Client, error) {
 	switch client := a.client.(type) {
 	case *goredis.ClusterClient:
 		return client.MasterForKey(ctx, name)
@@ -62,14 +62,14 @@ func (a *admin) masterOf(ctx context.Context, name string) (*goredis.Client, err
 
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
-func (a *admin) nowOn(name string) int64 {
+func (a *Admin) nowOn(name string) int64 {
 	ahead, _ := a.clock(slotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
-func (a *admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
+func (a *Admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
 	clock := a.clock(slotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return

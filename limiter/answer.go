@@ -7,14 +7,14 @@ import (
 )
 
 // answeredBy takes over the answer to another check of the same units.
-func copyAnswer(c *Check, other *Check) {
-	c.Result, keptOf(c).Withheld = other.Result, keptOf(other).Withheld
+func CopyAnswer(c *Check, other *Check) {
+	c.Result, KeptOf(c).Withheld = other.Result, KeptOf(other).Withheld
 }
 
 // withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
 // with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
 func withhold(c *Check) {
-	keptOf(c).Withheld = 0
+	KeptOf(c).Withheld = 0
 	if c.Reserve != 0 {
 		withholdReserve(c)
 	}
@@ -25,22 +25,22 @@ func withholdReserve(c *Check) {
 	if r.Remaining < 0 {
 		r.Remaining = kernel.BeyondQueue(r.Remaining)
 	} else {
-		shown = max(0, r.Remaining-reserveOf(c))
+		shown = max(0, r.Remaining-ReserveOf(c))
 	}
-	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= unitsOf(c)
-	keptOf(c).Withheld, r.Remaining = r.Remaining-shown, shown
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= UnitsOf(c)
+	KeptOf(c).Withheld, r.Remaining = r.Remaining-shown, shown
 }
 
 // answer writes a verdict at an instant in microseconds to the check's result.
-func setAnswer(c *Check, v kernel.Verdict, now int64) {
+func SetAnswer(c *Check, v kernel.Verdict, now int64) {
 	t := &c.Policy.rule.Params
 	offset := now % t.Tick
-	keptOf(c).AsOf, keptOf(c).Turn = now, 0
+	KeptOf(c).AsOf, KeptOf(c).Turn = now, 0
 	c.Result = Result{
 		Remaining:  v.Remaining,
-		RetryAfter: duration(t.Micros(v.Wait, offset)),
-		ResetAfter: duration(t.Micros(v.Reset, offset)),
-		Delay:      duration(t.Micros(v.Delay, offset)),
+		RetryAfter: Duration(t.Micros(v.Wait, offset)),
+		ResetAfter: Duration(t.Micros(v.Reset, offset)),
+		Delay:      Duration(t.Micros(v.Delay, offset)),
 	}
 	withhold(c)
 }
@@ -48,7 +48,7 @@ func setAnswer(c *Check, v kernel.Verdict, now int64) {
 // ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
 func setBan(c *Check, left int64, begins bool) {
 	r := &c.Result
-	r.Banned, r.BanBegins, r.BanLeft = true, begins, duration(left)
+	r.Banned, r.BanBegins, r.BanLeft = true, begins, Duration(left)
 	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
 	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
 	if !c.Peek {
@@ -56,33 +56,33 @@ func setBan(c *Check, left int64, begins bool) {
 	}
 }
 
-// awaited is a check's units that may be refunded, for those who wait for that.
-type awaited interface {
-	// begin notes that the check has passed and took so many units, of a quota that is whole again after a time.
-	begin(units int64, whole time.Duration)
+// Awaited is a check's units that may be refunded, for those who wait for that.
+type Awaited interface {
+	// Begin notes that the check has passed and took so many units, of a quota that is whole again after a time.
+	Begin(units int64, whole time.Duration)
 
-	// end notes that the units were refunded, all or some, or stay.
-	end(refunded bool)
+	// End notes that the units were refunded, all or some, or stay.
+	End(refunded bool)
 }
 
 // beginReservation counts units of a check that has passed for those who wait for a refund of them.
 func beginReservation(c *Check) {
-	if r, ok := keptOf(c).Held.(awaited); ok {
-		r.begin(unitsOf(c), c.Result.ResetAfter)
+	if r, ok := KeptOf(c).Held.(Awaited); ok {
+		r.Begin(UnitsOf(c), c.Result.ResetAfter)
 	}
 }
 
-// endReservation ends that.
-func endReservation(c *Check, refunded bool) {
-	if r, ok := keptOf(c).Held.(awaited); ok {
-		r.end(refunded)
+// EndReservation ends that.
+func EndReservation(c *Check, refunded bool) {
+	if r, ok := KeptOf(c).Held.(Awaited); ok {
+		r.End(refunded)
 	}
 }
 
-// evaluate returns the kernel's verdict on a check at an instant in microseconds.
-func evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
+// Evaluate returns the kernel's verdict on a check at an instant in microseconds.
+func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	t := &c.Policy.rule.Params
-	weight, reserve := unitsOf(c), reserveOf(c)
+	weight, reserve := UnitsOf(c), ReserveOf(c)
 	if weight > 0 && weight > t.Capacity-reserve {
 		v := c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
 		v.Wait = -1
@@ -96,13 +96,13 @@ func peekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.V
 	if v.Wait == 0 {
 		peek := *c
 		peek.Peek = true
-		return evaluate(s, now, &peek)
+		return Evaluate(s, now, &peek)
 	}
 	return v
 }
 
-// duration converts microseconds; -1 becomes [Never].
-func duration(micros int64) time.Duration {
+// Duration converts microseconds; -1 becomes [Never].
+func Duration(micros int64) time.Duration {
 	if micros < 0 {
 		return Never
 	}

@@ -8,31 +8,31 @@ import "time"
 // known, the store decides whether the next denial counts. A weight below the one that the ban was answered to may be told the end of the ban
 // though its count makes it wait longer.
 
-// anyWeight is the weight in the denyKey of a ban. No check has it.
-const anyWeight = -1
+// AnyWeight is the weight in the denyKey of a ban. No check has it.
+const AnyWeight = -1
 
-func banKeyOf(c *Check) denyKey {
-	return denyKey{policy: c.Policy, key: c.Key.String(), weight: anyWeight}
+func banKeyOf(c *Check) DenyKey {
+	return DenyKey{Policy: c.Policy, Key: c.Key.String(), Weight: AnyWeight}
 }
 
 // denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
 // then, even if another check denies it, unless a client of the request is banned.
-func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (mayCount bool) {
+func (c *DenyCache) denyBanned(check *Check, now time.Time, denied *Refusal) (mayCount bool) {
 	if check.Peek {
 		return false
 	}
-	s := c.shardOf(check.Key.String())
+	s := c.ShardOf(check.Key.String())
 	d, found, due := s.get(banKeyOf(check), now)
-	if due && c.refresh != nil {
-		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
+	if due && c.Refresh != nil {
+		c.Refresh(Check{Policy: check.Policy, Key: check.Key, Weight: 1})
 	}
-	if found && !neverPasses(check) {
+	if found && !NeverPasses(check) {
 		r := d.result(now)
-		if unitsOf(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
+		if UnitsOf(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
 			r.RetryAfter = max(r.RetryAfter, d.retryAt.Sub(now))
 		}
-		denied.deny(check, r)
+		denied.Deny(check, r)
 		return false
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
@@ -42,22 +42,22 @@ func (c *denyCache) denyBanned(check *Check, now time.Time, denied *refusal) (ma
 	if d.passes {
 		return false
 	}
-	if due && c.refresh != nil {
-		c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
+	if due && c.Refresh != nil {
+		c.Refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 	}
-	denied.deny(check, d.result(now))
+	denied.Deny(check, d.result(now))
 	return false
 }
 
 // learnBan keeps what the answer to a check of a policy that bans, in a request that was denied, says about the
 // next ones.
-func (c *denyCache) learnBan(check *Check, sent time.Time) {
+func (c *DenyCache) learnBan(check *Check, sent time.Time) {
 	if check.Peek {
 		return
 	}
-	s := c.shardOf(check.Key.String())
+	s := c.ShardOf(check.Key.String())
 	if check.Result.Passes() {
-		s.put(denyKeyOf(check), denial{passes: true, expires: sent.Add(c.maxAge)}, sent)
+		s.put(denyKeyOf(check), denial{passes: true, expires: sent.Add(c.MaxAge)}, sent)
 		return
 	}
 	if check.Result.Banned {
@@ -66,31 +66,31 @@ func (c *denyCache) learnBan(check *Check, sent time.Time) {
 	}
 	d := c.denial(check, sent)
 	if !d.never {
-		d.counts, d.refreshAt = true, time.Time{}
+		d.counts, d.RefreshAt = true, time.Time{}
 	}
 	s.put(denyKeyOf(check), d, sent)
 }
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
-func (c *denyCache) relearnBan(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key.String()), banKeyOf(check)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, found := s.denials[key]; !found {
+func (c *DenyCache) relearnBan(check *Check, sent time.Time) {
+	s, key := c.ShardOf(check.Key.String()), banKeyOf(check)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found {
 		return
 	}
 	if !check.Result.Banned {
-		delete(s.denials, key)
+		delete(s.Denials, key)
 		return
 	}
-	s.denials[key] = c.banDenial(check, sent)
+	s.Denials[key] = c.banDenial(check, sent)
 }
 
 // banDenial returns the entry of a ban, for a check whose query was sent at some instant.
-func (c *denyCache) banDenial(check *Check, sent time.Time) denial {
+func (c *DenyCache) banDenial(check *Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned, d.weight, d.reserve, d.retryAt = true, unitsOf(check), check.Reserve, sent.Add(check.Result.RetryAfter)
+	d.banned, d.weight, d.reserve, d.retryAt = true, UnitsOf(check), check.Reserve, sent.Add(check.Result.RetryAfter)
 	return d
 }

@@ -16,8 +16,8 @@ const (
 	banListBudget = 30 * time.Second
 )
 
-// banned lists the clients that are banned on any master, at most one more than a list holds.
-func (a *admin) banned(ctx context.Context, policy string) (list []Banned, err error) {
+// Banned lists the clients that are banned on any master, at most one more than a list holds.
+func (a *Admin) Banned(ctx context.Context, policy string) (list []Banned, err error) {
 	var mu sync.Mutex
 	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		found, err := a.readBanned(ctx, master, names)
@@ -30,8 +30,8 @@ func (a *admin) banned(ctx context.Context, policy string) (list []Banned, err e
 }
 
 // readBanned reads the bans among the names of keys of one master.
-func (a *admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []Banned, err error) {
-	head := a.keyFormat.newWriter().head
+func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []Banned, err error) {
+	head := a.KeyFormat.NewWriter().Head
 	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
 	answers := make([]*goredis.StringCmd, len(names))
@@ -51,7 +51,7 @@ func (a *admin) readBanned(ctx context.Context, master *goredis.Client, names []
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, Banned{policy, AsEncoded(key), duration(left), state.Offenses})
+			list = append(list, Banned{policy, AsEncoded(key), Duration(left), state.Offenses})
 		}
 	}
 	return list, nil
@@ -59,7 +59,7 @@ func (a *admin) readBanned(ctx context.Context, master *goredis.Client, names []
 
 // readBan reads a ban and how long it is left from the value of a key of that name; all zero where there is
 // none, or a foreign value.
-func (a *admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
+func (a *Admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
 	if isNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil

@@ -23,12 +23,12 @@ func (r *Redis) offend(ctx context.Context, checks []Check, deadline time.Time) 
 	if len(denied) == 0 {
 		return nil
 	}
-	groups := r.groupBySlot(denied)
-	err := r.runGroups(ctx, groups, opOffend, deadline)
+	groups := r.GroupBySlot(denied)
+	err := r.runGroups(ctx, groups, OpOffend, deadline)
 	for _, g := range groups {
 		for i, at := range g.indices {
 			if g.decided && !g.checks[i].Result.Passes() {
-				copyAnswer(&checks[indices[at]], &g.checks[i])
+				CopyAnswer(&checks[indices[at]], &g.checks[i])
 			}
 		}
 	}

@@ -11,18 +11,18 @@ type keptBan struct {
 
 // refuseBanned turns the answer to a check into a denial where its client is banned, and reports
 // whether it is. The lock of the shard is held.
-func (s *shard) refuseBanned(c *Check, now int64) bool {
+func (s *Shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.RetryAfter == Never {
 		return false
 	}
-	left := c.Policy.Rule().Ban.Left(s.bans[c.Key.String()].BanState, now)
+	left := c.Policy.Rule().Ban.Left(s.Bans[c.Key.String()].BanState, now)
 	if left == 0 {
 		return false
 	}
 	if c.Result.Passes() {
 		peek := *c
 		peek.Peek = true
-		setAnswer(c, evaluate(s.get(c.Policy, c.Key.String(), now), now, &peek), now)
+		SetAnswer(c, Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
 	}
 	setBan(c, left, false)
 	return true
@@ -30,13 +30,13 @@ func (s *shard) refuseBanned(c *Check, now int64) bool {
 
 // countDenials counts the denials of a request none of whose clients is banned. The shards are those
 // of the checks, locked.
-func countDenials(shards []*shard, checks []Check, now int64) {
+func countDenials(shards []*Shard, checks []Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Rule().Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
-		held := shards[i].bans[c.Key.String()].BanState
+		held := shards[i].Bans[c.Key.String()].BanState
 		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds.Load()) {
 			continue
 		}
@@ -48,61 +48,61 @@ func countDenials(shards []*shard, checks []Check, now int64) {
 }
 
 // keepBan stores a state, if there is room for it: without room no client is banned.
-func (s *shard) keepBan(key string, b keptBan, now int64) bool {
-	if _, known := s.bans[key]; !known {
+func (s *Shard) keepBan(key string, b keptBan, now int64) bool {
+	if _, known := s.Bans[key]; !known {
 		if !s.makeRoom(now) {
 			return false
 		}
-		if s.bans == nil {
-			s.bans = map[string]keptBan{}
+		if s.Bans == nil {
+			s.Bans = map[string]keptBan{}
 		}
 	}
-	s.bans[key] = b
+	s.Bans[key] = b
 	return true
 }
 
 // rememberBan keeps what Redis's answer says about the ban of a client, so that an outage does not
 // lift it. Answers to concurrent requests arrive in any order.
-func (s *shard) rememberBan(c *Check, now int64) {
-	kept, known := s.bans[c.Key.String()]
+func (s *Shard) rememberBan(c *Check, now int64) {
+	kept, known := s.Bans[c.Key.String()]
 	switch {
 	case c.Result.RetryAfter == Never:
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: keptOf(c).AsOf}, now)
-	case known && kept.seen && keptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
+		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: KeptOf(c).AsOf}, now)
+	case known && kept.seen && KeptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:
 		kept.Until = now // Redis does not know a ban that began here in an outage; the offense stays
-		s.bans[c.Key.String()] = kept
+		s.Bans[c.Key.String()] = kept
 	}
 }
 
 // unban drops the state of a key, and reports whether there was one.
-func (s *shard) unban(key string) bool {
-	if _, known := s.bans[key]; !known {
+func (s *Shard) unban(key string) bool {
+	if _, known := s.Bans[key]; !known {
 		return false
 	}
-	delete(s.bans, key)
+	delete(s.Bans, key)
 	s.owner.keys.Add(-1)
 	return true
 }
 
 // banWindow is the window of the shard's policies in microseconds.
-func (s *shard) banWindow() int64 { return s.table.slowest.Load().Settings().Window.Microseconds() }
+func (s *Shard) banWindow() int64 { return s.table.slowest.Load().Settings().Window.Microseconds() }
 
 // sweepBans drops those of a few random states that have ended, and returns how many it visited.
-func (s *shard) sweepBans(now int64, sample int) (visited int) {
-	if len(s.bans) == 0 {
+func (s *Shard) sweepBans(now int64, sample int) (visited int) {
+	if len(s.Bans) == 0 {
 		return 0
 	}
 	window := s.banWindow()
-	for key, b := range s.bans {
-		if visited++; b.Expires(window) <= now-s.owner.grace {
-			delete(s.bans, key)
+	for key, b := range s.Bans {
+		if visited++; b.Expires(window) <= now-s.owner.Grace {
+			delete(s.Bans, key)
 		}
 		if visited >= sample {
 			break

@@ -10,19 +10,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
-// maxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
+// MaxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
 // background may fill half of it.
-const maxQueue = 16384
+const MaxQueue = 16384
 
-// batcher sends calls in batches: those that arrive while all senders are busy leave together in the
+// Batcher sends calls in batches: those that arrive while all senders are busy leave together in the
 // next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
 // Nothing waits for a batch to fill, but in a crowd a sender lets the goroutines run first that can: they
 // need the processor in any case, and their calls leave with the batch. Other senders are goroutines that
 // live while there is work.
-type batcher struct {
-	// send decides a batch and sets every call's results or error. The context bounds it. It returns
+type Batcher struct {
+	// Send decides a batch and sets every call's results or error. The context bounds it. It returns
 	// true where Redis answered, so that a connection is ready for the next batch.
-	send func(ctx context.Context, calls []*call) bool
+	Send func(ctx context.Context, calls []*Call) bool
 
 	// uses are the store's references, which calls in the background hold.
 	uses *references
@@ -31,14 +31,14 @@ type batcher struct {
 	// connections; may be nil.
 	onRefused func(err error)
 
-	timeout time.Duration // of the calls; 0: no call is held
+	Timeout time.Duration // of the calls; 0: no call is held
 
-	mu        sync.Mutex
-	waiting   []*call
+	Mu        sync.Mutex
+	Waiting   []*Call
 	held      int       // of them, those that the last batch had to leave
 	heldUntil time.Time // when the first of these may leave in any case
-	unsettled unsettled
-	senders   senders
+	Unsettled unsettled
+	Senders   senders
 	ready     int          // connections that have answered and are idle, an estimate
 	crowded   atomic.Bool  // the last batch of a sender held several calls
 	answered  time.Time    // when the last batch was
@@ -51,9 +51,9 @@ type batcher struct {
 	looked    clock.Moment // when it ran last
 }
 
-// do decides a call within the timeout. It returns nil when the call's err and results are valid;
+// Do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
-func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error {
+func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
 	until := clock.Now().Add(timeout)
 	if b.tryInline(c) {
 		if w := b.sendAlone(ctx, c, timeout, until); w != nil {
@@ -62,7 +62,7 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 		return nil
 	}
 	w := c.awaitedBy(ctx, until)
-	if err := b.enqueue(c); err != nil {
+	if err := b.Enqueue(c); err != nil {
 		w.recycle()
 		return err
 	}
@@ -72,30 +72,30 @@ func (b *batcher) do(ctx context.Context, c *call, timeout time.Duration) error 
 // tryInline reports whether the caller is to send its call itself, as a sender of its own: nothing
 // waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
 // a sender takes others along.
-func (b *batcher) tryInline(c *call) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ready == 0 || b.crowded.Load() || len(b.waiting) > b.held || !b.senders.mayOpen(1) || b.unsettled.isFollowedBy(c) {
+func (b *Batcher) tryInline(c *Call) bool {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) || b.Unsettled.isFollowedBy(c) {
 		return false
 	}
-	b.senders.open++
+	b.Senders.Open++
 	b.ready--
-	b.senders.begin(&c.inflight)
+	b.Senders.Begin(&c.inflight)
 	return true
 }
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
 // of their own. It returns a waiter where the call has returned to the queue.
-func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration, until clock.Moment) (queued *waiter) {
+func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration, until clock.Moment) (queued *waiter) {
 	sending, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c.markSent()
-	answered := b.send(sending, c.alone[:])
-	b.mu.Lock()
+	c.MarkSent()
+	answered := b.Send(sending, c.Alone[:])
+	b.Mu.Lock()
 	b.finish(&c.inflight, answered)
 	refusal := error(nil)
 	if !answered {
-		_, refusal = b.putBack([]*call{c}, c.inflight.sent)
+		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
 	}
 	if refusal == nil {
 		c.beginReservations()
@@ -103,12 +103,12 @@ func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration,
 		queued = c.awaitedBy(ctx, until)
 		b.lookBy(queued)
 	}
-	if len(b.waiting) > 0 && !b.senders.tooMany() {
+	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
 		go b.sendLoop()
 	} else {
-		b.senders.open--
+		b.Senders.Open--
 	}
-	b.mu.Unlock()
+	b.Mu.Unlock()
 	b.refused(refusal)
 	return queued
 }
@@ -116,8 +116,8 @@ func (b *batcher) sendAlone(ctx context.Context, c *call, timeout time.Duration,
 // finish ends a batch in flight. Without an answer the other connections may be gone too, and
 // connecting can take longer than a request waits: the next batches leave by senders, which may wait
 // longer. The lock must be held.
-func (b *batcher) finish(f *inflight, answered bool) {
-	b.senders.end(f)
+func (b *Batcher) finish(f *Inflight, answered bool) {
+	b.Senders.end(f)
 	b.held = 0
 	if answered {
 		b.ready++
@@ -127,27 +127,27 @@ func (b *batcher) finish(f *inflight, answered bool) {
 	}
 }
 
-// enqueue queues a call and starts a sender for it where one is allowed.
-func (b *batcher) enqueue(c *call) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.waiting) >= maxQueue || c.detached && len(b.waiting) >= maxQueue/2 {
-		c.recycle()
-		return errOverload
+// Enqueue queues a call and starts a sender for it where one is allowed.
+func (b *Batcher) Enqueue(c *Call) error {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) >= MaxQueue || c.detached && len(b.Waiting) >= MaxQueue/2 {
+		c.Recycle()
+		return ErrOverload
 	}
 	if c.detached && !c.retain(b.uses) {
-		c.recycle()
-		return errClosed
+		c.Recycle()
+		return ErrClosed
 	}
 	b.follow(c)
 	if c.op.isBackground() {
-		b.unsettled.add(c)
+		b.Unsettled.Add(c)
 	}
-	b.waiting = append(b.waiting, c)
+	b.Waiting = append(b.Waiting, c)
 	if c.waiter != nil {
 		b.lookBy(c.waiter)
 	}
-	b.senders.skipStalled()
+	b.Senders.skipStalled()
 	b.startSender()
 	if !b.watched || b.held > 0 {
 		b.watch()
@@ -157,9 +157,9 @@ func (b *batcher) enqueue(c *call) error {
 
 // startSender starts a sender if there is work that the running senders will not take at once. The
 // lock must be held.
-func (b *batcher) startSender() {
-	if len(b.waiting) > b.held && b.senders.mayOpen(len(b.waiting)) {
-		b.senders.open++
+func (b *Batcher) startSender() {
+	if len(b.Waiting) > b.held && b.Senders.mayOpen(len(b.Waiting)) {
+		b.Senders.Open++
 		go b.sendLoop()
 	}
 }
@@ -167,10 +167,10 @@ func (b *batcher) startSender() {
 // watch sets a timer for when waiting calls may leave by themselves: when a sender may open for them
 // that may not now, or for held calls when they have been held long enough. A timer that is set
 // already is brought forward where needed. The lock must be held.
-func (b *batcher) watch() {
+func (b *Batcher) watch() {
 	now := time.Now()
-	at := now.Add(b.senders.nextWake())
-	if b.held > 0 && (len(b.waiting) == b.held || b.heldUntil.Before(at)) {
+	at := now.Add(b.Senders.nextWake())
+	if b.held > 0 && (len(b.Waiting) == b.held || b.heldUntil.Before(at)) {
 		at = b.heldUntil
 	}
 	if b.watched && !at.Before(b.wakesAt) {
@@ -186,42 +186,42 @@ func (b *batcher) watch() {
 
 // checkStalled stops counting batches that do not come back, so that waiting calls leave without
 // them, and releases calls that were held long enough.
-func (b *batcher) checkStalled() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Batcher) checkStalled() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
 	b.watched = false
-	if len(b.waiting) == 0 {
+	if len(b.Waiting) == 0 {
 		return
 	}
 	if !time.Now().Before(b.heldUntil) {
 		b.held = 0
 	}
-	b.senders.skipStalled()
+	b.Senders.skipStalled()
 	b.startSender()
 	b.watch()
 }
 
 // sendLoop sends batches until nothing waits.
-func (b *batcher) sendLoop() {
-	var calls []*call
-	var f inflight
+func (b *Batcher) sendLoop() {
+	var calls []*Call
+	var f Inflight
 	for {
 		if b.crowded.Load() {
 			runtime.Gosched()
 		}
-		calls = b.next(calls[:0], &f)
+		calls = b.Next(calls[:0], &f)
 		if len(calls) == 0 {
 			return
 		}
-		answered := b.send(context.Background(), calls) // bounded by the client's own timeouts
-		b.mu.Lock()
+		answered := b.Send(context.Background(), calls) // bounded by the client's own timeouts
+		b.Mu.Lock()
 		b.finish(&f, answered)
 		refusal := error(nil)
 		if !answered {
 			calls, refusal = b.putBack(calls, f.sent)
 		}
 		calls = b.finishBackground(calls)
-		b.mu.Unlock()
+		b.Mu.Unlock()
 		b.refused(refusal)
 		for i, c := range calls {
 			c.answer()

@@ -14,15 +14,15 @@ import (
 
 // gate is a batcher whose batches wait until the test opens it.
 type gate struct {
-	batcher
+	Batcher
 	started chan int // the size of each batch as it starts
 	release chan struct{}
 }
 
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
-	g.senders.usual = time.Hour // no batch counts as stalled here
-	g.send = func(_ context.Context, calls []*call) bool {
+	g.Senders.Usual = time.Hour // no batch counts as stalled here
+	g.Send = func(_ context.Context, calls []*Call) bool {
 		g.started <- len(calls)
 		<-g.release
 		return false
@@ -32,11 +32,11 @@ func newGate() *gate {
 
 // request enqueues a request in the background; done is called with do's error.
 func (g *gate) request(ctx context.Context, timeout time.Duration, done func(error)) {
-	c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
+	c := NewCall(OpTake, []Check{{Key: EncodeKey("k")}})
 	go func() {
-		err := g.do(ctx, c, timeout)
+		err := g.Do(ctx, c, timeout)
 		if err == nil {
-			c.recycle()
+			c.Recycle()
 		}
 		done(err)
 	}()
@@ -45,10 +45,10 @@ func (g *gate) request(ctx context.Context, timeout time.Duration, done func(err
 func (g *gate) waitForQueue(t *testing.T, n int) {
 	t.Helper()
 	redistest.WaitFor(t, "the queue is filled", func() error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if len(g.waiting) != n {
-			return fmt.Errorf("%d calls wait", len(g.waiting))
+		g.Mu.Lock()
+		defer g.Mu.Unlock()
+		if len(g.Waiting) != n {
+			return fmt.Errorf("%d calls wait", len(g.Waiting))
 		}
 		return nil
 	})
@@ -103,7 +103,7 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	for range 40 {
 		kinds[<-errs]++
 	}
-	if kinds[context.Canceled] != 20 || kinds[errUnsent] != 20 {
+	if kinds[context.Canceled] != 20 || kinds[ErrUnsent] != 20 {
 		t.Errorf("errors %v", kinds)
 	}
 	close(g.release)
@@ -127,12 +127,12 @@ func TestBatcher_full_queue(t *testing.T) {
 	group.Add(1)
 	g.request(context.Background(), time.Minute, func(error) { group.Done() })
 	<-g.started
-	for range maxQueue {
-		if err := g.enqueue(newCall(opTake, nil)); err != nil {
+	for range MaxQueue {
+		if err := g.Enqueue(NewCall(OpTake, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := g.enqueue(newCall(opTake, nil)); Kind(err) != "overload" {
+	if err := g.Enqueue(NewCall(OpTake, nil)); Kind(err) != "overload" {
 		t.Errorf("error %v", err)
 	}
 	close(g.release)
@@ -141,7 +141,7 @@ func TestBatcher_full_queue(t *testing.T) {
 
 func TestBatcher_stalled_batches(t *testing.T) {
 	g := newGate()
-	g.senders.usual = 0
+	g.Senders.Usual = 0
 	var group sync.WaitGroup
 	for range maxOpenSenders {
 		group.Add(1)
@@ -151,30 +151,30 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	close(g.release)
 	group.Wait()
 	redistest.WaitFor(t, "surplus senders end", func() error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if l := &g.senders; l.open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.watched {
-			return fmt.Errorf("%+v, watched %v", g.senders, g.watched)
+		g.Mu.Lock()
+		defer g.Mu.Unlock()
+		if l := &g.Senders; l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.watched {
+			return fmt.Errorf("%+v, watched %v", g.Senders, g.watched)
 		}
 		return nil
 	})
 }
 
 func TestBatcher_lost_answer(t *testing.T) {
-	var b batcher
+	var b Batcher
 	var alone []bool // whether a batch was sent within a request's own timeout
 	b.ready = 3
-	b.send = func(ctx context.Context, _ []*call) bool {
+	b.Send = func(ctx context.Context, _ []*Call) bool {
 		_, bounded := ctx.Deadline()
 		alone = append(alone, bounded)
 		return false
 	}
 	for range 2 {
-		c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
-		if err := b.do(context.Background(), c, time.Minute); err != nil {
+		c := NewCall(OpTake, []Check{{Key: EncodeKey("k")}})
+		if err := b.Do(context.Background(), c, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		c.recycle()
+		c.Recycle()
 	}
 	if want := []bool{true, false}; !slices.Equal(alone, want) {
 		t.Errorf("sent within a request's own timeout: %v, want %v", alone, want)
@@ -190,9 +190,9 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	var sent []batch
 	first, entered := make(chan struct{}), make(chan struct{})
-	b := batcher{ready: 1}
-	b.senders.usual = time.Hour // no batch counts as stalled here
-	b.send = func(ctx context.Context, calls []*call) bool {
+	b := Batcher{ready: 1}
+	b.Senders.Usual = time.Hour // no batch counts as stalled here
+	b.Send = func(ctx context.Context, calls []*Call) bool {
 		_, bounded := ctx.Deadline()
 		if sent = append(sent, batch{len(calls), bounded}); len(sent) == 1 {
 			close(entered)
@@ -201,11 +201,11 @@ func TestBatcher_crowd(t *testing.T) {
 		return true
 	}
 	ask := func() {
-		c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
-		if err := b.do(context.Background(), c, time.Minute); err != nil {
+		c := NewCall(OpTake, []Check{{Key: EncodeKey("k")}})
+		if err := b.Do(context.Background(), c, time.Minute); err != nil {
 			t.Error(err)
 		}
-		c.recycle()
+		c.Recycle()
 	}
 	var crowd sync.WaitGroup
 	crowd.Go(ask)
@@ -214,10 +214,10 @@ func TestBatcher_crowd(t *testing.T) {
 		crowd.Go(ask)
 	}
 	redistest.WaitFor(t, "five requests wait", func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if len(b.waiting) != 5 {
-			return fmt.Errorf("%d", len(b.waiting))
+		b.Mu.Lock()
+		defer b.Mu.Unlock()
+		if len(b.Waiting) != 5 {
+			return fmt.Errorf("%d", len(b.Waiting))
 		}
 		return nil
 	})
@@ -225,10 +225,10 @@ func TestBatcher_crowd(t *testing.T) {
 	crowd.Wait()
 	for range 2 {
 		redistest.WaitFor(t, "the senders end", func() error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if b.senders.open != 0 {
-				return fmt.Errorf("%d are open", b.senders.open)
+			b.Mu.Lock()
+			defer b.Mu.Unlock()
+			if b.Senders.Open != 0 {
+				return fmt.Errorf("%d are open", b.Senders.Open)
 			}
 			return nil
 		})

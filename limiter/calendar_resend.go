@@ -12,7 +12,7 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel
 // Redis's clock has jumped between the two.
 
 // hasUncovered reports whether the answer says of a call that its periods are not around now.
-func (m *message) hasUncovered() bool {
+func (m *Message) hasUncovered() bool {
 	if m.redisTime == 0 || !m.usesPeriods() {
 		return false
 	}
@@ -25,6 +25,6 @@ func (m *message) hasUncovered() bool {
 }
 
 // usesPeriods reports whether a policy of the message counts in calendar periods.
-func (m *message) usesPeriods() bool {
-	return m.kernels&kernelSetOf(&kernel.CalendarAlgorithm) != 0
+func (m *Message) usesPeriods() bool {
+	return m.kernels&KernelSetOf(&kernel.CalendarAlgorithm) != 0
 }

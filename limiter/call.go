@@ -20,15 +20,15 @@ const (
 // The package's mutable state is this pool and that of waiters. They belong to the process and not to a store,
 // because requests of all stores use the same calls and waiters, and a store that is replaced should leave
 // nothing to build up again.
-var callPool = sync.Pool{New: func() any { return new(call) }}
+var callPool = sync.Pool{New: func() any { return new(Call) }}
 
-// call is a payload on its way through a batch. Exactly one side recycles it: the caller that got
+// Call is a payload on its way through a batch. Exactly one side recycles it: the caller that got
 // the answer or the error; the sender that finds it in the queue or has its answer, where the caller
 // has left or there is none; or the code that refuses to queue it.
-type call struct {
-	payload
-	alone    [1]*call    // itself, for a batch of one
-	inflight inflight    // where it is sent alone
+type Call struct {
+	Payload
+	Alone    [1]*Call    // itself, for a batch of one
+	inflight Inflight    // where it is sent alone
 	detached bool        // no caller waits for it
 	done     func()      // of a detached call: runs when it is answered; may be nil
 	uses     *references // of a detached call, queued or in flight: keeps the store open
@@ -39,66 +39,66 @@ type call struct {
 	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
 }
 
-// newCall makes a call of an operation on checks.
-func newCall(op operation, checks []Check) *call {
+// NewCall makes a call of an operation on checks.
+func NewCall(op Operation, checks []Check) *Call {
 	c := emptyCall()
 	c.fill(op, checks)
 	return c
 }
 
-// newLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
-func newLeaseCall(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) *call {
+// NewLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
+func NewLeaseCall(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) *Call {
 	c := emptyCall()
 	c.fillLease(check, wish, rest, r)
 	return c
 }
 
-func emptyCall() *call {
-	c := callPool.Get().(*call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.detached, c.done, c.alone[0] = false, nil, c
+func emptyCall() *Call {
+	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	c.detached, c.done, c.Alone[0] = false, nil, c
 	c.state.Store(callQueued)
 	return c
 }
 
-// recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
+// Recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
 // data.
-func (c *call) recycle() {
-	clear(c.checks)
+func (c *Call) Recycle() {
+	clear(c.Checks)
 	uses := c.uses
-	c.err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
+	c.Err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
 	callPool.Put(c)
 	if uses != nil {
-		uses.release()
+		uses.Release()
 	}
 }
 
 // take copies the answers to the caller's checks, and recycles the call.
-func (c *call) take(checks []Check) {
-	copy(checks, c.checks)
-	for i := range c.receipts {
-		keptOf(&checks[i]).Receipt = c.receipts[i]
+func (c *Call) take(checks []Check) {
+	copy(checks, c.Checks)
+	for i := range c.Receipts {
+		KeptOf(&checks[i]).Receipt = c.Receipts[i]
 	}
-	c.recycle()
+	c.Recycle()
 }
 
 // retain keeps a store open until the call is recycled. It returns false where the store is closed.
-func (c *call) retain(uses *references) bool {
-	if uses == nil || !uses.acquire() {
+func (c *Call) retain(uses *references) bool {
+	if uses == nil || !uses.Acquire() {
 		return uses == nil
 	}
 	c.uses = uses
 	return true
 }
 
-// markSent marks the call as sent, unless its caller has left.
-func (c *call) markSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
+// MarkSent marks the call as sent, unless its caller has left.
+func (c *Call) MarkSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
-// detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
+// Detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
 // the call is answered.
-func (c *call) detach(done func()) { c.detached, c.done = true, done }
+func (c *Call) Detach(done func()) { c.detached, c.done = true, done }
 
 // answer wakes the caller, or recycles the call where there is none.
-func (c *call) answer() {
+func (c *Call) answer() {
 	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
 		c.beginReservations()
 		w.woken <- nil
@@ -107,12 +107,12 @@ func (c *call) answer() {
 	if c.done != nil {
 		c.done()
 	}
-	c.recycle()
+	c.Recycle()
 }
 
-// leave gives the call up, and reports whether it was sent. It is not left where the answer has come
+// Leave gives the call up, and reports whether it was sent. It is not left where the answer has come
 // meanwhile. The lock of its batcher must be held, so that it stays queued or sent.
-func (c *call) leave() (left, sent bool) {
+func (c *Call) Leave() (left, sent bool) {
 	sent = !c.state.CompareAndSwap(callQueued, callLeft)
 	if sent && !c.state.CompareAndSwap(callSent, callLeft) {
 		return false, true

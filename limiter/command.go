@@ -10,19 +10,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
-// writer holds what one batch needs to be written and read.
-type writer struct {
-	keys     *keyWriter
-	node     int64 // of this process, see runningTracker
-	messages []*message
+// Writer holds what one batch needs to be written and read.
+type Writer struct {
+	Keys     *keyWriter
+	Node     int64 // of this process, see runningTracker
+	messages []*Message
 	used     int        // by the current batch
-	payloads []*payload // of the batch
+	payloads []*Payload // of the batch
 }
 
 // message returns the next reusable message, to a Redis with that clock.
-func (w *writer) message(clock *clock.Offset) *message {
+func (w *Writer) message(clock *clock.Offset) *Message {
 	if w.used == len(w.messages) {
-		w.messages = append(w.messages, &message{node: w.node})
+		w.messages = append(w.messages, &Message{node: w.Node})
 	}
 	w.used++
 	m := w.messages[w.used-1]
@@ -39,43 +39,43 @@ type noRetryCmd struct{ *goredis.Cmd }
 func (noRetryCmd) NoRetry() bool { return true }
 
 // process sends a message by one command.
-func (m *message) process(ctx context.Context, client goredis.UniversalClient, name, script string) error {
-	m.command(name, script)
+func (m *Message) process(ctx context.Context, client goredis.UniversalClient, name, script string) error {
+	m.Command(name, script)
 	m.began = time.Now()
-	err := client.Process(ctx, m.sent)
+	err := client.Process(ctx, m.Sent)
 	m.ended = time.Now()
 	return err
 }
 
-// command makes the command of a message.
-func (m *message) command(name, script string) {
+// Command makes the command of a message.
+func (m *Message) Command(name, script string) {
 	m.args[0], m.args[1] = name, script
-	m.sent = noRetryCmd{goredis.NewCmd(context.Background(), m.args...)}
-	m.sent.SetFirstKeyPos(commandArgs)
+	m.Sent = noRetryCmd{goredis.NewCmd(context.Background(), m.args...)}
+	m.Sent.SetFirstKeyPos(commandArgs)
 }
 
-// deliver passes the outcome of a message that was sent to its calls.
-func (m *message) deliver(err error) {
+// Deliver passes the outcome of a message that was sent to its calls.
+func (m *Message) Deliver(err error) {
 	m.redisTime = 0
 	if err == nil {
-		err = m.read(m.sent.Val())
+		err = m.read(m.Sent.Val())
 	}
 	if err == nil {
 		return
 	}
 	if errors.Is(err, goredis.ErrClosed) {
-		err = errClosed
+		err = ErrClosed
 	}
-	err = undecided(err)
+	err = Undecided(err)
 	for _, c := range m.order {
-		c.err = err
+		c.Err = err
 	}
 }
 
 // isTorn reports whether a message was refused because some of its keys have moved with their slot, and
 // others have not. Nothing has run.
-func (m *message) isTorn() bool {
-	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].err) == "tryagain"
+func (m *Message) isTorn() bool {
+	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].Err) == "tryagain"
 }
 
 // commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the
@@ -83,10 +83,10 @@ func (m *message) isTorn() bool {
 const commandArgs = 3
 
 // argument is a key or the message's text, which go-redis takes without a copy on the heap.
-type argument struct{ bytes []byte }
+type argument struct{ Bytes []byte }
 
 // MarshalBinary implements [encoding.BinaryMarshaler] for go-redis.
-func (a *argument) MarshalBinary() ([]byte, error) { return a.bytes, nil }
+func (a *argument) MarshalBinary() ([]byte, error) { return a.Bytes, nil }
 
 // String returns the key by which go-redis finds the Cluster node.
-func (a *argument) String() string { return string(a.bytes) }
+func (a *argument) String() string { return string(a.Bytes) }

@@ -16,30 +16,30 @@ type slotGroup struct {
 	indices []int   // of its checks, among those of the request
 	checks  []Check // with their answers, where decided
 	decided bool    // by the last operation
-	node    *node   // of the last operation
-	call    *call   // in flight, or nil
+	Node    *Node   // of the last operation
+	call    *Call   // in flight, or nil
 	waiter  *waiter // for it
 }
 
 // decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
 // too late have them decided once more.
 func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*slotGroup) error {
-	deadline := time.Now().Add(r.timeout)
+	deadline := time.Now().Add(r.Timeout)
 	err := r.decideGroups(ctx, checks, groups, deadline)
-	if errors.Is(err, errLate) && time.Now().Before(deadline) {
+	if errors.Is(err, ErrLate) && time.Now().Before(deadline) {
 		err = r.decideGroups(ctx, checks, groups, deadline)
 	}
 	return err
 }
 
 func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slotGroup, deadline time.Time) error {
-	if err := r.runGroups(ctx, groups, opPeek, deadline); err != nil {
+	if err := r.runGroups(ctx, groups, OpPeek, deadline); err != nil {
 		return err
 	}
 	if keep(checks, groups); !Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, opTakeRefundable, deadline)
+	err := r.runGroups(ctx, groups, OpTakeRefundable, deadline)
 	if err == nil && allPass(groups) {
 		keep(checks, groups)
 		return nil
@@ -49,9 +49,9 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 		switch {
 		case !g.decided:
 		case Allowed(g.checks):
-			g.node.refund(g.slot, g.checks)
+			g.Node.Refund(g.slot, g.checks)
 			for i := range g.checks {
-				endReservation(&g.checks[i], true)
+				EndReservation(&g.checks[i], true)
 			}
 			r.EndRunning(g.checks)
 		default:
@@ -62,14 +62,14 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 	return err
 }
 
-// groupBySlot sorts the checks by slot.
-func (r *Redis) groupBySlot(checks []Check) []*slotGroup {
+// GroupBySlot sorts the checks by slot.
+func (r *Redis) GroupBySlot(checks []Check) []*slotGroup {
 	w := r.writer()
-	defer r.writers.Put(w)
+	defer r.Writers.Put(w)
 	var groups []*slotGroup
 	bySlot := map[uint16]*slotGroup{}
 	for i := range checks {
-		slot := w.keys.slotOf(checks[i].Key.String())
+		slot := w.Keys.SlotOf(checks[i].Key.String())
 		g := bySlot[slot]
 		if g == nil {
 			g = &slotGroup{slot: slot}
@@ -103,40 +103,40 @@ func allPass(groups []*slotGroup) bool {
 
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
-func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op operation, deadline time.Time) error {
+func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op Operation, deadline time.Time) error {
 	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
-		failed = errors.Join(failed, r.enqueueGroup(ctx, g, op, clock.MomentOf(deadline)))
+		failed = errors.Join(failed, r.EnqueueGroup(ctx, g, op, clock.MomentOf(deadline)))
 	}
 	for _, g := range groups {
 		if g.call != nil {
 			err := g.await(ctx)
-			g.node.report(op, g.slot, g.checks, sent, err)
-			err = r.endTakes(g.checks, err)
+			g.Node.Report(op, g.slot, g.checks, sent, err)
+			err = r.EndTakes(g.checks, err)
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// enqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
+// EnqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, deadline clock.Moment) error {
-	g.node, g.decided = r.topology.to(g.slot), false
-	if g.node.breaker.open() {
+func (r *Redis) EnqueueGroup(ctx context.Context, g *slotGroup, op Operation, deadline clock.Moment) error {
+	g.Node, g.decided = r.Topology.To(g.slot), false
+	if g.Node.Breaker.Open() {
 		return ErrOutage
 	}
-	if op == opTakeRefundable {
-		r.running.begin(g.checks)
+	if op == OpTakeRefundable {
+		r.Running.Begin(g.checks)
 	}
-	c := newCall(op, g.checks)
-	c.slot = g.slot
+	c := NewCall(op, g.checks)
+	c.Slot = g.slot
 	w := c.awaitedBy(ctx, deadline)
-	if err := g.node.batcher.enqueue(c); err != nil {
+	if err := g.Node.Batcher.Enqueue(c); err != nil {
 		w.recycle()
-		g.node.report(op, g.slot, g.checks, clock.Now(), err)
-		return r.endTakes(g.checks, err)
+		g.Node.Report(op, g.slot, g.checks, clock.Now(), err)
+		return r.EndTakes(g.checks, err)
 	}
 	g.call, g.waiter = c, w
 	return nil
@@ -146,7 +146,7 @@ func (r *Redis) enqueueGroup(ctx context.Context, g *slotGroup, op operation, de
 func (g *slotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.node.outcome(ctx, c, g.waiter.wait())
+	err := g.Node.outcome(ctx, c, g.waiter.wait())
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// keptOf returns what the stores keep of a check.
-func keptOf(c *Check) *kernel.Kept { return kernel.Open(&c.Ticket) }
+// KeptOf returns what the stores keep of a check.
+func KeptOf(c *Check) *kernel.Kept { return kernel.Open(&c.Ticket) }
 
 // units returns how many units the check takes.
-func unitsOf(c *Check) int64 {
+func UnitsOf(c *Check) int64 {
 	switch {
 	case c.Peek:
 		return 0
@@ -22,37 +22,37 @@ func unitsOf(c *Check) int64 {
 
 // reserve returns the units that must stay for others when the check passes, at most the capacity. It is
 // the capacity, so that no weight passes, where a queue cannot hold so much.
-func reserveOf(c *Check) int64 {
+func ReserveOf(c *Check) int64 {
 	if c.Reserve == 0 {
 		return 0
 	}
 	return c.Policy.rule.Params.Reserve(c.Reserve)
 }
 
-// neverPasses reports whether the check asks for more than there can be.
-func neverPasses(c *Check) bool {
-	return !c.Peek && unitsOf(c) > c.Policy.rule.Params.Capacity-reserveOf(c)
+// NeverPasses reports whether the check asks for more than there can be.
+func NeverPasses(c *Check) bool {
+	return !c.Peek && UnitsOf(c) > c.Policy.rule.Params.Capacity-ReserveOf(c)
 }
 
-// settleTo notes what settling the check to a cost changes, and reports whether it changes anything. Without Refundable
+// SettleTo notes what settling the check to a cost changes, and reports whether it changes anything. Without Refundable
 // what it took stays, and is counted for bans already.
-func settleTo(c *Check, cost int64) bool {
-	taken := unitsOf(c)
+func SettleTo(c *Check, cost int64) bool {
+	taken := UnitsOf(c)
 	cost = min(max(0, cost), MaxCharge)
 	if !c.Refundable {
 		cost = max(cost, taken)
 	}
-	keptOf(c).Change, keptOf(c).Stays = cost-taken, 0
+	KeptOf(c).Change, KeptOf(c).Stays = cost-taken, 0
 	if c.Policy.rule.Ban != nil && c.Policy.rule.Refunds.Load() {
-		if keptOf(c).Stays = cost; !c.Refundable {
-			keptOf(c).Stays = keptOf(c).Change
+		if KeptOf(c).Stays = cost; !c.Refundable {
+			KeptOf(c).Stays = KeptOf(c).Change
 		}
 	}
-	return keptOf(c).Change != 0 || keptOf(c).Stays != 0
+	return KeptOf(c).Change != 0 || KeptOf(c).Stays != 0
 }
 
-// validate reports what is wrong with the checks of a request.
-func validate(checks []Check) error {
+// Validate reports what is wrong with the checks of a request.
+func Validate(checks []Check) error {
 	if len(checks) == 0 {
 		return fmt.Errorf("%w: there is none; name at least one policy", ErrInvalidCheck)
 	}
@@ -81,9 +81,9 @@ const fewChecks = 16
 // repeated returns the numbers of two checks that take from one quota, and 0, 0 where there are none.
 func repeated(checks []Check) (first, second int) {
 	if len(checks) > fewChecks {
-		numbers := make(map[quotaName]int, len(checks))
+		numbers := make(map[QuotaName]int, len(checks))
 		for i := range checks {
-			name := quotaNameOf(&checks[i])
+			name := QuotaNameOf(&checks[i])
 			if first, found := numbers[name]; found {
 				return first, i
 			}
@@ -121,14 +121,14 @@ func countsRunning(checks []Check) bool {
 	return false
 }
 
-// forgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
-func forgetRunning(checks []Check) {
+// ForgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
+func ForgetRunning(checks []Check) {
 	for i := range checks {
-		keptOf(&checks[i]).Places, keptOf(&checks[i]).Held, keptOf(&checks[i]).Receipt = 0, nil, kernel.Receipt{}
+		KeptOf(&checks[i]).Places, KeptOf(&checks[i]).Held, KeptOf(&checks[i]).Receipt = 0, nil, kernel.Receipt{}
 	}
 }
 
-// quotaName identifies the state of a key in a policy.
-type quotaName struct{ policy, key string }
+// QuotaName identifies the state of a key in a policy.
+type QuotaName struct{ Policy, Key string }
 
-func quotaNameOf(c *Check) quotaName { return quotaName{c.Policy.rule.ID, c.Key.String()} }
+func QuotaNameOf(c *Check) QuotaName { return QuotaName{c.Policy.rule.ID, c.Key.String()} }

@@ -8,47 +8,47 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
-// denyCache repeats denials, so that a client over its limit is refused without a query, exactly as
+// DenyCache repeats denials, so that a client over its limit is refused without a query, exactly as
 // long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
 // so that a weight denied at some instant is denied until its retry after has passed. A heavier
 // request is denied for longer, or for ever, and one of a smaller reserve may pass, so each weight
 // and reserve have an entry of their own. A stale entry
 // (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
 // too much, for the maximal age at most.
-type denyCache struct {
-	maxAge time.Duration
+type DenyCache struct {
+	MaxAge time.Duration
 	seed   maphash.Seed
-	shards [denyShards]denyShard
+	Shards [DenyShards]denyShard
 
-	// refresh is called with a check whose denial is in use and about to expire from the cache
+	// Refresh is called with a check whose denial is in use and about to expire from the cache
 	// though it holds for longer. Nil: denials are not refreshed.
-	refresh func(check Check)
+	Refresh func(check Check)
 }
 
 // MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes
 // effect within it.
 const MaxDenyAge = time.Second
 
-// newDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
-func newDenyCache(maxAge time.Duration) *denyCache {
+// NewDenyCache returns an empty cache, nil for a maximal age of 0. Ages above [MaxDenyAge] are cut.
+func NewDenyCache(maxAge time.Duration) *DenyCache {
 	if maxAge <= 0 {
 		return nil
 	}
-	c := &denyCache{maxAge: min(maxAge, MaxDenyAge), seed: maphash.MakeSeed()}
-	for i := range c.shards {
-		c.shards[i].denials = map[denyKey]denial{}
+	c := &DenyCache{MaxAge: min(maxAge, MaxDenyAge), seed: maphash.MakeSeed()}
+	for i := range c.Shards {
+		c.Shards[i].Denials = map[DenyKey]denial{}
 	}
 	return c
 }
 
-func (c *denyCache) shardOf(key string) *denyShard {
-	return &c.shards[maphash.String(c.seed, key)%denyShards]
+func (c *DenyCache) ShardOf(key string) *denyShard {
+	return &c.Shards[maphash.String(c.seed, key)%DenyShards]
 }
 
-// deny denies the checks if a denial of one of them holds at an instant.
-func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
+// Deny denies the checks if a denial of one of them holds at an instant.
+func (c *DenyCache) Deny(checks []Check, now time.Time) (denied Refusal) {
 	if c == nil {
-		return refusal{}
+		return Refusal{}
 	}
 	mayCount, banned := false, false
 	for i := range checks {
@@ -61,22 +61,22 @@ func (c *denyCache) deny(checks []Check, now time.Time) (denied refusal) {
 		if check.Policy.Rule().EndsEarly() {
 			continue
 		}
-		d, found, due := c.shardOf(check.Key.String()).get(denyKeyOf(check), now)
-		if due && c.refresh != nil {
-			c.refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
+		d, found, due := c.ShardOf(check.Key.String()).get(denyKeyOf(check), now)
+		if due && c.Refresh != nil {
+			c.Refresh(Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 		}
 		if found {
-			denied.deny(check, d.result(now))
+			denied.Deny(check, d.result(now))
 		}
 	}
 	if mayCount && !banned {
-		return refusal{}
+		return Refusal{}
 	}
 	return denied
 }
 
-// learn keeps the denials among the answers to a query that was sent at some instant.
-func (c *denyCache) learn(checks []Check, sent time.Time) {
+// Learn keeps the denials among the answers to a query that was sent at some instant.
+func (c *DenyCache) Learn(checks []Check, sent time.Time) {
 	if c == nil || Allowed(checks) {
 		return
 	}
@@ -86,16 +86,16 @@ func (c *denyCache) learn(checks []Check, sent time.Time) {
 		case check.Policy.Rule().Ban != nil:
 			c.learnBan(check, sent)
 		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
-			c.shardOf(check.Key.String()).put(denyKeyOf(check), c.denial(check, sent), sent)
+			c.ShardOf(check.Key.String()).put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
 }
 
 // denial returns the entry for a denied check whose query was sent at some instant.
-func (c *denyCache) denial(check *Check, sent time.Time) denial {
+func (c *DenyCache) denial(check *Check, sent time.Time) denial {
 	r := check.Result
 	d := denial{remaining: r.Remaining, never: r.RetryAfter == Never, forOthers: r.ForOthers, resets: sent.Add(r.ResetAfter)}
-	d.expires = sent.Add(c.maxAge)
+	d.expires = sent.Add(c.MaxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
 		if d.until.Before(d.expires) {
@@ -103,92 +103,92 @@ func (c *denyCache) denial(check *Check, sent time.Time) denial {
 			return d
 		}
 	}
-	d.refreshAt = sent.Add(c.maxAge * 4 / 5)
+	d.RefreshAt = sent.Add(c.MaxAge * 4 / 5)
 	return d
 }
 
-// relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
+// Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
-func (c *denyCache) relearn(check *Check, sent time.Time) {
-	s, key := c.shardOf(check.Key.String()), denyKeyOf(check)
+func (c *DenyCache) Relearn(check *Check, sent time.Time) {
+	s, key := c.ShardOf(check.Key.String()), denyKeyOf(check)
 	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != Never {
 		c.relearnBan(check, sent)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, found := s.denials[key]; !found {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found {
 		return
 	}
 	if check.Result.Passes() {
-		delete(s.denials, key)
+		delete(s.Denials, key)
 		return
 	}
-	s.denials[key] = c.denial(check, sent)
+	s.Denials[key] = c.denial(check, sent)
 }
 
-// forget drops the denials of a key in the policies of that ID.
-func (c *denyCache) forget(id, key string) {
-	c.forgetWhere(key, func(p *Policy) bool { return p.Rule().ID == id })
+// Forget drops the denials of a key in the policies of that ID.
+func (c *DenyCache) Forget(id, key string) {
+	c.ForgetWhere(key, func(p *Policy) bool { return p.Rule().ID == id })
 }
 
-// forgetWhere drops the denials of a key in some policies.
-func (c *denyCache) forgetWhere(key string, drops func(*Policy) bool) {
+// ForgetWhere drops the denials of a key in some policies.
+func (c *DenyCache) ForgetWhere(key string, drops func(*Policy) bool) {
 	if c == nil {
 		return
 	}
-	s := c.shardOf(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k := range s.denials {
-		if k.key == key && drops(k.policy) {
-			delete(s.denials, k)
+	s := c.ShardOf(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for k := range s.Denials {
+		if k.Key == key && drops(k.Policy) {
+			delete(s.Denials, k)
 		}
 	}
 }
 
-// forgetAll drops the denials of the policies of that name.
-func (c *denyCache) forgetAll(policy string) {
+// ForgetAll drops the denials of the policies of that name.
+func (c *DenyCache) ForgetAll(policy string) {
 	if c == nil {
 		return
 	}
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		for k := range s.denials {
-			if k.policy.Name() == policy {
-				delete(s.denials, k)
+	for i := range c.Shards {
+		s := &c.Shards[i]
+		s.Mu.Lock()
+		for k := range s.Denials {
+			if k.Policy.Name() == policy {
+				delete(s.Denials, k)
 			}
 		}
-		s.mu.Unlock()
+		s.Mu.Unlock()
 	}
 }
 
-func (c *denyCache) prune(now time.Time) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		maps.DeleteFunc(s.denials, func(_ denyKey, d denial) bool { return !now.Before(d.expires) })
-		s.mu.Unlock()
+func (c *DenyCache) Prune(now time.Time) {
+	for i := range c.Shards {
+		s := &c.Shards[i]
+		s.Mu.Lock()
+		maps.DeleteFunc(s.Denials, func(_ DenyKey, d denial) bool { return !now.Before(d.expires) })
+		s.Mu.Unlock()
 	}
 }
 
 // sweepDead drops the denials that have expired, and reports whether any are left. There are never many.
-func (c *denyCache) sweepDead() (left bool) {
-	c.prune(time.Now())
-	for i := range c.shards {
-		left = left || c.shards[i].len() > 0
+func (c *DenyCache) sweepDead() (left bool) {
+	c.Prune(time.Now())
+	for i := range c.Shards {
+		left = left || c.Shards[i].Len() > 0
 	}
 	return left
 }
 
-// startSweeps makes the cache drop dead denials from now on.
-func (c *denyCache) startSweeps() {
+// StartSweeps makes the cache drop dead denials from now on.
+func (c *DenyCache) StartSweeps() {
 	if c == nil {
 		return
 	}
 	w := &clock.Sweeper{Sweep: c.sweepDead}
-	for i := range c.shards {
-		c.shards[i].sweeper = w
+	for i := range c.Shards {
+		c.Shards[i].Sweeper = w
 	}
 }

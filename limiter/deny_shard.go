@@ -9,26 +9,26 @@ import (
 
 // denyShards spreads the locks; each shard holds at most denyShardSize entries.
 const (
-	denyShards    = 64
-	denyShardSize = 1024
+	DenyShards    = 64
+	DenyShardSize = 1024
 )
 
 type denyShard struct {
-	mu      sync.Mutex
-	denials map[denyKey]denial
-	sweeper *clock.Sweeper // of the whole cache; nil: there is none
+	Mu      sync.Mutex
+	Denials map[DenyKey]denial
+	Sweeper *clock.Sweeper // of the whole cache; nil: there is none
 }
 
-// denyKey is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
+// DenyKey is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
 // pointer.
-type denyKey struct {
-	policy  *Policy
-	key     string
-	weight  int64
-	reserve int64
+type DenyKey struct {
+	Policy  *Policy
+	Key     string
+	Weight  int64
+	Reserve int64
 }
 
-func denyKeyOf(c *Check) denyKey { return denyKey{c.Policy, c.Key.String(), unitsOf(c), c.Reserve} }
+func denyKeyOf(c *Check) DenyKey { return DenyKey{c.Policy, c.Key.String(), UnitsOf(c), c.Reserve} }
 
 // denial is the denied answer for a weight of a quota.
 type denial struct {
@@ -44,14 +44,14 @@ type denial struct {
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	expires   time.Time // the entry is used before this
-	refreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
+	RefreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
 }
 
-// len counts the denials.
-func (s *denyShard) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.denials)
+// Len counts the denials.
+func (s *denyShard) Len() int {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return len(s.Denials)
 }
 
 // result returns the answer at an instant before the denial expires.
@@ -68,34 +68,34 @@ func (d *denial) result(now time.Time) Result {
 }
 
 // get returns a denial, and reports whether the caller is to refresh it.
-func (s *denyShard) get(key denyKey, now time.Time) (d denial, found, due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d, found = s.denials[key]
+func (s *denyShard) get(key DenyKey, now time.Time) (d denial, found, due bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	d, found = s.Denials[key]
 	if !found {
 		return d, false, false
 	}
 	if !now.Before(d.expires) {
-		delete(s.denials, key)
+		delete(s.Denials, key)
 		return d, false, false
 	}
-	if due = !d.refreshAt.IsZero() && now.After(d.refreshAt); due {
-		d.refreshAt = time.Time{}
-		s.denials[key] = d
+	if due = !d.RefreshAt.IsZero() && now.After(d.RefreshAt); due {
+		d.RefreshAt = time.Time{}
+		s.Denials[key] = d
 	}
 	return d, true, due
 }
 
 // put stores a denial; a full shard loses one that has expired, or any.
-func (s *denyShard) put(key denyKey, d denial, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, found := s.denials[key]; !found && len(s.denials) >= denyShardSize {
+func (s *denyShard) put(key DenyKey, d denial, now time.Time) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
 		s.evict(now)
 	}
-	s.denials[key] = d
-	if s.sweeper != nil {
-		s.sweeper.Start()
+	s.Denials[key] = d
+	if s.Sweeper != nil {
+		s.Sweeper.Start()
 	}
 }
 
@@ -103,10 +103,10 @@ func (s *denyShard) put(key denyKey, d denial, now time.Time) {
 func (s *denyShard) evict(now time.Time) {
 	const sample = 8
 	visited, dropped := 0, false
-	for key, d := range s.denials {
+	for key, d := range s.Denials {
 		visited++
 		if !now.Before(d.expires) || (visited >= sample && !dropped) {
-			delete(s.denials, key)
+			delete(s.Denials, key)
 			dropped = true
 		}
 		if visited >= sample {

@@ -32,7 +32,7 @@ func TestKind(t *testing.T) {
 		"user_script:12: attempt to index a nil value":      "other",
 		"ERR This Redis command is not allowed from script": "other",
 	} {
-		err := undecided(failure(text))
+		err := Undecided(Failure(text))
 		alone := want == "value"
 		if Kind(err) != want || FailedAlone(err) != alone || certain(err) == alone {
 			t.Errorf("%s: kind %s, alone %v, certain %v", text, Kind(err), FailedAlone(err), certain(err))

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // One policy in this process: two requests a minute for each key.
@@ -93,7 +94,7 @@ func ExampleStore() {
 
 // Redis decides for all processes together. While it does not answer, as here, this process decides by
 // itself.
-func ExampleFailover() {
+func Example_failover() {
 	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{"127.0.0.1:1"}}) // no server
 	if err != nil {
 		fmt.Println(err)
@@ -101,7 +102,7 @@ func ExampleFailover() {
 	}
 	shared := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	defer shared.Close() //nolint:errcheck // nothing is left to send
-	store := limiter.NewFailover(shared, limiter.NewMemory(), limiter.FailoverOptions{DenyAge: time.Second})
+	store := failover.New(shared, limiter.NewMemory(), failover.Options{DenyAge: time.Second})
 
 	perDay, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 1000, Window: 24 * time.Hour})
 	if err != nil {
@@ -192,7 +193,7 @@ func Example_grpc() {
 }
 
 // A budget by estimate: a request takes what it may cost, and keeps what it has cost.
-func ExampleFailover_Settle() {
+func Example_settle() {
 	tokens, err := limiter.NewPolicy(limiter.Settings{Name: "tokens", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Hour})
 	if err == nil {
 		err = tokens.AllowRefunds()
@@ -202,7 +203,7 @@ func ExampleFailover_Settle() {
 		return
 	}
 	ctx, user := context.Background(), "alice"
-	store := limiter.NewFailover(nil, limiter.NewMemory(), limiter.FailoverOptions{})
+	store := failover.New(nil, limiter.NewMemory(), failover.Options{})
 	for _, used := range []int64{1500, 4000, 4600} {
 		checks := []limiter.Check{{Policy: tokens, Key: limiter.EncodeKey(user), Weight: 4000, Refundable: true}}
 		source, err := store.Decide(ctx, checks)

@@ -13,49 +13,49 @@ import (
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
 type attempt struct {
-	op       operation
+	op       Operation
 	slot     uint16
-	policies []*Policy
-	err      error // why it failed
+	Policies []*Policy
+	Err      error // why it failed
 }
 
 // attemptOf returns the attempt of an operation on checks of one slot.
-func attemptOf(op operation, slot uint16, checks []Check, err error) *attempt {
-	if op == opSettle && !slices.ContainsFunc(checks, func(c Check) bool { return keptOf(&c).Change < 0 }) {
-		op = opTake // a charge needs no other permissions
+func attemptOf(op Operation, slot uint16, checks []Check, err error) *attempt {
+	if op == OpSettle && !slices.ContainsFunc(checks, func(c Check) bool { return KeptOf(&c).Change < 0 }) {
+		op = OpTake // a charge needs no other permissions
 	}
-	a := &attempt{op: op, slot: slot, err: err}
+	a := &attempt{op: op, slot: slot, Err: err}
 	for i := range checks {
-		a.policies = append(a.policies, checks[i].Policy)
+		a.Policies = append(a.Policies, checks[i].Policy)
 	}
 	return a
 }
 
-// outages counts the nodes whose breaker is open, and reports when the first opens and the last
+// Outages counts the nodes whose breaker is open, and reports when the first opens and the last
 // closes, in turn.
-type outages struct {
+type Outages struct {
 	mu         sync.Mutex   // while they are reported
 	failing    atomic.Int32 // changes under the lock
 	since      clock.Moment
-	onOutage   func(err error)
-	onRecovery func(after time.Duration)
+	OnOutage   func(err error)
+	OnRecovery func(after time.Duration)
 }
 
-func (o *outages) begin(err error) {
+func (o *Outages) Begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failing.Add(1) == 1 {
 		o.since = clock.Now()
-		if o.onOutage != nil {
-			o.onOutage(err)
+		if o.OnOutage != nil {
+			o.OnOutage(err)
 		}
 	}
 }
 
-func (o *outages) end() {
+func (o *Outages) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.failing.Add(-1) == 0 && o.onRecovery != nil {
-		o.onRecovery(clock.Now().Since(o.since))
+	if o.failing.Add(-1) == 0 && o.OnRecovery != nil {
+		o.OnRecovery(clock.Now().Since(o.since))
 	}
 }

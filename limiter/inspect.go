@@ -28,8 +28,8 @@ type StoredKey struct {
 
 // Inspect returns what Redis has stored for a key of a policy; nothing where there is no key.
 // Reading takes commands that deciding does not need: TYPE and PTTL.
-func (a *admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+func (a *Admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	stored, err := a.inspect(ctx, a.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
 		if kind == "hash" && p.CountsRunning() {
@@ -39,16 +39,16 @@ func (a *admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]Store
 	})
 	if err == nil && p.Rule().Ban != nil {
 		var ban []StoredKey
-		ban, err = a.inspect(ctx, a.banKey(p, key), func(name, kind string) (map[string]any, error) {
+		ban, err = a.inspect(ctx, a.BanKey(p, key), func(name, kind string) (map[string]any, error) {
 			return a.readStoredBan(ctx, name, kind)
 		})
 		stored = append(stored, ban...)
 	}
-	return stored, undecided(err)
+	return stored, Undecided(err)
 }
 
 // inspect returns a key and its value, as the function reads it; nothing where there is no key.
-func (a *admin) inspect(ctx context.Context, name string, read func(name, kind string) (map[string]any, error)) ([]StoredKey, error) {
+func (a *Admin) inspect(ctx context.Context, name string, read func(name, kind string) (map[string]any, error)) ([]StoredKey, error) {
 	kind, err := a.client.Type(ctx, name).Result()
 	if err != nil || kind == "none" {
 		return nil, err
@@ -65,7 +65,7 @@ func (a *admin) inspect(ctx context.Context, name string, read func(name, kind s
 }
 
 // readStored reads a stored state.
-func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
+func (a *Admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
 	logs := p.Rule().Algorithm.Logs
 	switch {
 	case p.CountsRunning():
@@ -84,18 +84,18 @@ func (a *admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 	}
 	var values [3]int64
 	for i := range len(text) / 8 {
-		n := double(text, i)
+		n := Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
 			return nil, nil //nolint:nilnil // as above
 		}
 		values[i] = int64(n)
 	}
 	s := kernel.State{Numbers: kernel.Numbers{A: values[0], B: values[1], C: values[2]}}
-	return p.Rule().Algorithm.Kernel.Describe(s, ticksNow(p), &p.Rule().Params), nil
+	return p.Rule().Algorithm.Kernel.Describe(s, TicksNow(p), &p.Rule().Params), nil
 }
 
 // readLog reads the ends of a log.
-func (a *admin) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
+func (a *Admin) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
 	entries, err := a.client.LLen(ctx, name).Result()
 	if err != nil || entries == 0 {
 		return nil, ignoreGone(err)
@@ -109,7 +109,7 @@ func (a *admin) readLog(ctx context.Context, p *Policy, name string) (map[string
 		}
 		s.Log.Entries = append(s.Log.Entries, entry)
 	}
-	described := p.Rule().Algorithm.Kernel.Describe(s, ticksNow(p), &p.Rule().Params)
+	described := p.Rule().Algorithm.Kernel.Describe(s, TicksNow(p), &p.Rule().Params)
 	described["entries"] = entries
 	return described, nil
 }
@@ -123,7 +123,7 @@ func ignoreGone(err error) error {
 }
 
 // readStoredBan reads a stored state of bans in words for operators.
-func (a *admin) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
+func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[string]any, error) {
 	if kind != "string" {
 		return nil, nil //nolint:nilnil // a foreign value has no description
 	}
@@ -140,7 +140,7 @@ func (a *admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 
 // readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
 // expires, and the units of all together. Nodes that have expired are left out.
-func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, error) {
+func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, error) {
 	fields, err := a.client.HGetAll(ctx, name).Result()
 	if err != nil {
 		return nil, err
@@ -160,11 +160,11 @@ func (a *admin) readRunning(ctx context.Context, name string) (map[string]any, e
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": nodeName(int64(double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+		nodes = append(nodes, map[string]any{"node": nodeName(int64(Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil
 }
 
-// ticksNow returns this machine's time in a policy's ticks.
-func ticksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }
+// TicksNow returns this machine's time in a policy's ticks.
+func TicksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }

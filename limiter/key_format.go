@@ -11,7 +11,7 @@ import (
 
 // keyWriter writes key names. It belongs to one goroutine at a time.
 type keyWriter struct {
-	head string
+	Head string
 	mac  hash.Hash
 	sum  []byte
 
@@ -20,14 +20,14 @@ type keyWriter struct {
 
 // probeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key
 // begins so, for the same reason; see also the marks in the module's key.go.
-const probeKey = "%!"
+const ProbeKey = "%!"
 
-func (k KeyFormat) newWriter() *keyWriter {
+func (k KeyFormat) NewWriter() *keyWriter {
 	head := k.Prefix + ":{"
 	if k.Prefix == "" {
 		head = "{"
 	}
-	w := &keyWriter{head: head}
+	w := &keyWriter{Head: head}
 	if k.Secret != "" {
 		w.mac = hmac.New(sha256.New, []byte(k.Secret))
 	}
@@ -38,12 +38,12 @@ func (k KeyFormat) newWriter() *keyWriter {
 // one, whatever clients send: its braces hold no mark of this package, and two parts follow them. Keys
 // of one tag lie in one slot of a Cluster.
 func (k KeyFormat) Reserved(tag, name string) string {
-	return k.newWriter().head + probeKey + tag + "}:" + name
+	return k.NewWriter().Head + ProbeKey + tag + "}:" + name
 }
 
-// append appends the name of a key in the states of an ID.
-func (k *keyWriter) append(dst []byte, id, key string) []byte {
-	dst = append(dst, k.head...)
+// Append appends the name of a key in the states of an ID.
+func (k *keyWriter) Append(dst []byte, id, key string) []byte {
+	dst = append(dst, k.Head...)
 	dst = k.appendClient(dst, key)
 	dst = append(dst, "}:"...)
 	return append(dst, id...)
@@ -64,23 +64,23 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 	return append(dst, key...)
 }
 
-// slotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
+// SlotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as in the Redis Cluster specification.
-func (k *keyWriter) slotOf(key string) uint16 {
+func (k *keyWriter) SlotOf(key string) uint16 {
 	k.client = k.appendClient(k.client[:0], key)
 	client := k.client
 	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]
 	}
-	return slotOfTag(client)
+	return SlotOfTag(client)
 }
 
-func slotOfTag(tag []byte) uint16 {
+func SlotOfTag(tag []byte) uint16 {
 	crc := uint16(0)
 	for _, b := range tag {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^b]
 	}
-	return crc % clusterSlots
+	return crc % ClusterSlots
 }
 
 // crcTable holds the CRC16 of every byte.
@@ -103,5 +103,5 @@ var crcTable = func() (table [256]uint16) {
 func slotOfName(name string) uint16 {
 	_, tag, _ := strings.Cut(name, "{")
 	tag, _, _ = strings.Cut(tag, "}")
-	return slotOfTag([]byte(tag))
+	return SlotOfTag([]byte(tag))
 }

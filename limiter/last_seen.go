@@ -6,11 +6,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// lastSeen is Redis's last answer about a quota, so that an outage is no free refill: the local
+// LastSeen is Redis's last answer about a quota, so that an outage is no free refill: the local
 // store goes on from the last answer that this node received.
-type lastSeen struct {
+type LastSeen struct {
 	used   int64 // units
-	resets int64 // local microseconds since the Unix epoch
+	Resets int64 // local microseconds since the Unix epoch
 	asOf   int64 // Redis's time at the answer, in microseconds
 	turn   int32 // in which Redis answered at that time
 	least  bool  // more may be used: no unit was left, of a limit that may have been lower than the next one
@@ -20,17 +20,17 @@ type lastSeen struct {
 // One that is older by more comes from a clock that was set back, or from another Redis.
 const outOfOrder = 1_000_000
 
-// remember keeps the answer to a check that Redis decided, if there is room.
-func (m *Memory) remember(c *Check) { m.rememberLease(c, 0) }
+// Remember keeps the answer to a check that Redis decided, if there is room.
+func (m *Memory) Remember(c *Check) { m.RememberLease(c, 0) }
 
-// rememberLease does so where so many of the units that remained were leased.
-func (m *Memory) rememberLease(c *Check, leased int64) {
+// RememberLease does so where so many of the units that remained were leased.
+func (m *Memory) RememberLease(c *Check, leased int64) {
 	if c.Policy.CountsRunning() {
 		return // what other nodes run changes without end
 	}
-	now := m.clock()
-	s := m.lock(c.Policy, c.Key.String())
-	defer s.mu.Unlock()
+	now := m.Clock()
+	s := m.Lock(c.Policy, c.Key.String())
+	defer s.Mu.Unlock()
 	if c.Policy.Rule().Ban != nil {
 		s.rememberBan(c, now)
 	}
@@ -42,29 +42,29 @@ func (m *Memory) rememberLease(c *Check, leased int64) {
 	}
 }
 
-// remembers reports whether an answer about a check's quota is kept.
-func (m *Memory) remembers(c *Check) bool {
-	s := m.lock(c.Policy, c.Key.String())
-	defer s.mu.Unlock()
-	_, known := s.seen[c.Key.String()]
+// Remembers reports whether an answer about a check's quota is kept.
+func (m *Memory) Remembers(c *Check) bool {
+	s := m.Lock(c.Policy, c.Key.String())
+	defer s.Mu.Unlock()
+	_, known := s.Seen[c.Key.String()]
 	return known
 }
 
-// rememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
-func (m *Memory) rememberRefund(c *Check) {
-	s := m.lock(c.Policy, c.Key.String())
-	defer s.mu.Unlock()
-	if _, known := s.seen[c.Key.String()]; known {
-		s.learn(c, 0, m.clock())
+// RememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
+func (m *Memory) RememberRefund(c *Check) {
+	s := m.Lock(c.Policy, c.Key.String())
+	defer s.Mu.Unlock()
+	if _, known := s.Seen[c.Key.String()]; known {
+		s.learn(c, 0, m.Clock())
 	}
 }
 
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
-func (s *shard) learn(c *Check, leased, now int64) bool {
-	a := lastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: keptOf(c).AsOf, turn: keptOf(c).Turn, least: c.Unused() == 0}
-	if before, known := s.seen[c.Key.String()]; known && before.resets > now {
+func (s *Shard) learn(c *Check, leased, now int64) bool {
+	a := LastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, Resets: now + c.Result.ResetAfter.Microseconds(),
+		asOf: KeptOf(c).AsOf, turn: KeptOf(c).Turn, least: c.Unused() == 0}
+	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
 		older := a.precedes(&before)
 		switch {
 		case older && !before.least:
@@ -73,7 +73,7 @@ func (s *shard) learn(c *Check, leased, now int64) bool {
 			a = a.orFuller(&before, older)
 		}
 	}
-	if a.used == 0 || a.resets <= now {
+	if a.used == 0 || a.Resets <= now {
 		s.forget(c.Key.String())
 		return true
 	}
@@ -81,7 +81,7 @@ func (s *shard) learn(c *Check, leased, now int64) bool {
 }
 
 // precedes reports whether Redis gave an answer before another one.
-func (l *lastSeen) precedes(other *lastSeen) bool {
+func (l *LastSeen) precedes(other *LastSeen) bool {
 	if l.asOf == other.asOf {
 		return l.turn < other.turn
 	}
@@ -90,8 +90,8 @@ func (l *lastSeen) precedes(other *lastSeen) bool {
 
 // orFuller returns an answer that leaves no more than another one about the same quota. A bucket is as full as
 // its reset says.
-func (l lastSeen) orFuller(other *lastSeen, older bool) lastSeen {
-	l.used, l.resets, l.least = max(l.used, other.used), max(l.resets, other.resets), l.least || other.least
+func (l LastSeen) orFuller(other *LastSeen, older bool) LastSeen {
+	l.used, l.Resets, l.least = max(l.used, other.used), max(l.Resets, other.Resets), l.least || other.least
 	if older {
 		l.asOf, l.turn = other.asOf, other.turn
 	}
@@ -99,60 +99,60 @@ func (l lastSeen) orFuller(other *lastSeen, older bool) lastSeen {
 }
 
 // keepSeen stores what is used of a key, and reports whether there is room for it.
-func (s *shard) keepSeen(key string, a lastSeen, now int64) bool {
-	if _, known := s.seen[key]; !known && !s.makeRoom(now) {
+func (s *Shard) keepSeen(key string, a LastSeen, now int64) bool {
+	if _, known := s.Seen[key]; !known && !s.makeRoom(now) {
 		return false
 	}
-	if s.seen == nil {
-		s.seen = map[string]lastSeen{}
+	if s.Seen == nil {
+		s.Seen = map[string]LastSeen{}
 	}
-	s.seen[key] = a
+	s.Seen[key] = a
 	return true
 }
 
-// rememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
+// RememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
 // the check's, with calendar periods by this process's clock.
-func (m *Memory) rememberCharge(c *Check, p *Policy) {
+func (m *Memory) RememberCharge(c *Check, p *Policy) {
 	if p.CountsRunning() {
 		return
 	}
-	now := m.clock()
-	s := m.lock(p, c.Key.String())
-	defer s.mu.Unlock()
-	held, a := kernel.State{}, lastSeen{asOf: keptOf(c).AsOf, turn: keptOf(c).Turn}
-	if before := s.seen[c.Key.String()]; before.resets > now {
-		older := keptOf(c).AsOf > 0 && a.precedes(&before)
+	now := m.Clock()
+	s := m.Lock(p, c.Key.String())
+	defer s.Mu.Unlock()
+	held, a := kernel.State{}, LastSeen{asOf: KeptOf(c).AsOf, turn: KeptOf(c).Turn}
+	if before := s.Seen[c.Key.String()]; before.Resets > now {
+		older := KeptOf(c).AsOf > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
 		}
-		if older || keptOf(c).AsOf == 0 {
+		if older || KeptOf(c).AsOf == 0 {
 			a.asOf, a.turn = before.asOf, before.turn
 		}
-		held, a.least = before.restore(p, now), before.least
+		held, a.least = before.Restore(p, now), before.least
 	}
 	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
-	v := k.Decide(k.Charge(held, now/t.Tick, t, keptOf(c).Change), now/t.Tick, t, 0, 0)
-	a.used, a.resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
+	v := k.Decide(k.Charge(held, now/t.Tick, t, KeptOf(c).Change), now/t.Tick, t, 0, 0)
+	a.used, a.Resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
 	s.keepSeen(c.Key.String(), a, now) // without room its answer has overflowed
 }
 
 // forget drops the last answer about a key and reports whether there was one.
-func (s *shard) forget(key string) bool {
-	if _, known := s.seen[key]; !known {
+func (s *Shard) forget(key string) bool {
+	if _, known := s.Seen[key]; !known {
 		return false
 	}
-	delete(s.seen, key)
+	delete(s.Seen, key)
 	s.owner.keys.Add(-1)
 	return true
 }
 
 // sweepSeen drops those of a few random answers whose quota has reset, and returns how many it
 // visited.
-func (s *shard) sweepSeen(now int64, sample int) (visited int) {
-	for key, a := range s.seen {
-		if visited++; a.resets <= now {
-			delete(s.seen, key)
+func (s *Shard) sweepSeen(now int64, sample int) (visited int) {
+	for key, a := range s.Seen {
+		if visited++; a.Resets <= now {
+			delete(s.Seen, key)
 		}
 		if visited >= sample {
 			break
@@ -161,12 +161,12 @@ func (s *shard) sweepSeen(now int64, sample int) (visited int) {
 	return visited
 }
 
-// restore rebuilds a state from an answer, for the policy or one that is scaled from it.
-func (l lastSeen) restore(p *Policy, now int64) kernel.State {
+// Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
+func (l LastSeen) Restore(p *Policy, now int64) kernel.State {
 	t := &p.Rule().Params
 	used := l.used
 	if p.Rule().Fraction > 0 {
 		used = int64(math.Ceil(float64(used) * p.Rule().Fraction))
 	}
-	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.resets, t.Tick), now/t.Tick, t)
+	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.Resets, t.Tick), now/t.Tick, t)
 }

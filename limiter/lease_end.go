@@ -5,98 +5,98 @@ import (
 	"time"
 )
 
-// end ends the leases of a key in some policies. They are given back, unless the states that they were
+// End ends the leases of a key in some policies. They are given back, unless the states that they were
 // taken from are gone.
-func (t *leaseTable) end(key string, ends func(*Policy) bool, why busyState) {
+func (t *LeaseTable) End(key string, ends func(*Policy) bool, why BusyState) {
 	if t != nil {
-		t.endIn(&t.shards[maphash.String(t.seed, key)%leaseShards], func(k *busyKey) bool { return k.key == key && ends(k.policy) }, why)
+		t.endIn(&t.Shards[maphash.String(t.Seed, key)%LeaseShards], func(k *BusyKey) bool { return k.Key == key && ends(k.Policy) }, why)
 	}
 }
 
-// endAll ends the leases of all keys in some policies.
-func (t *leaseTable) endAll(ends func(*Policy) bool, why busyState) {
+// EndAll ends the leases of all keys in some policies.
+func (t *LeaseTable) EndAll(ends func(*Policy) bool, why BusyState) {
 	if t == nil {
 		return
 	}
-	for i := range t.shards {
-		t.endIn(&t.shards[i], func(k *busyKey) bool { return ends(k.policy) }, why)
+	for i := range t.Shards {
+		t.endIn(&t.Shards[i], func(k *BusyKey) bool { return ends(k.Policy) }, why)
 	}
 }
 
-// close ends all leases for good.
-func (t *leaseTable) close() {
+// Close ends all leases for good.
+func (t *LeaseTable) Close() {
 	if t == nil {
 		return
 	}
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.Mu.Lock()
 		s.closed = true
-		s.mu.Unlock()
-		t.endIn(s, func(*busyKey) bool { return true }, keyEnded)
+		s.Mu.Unlock()
+		t.endIn(s, func(*BusyKey) bool { return true }, KeyEnded)
 	}
 }
 
 // endIn ends the leases of some keys of a shard.
-func (t *leaseTable) endIn(s *leaseShard, ends func(*busyKey) bool, why busyState) {
+func (t *LeaseTable) endIn(s *leaseShard, ends func(*BusyKey) bool, why BusyState) {
 	type endedKey struct {
-		key    *busyKey
-		leases []heldUnits
+		key    *BusyKey
+		leases []HeldUnits
 		usedUp int64
 	}
 	var ended []endedKey
-	s.mu.Lock()
-	for name, k := range s.busy {
+	s.Mu.Lock()
+	for name, k := range s.Busy {
 		if !ends(k) {
 			continue
 		}
-		ended = append(ended, endedKey{k, append([]heldUnits(nil), k.leases[:k.open]...), k.takeUsedUp()})
-		k.leases, k.open, k.gone = [2]heldUnits{}, 0, why
+		ended = append(ended, endedKey{k, append([]HeldUnits(nil), k.Leases[:k.Open]...), k.takeUsedUp()})
+		k.Leases, k.Open, k.gone = [2]HeldUnits{}, 0, why
 		if k.timer != nil {
 			k.timer.Stop()
 		}
-		delete(s.busy, name)
+		delete(s.Busy, name)
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	for _, e := range ended {
-		t.count(e.key, LeaseSpent, e.usedUp)
-		if why == keyEnded {
+		t.Count(e.key, LeaseSpent, e.usedUp)
+		if why == KeyEnded {
 			t.giveBackAll(e.key, e.leases)
 			continue
 		}
 		for _, l := range e.leases {
-			t.count(e.key, LeaseSpent, l.units-l.left)
-			t.count(e.key, LeaseLapsed, l.left)
+			t.Count(e.key, LeaseSpent, l.units-l.Left)
+			t.Count(e.key, LeaseLapsed, l.Left)
 		}
 	}
 }
 
-// named returns a function that reports whether a policy has a name.
-func named(policy string) func(*Policy) bool {
+// Named returns a function that reports whether a policy has a name.
+func Named(policy string) func(*Policy) bool {
 	return func(p *Policy) bool { return p.Name() == policy }
 }
 
-// ofState returns a function that reports whether a policy counts in the states of an ID.
-func ofState(id string) func(*Policy) bool {
+// OfState returns a function that reports whether a policy counts in the states of an ID.
+func OfState(id string) func(*Policy) bool {
 	return func(p *Policy) bool { return p.Rule().ID == id }
 }
 
-// held returns the units of a key that are left under the policies of a name, and for how long at most.
-func (t *leaseTable) held(policy, key string) (units int64, lasts time.Duration) {
+// Held returns the units of a key that are left under the policies of a name, and for how long at most.
+func (t *LeaseTable) Held(policy, key string) (units int64, lasts time.Duration) {
 	if t == nil {
 		return 0, 0
 	}
-	s := &t.shards[maphash.String(t.seed, key)%leaseShards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := t.now()
-	for _, k := range s.busy {
-		if k.key != key || k.policy.Name() != policy {
+	s := &t.Shards[maphash.String(t.Seed, key)%LeaseShards]
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	now := t.Now()
+	for _, k := range s.Busy {
+		if k.Key != key || k.Policy.Name() != policy {
 			continue
 		}
-		for _, l := range k.leases[:k.open] {
-			if left := l.until.Since(now); left > 0 {
-				units, lasts = units+l.left, max(lasts, left)
+		for _, l := range k.Leases[:k.Open] {
+			if left := l.Until.Since(now); left > 0 {
+				units, lasts = units+l.Left, max(lasts, left)
 			}
 		}
 	}

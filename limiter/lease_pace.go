@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// paceSamples is how many gaps the average of a pace goes over.
-	paceSamples = 16
+	// PaceSamples is how many gaps the average of a pace goes over.
+	PaceSamples = 16
 
-	// busyAfter is the gaps in a row after which a key may be busy, and busyIn how many of them fit the
+	// BusyAfter is the gaps in a row after which a key may be busy, and busyIn how many of them fit the
 	// longest lease then.
-	busyAfter = 8
-	busyIn    = 4
+	BusyAfter = 8
+	BusyIn    = 4
 
 	// leaseRequests is how many requests a lease is to last for. It is used up in half of its time.
 	leaseRequests = 100
@@ -25,56 +25,56 @@ const (
 	minTrips   = 4
 )
 
-// pace is how fast the requests of a key come.
-type pace struct {
-	last clock.Moment
-	gap  float64 // nanoseconds between two requests, on average
-	gaps int32   // in a row, up to paceSamples
+// Pace is how fast the requests of a key come.
+type Pace struct {
+	Last clock.Moment
+	Gap  float64 // nanoseconds between two requests, on average
+	Gaps int32   // in a row, up to paceSamples
 }
 
 // note adds a request. A gap that is longer than a lease begins anew.
-func (p *pace) note(now clock.Moment, longest time.Duration) {
-	gap := max(0, now.Since(p.last))
-	p.last = max(p.last, now)
+func (p *Pace) note(now clock.Moment, longest time.Duration) {
+	gap := max(0, now.Since(p.Last))
+	p.Last = max(p.Last, now)
 	if gap > longest {
-		p.gap, p.gaps = 0, 0
+		p.Gap, p.Gaps = 0, 0
 		return
 	}
-	p.gaps = min(p.gaps+1, paceSamples)
-	p.gap += (float64(gap) - p.gap) / float64(p.gaps)
+	p.Gaps = min(p.Gaps+1, PaceSamples)
+	p.Gap += (float64(gap) - p.Gap) / float64(p.Gaps)
 }
 
 // isBusy reports whether a lease is worth it.
-func (p *pace) isBusy(longest time.Duration) bool {
-	return p.gaps >= busyAfter && p.gap <= float64(longest)/busyIn
+func (p *Pace) isBusy(longest time.Duration) bool {
+	return p.Gaps >= BusyAfter && p.Gap <= float64(longest)/BusyIn
 }
 
-// watchedKey is a place of the keys that might be busy. Keys with the same place vote: a key that comes
+// WatchedKey is a place of the keys that might be busy. Keys with the same place vote: a key that comes
 // more often than all others together keeps it.
-type watchedKey struct {
-	key uint64
-	pace
+type WatchedKey struct {
+	Key uint64
+	Pace
 }
 
 // note adds a request of a key, and reports whether the key is busy.
-func (w *watchedKey) note(key uint64, now clock.Moment, longest time.Duration) bool {
-	if w.key == key {
-		w.pace.note(now, longest)
+func (w *WatchedKey) note(key uint64, now clock.Moment, longest time.Duration) bool {
+	if w.Key == key {
+		w.Pace.note(now, longest)
 		return w.isBusy(longest)
 	}
-	if w.gaps--; w.gaps < 0 || now.Since(w.last) > longest {
-		*w = watchedKey{key: key, pace: pace{last: now}}
+	if w.Gaps--; w.Gaps < 0 || now.Since(w.Last) > longest {
+		*w = WatchedKey{Key: key, Pace: Pace{Last: now}}
 	}
 	return false
 }
 
 // wish returns what to ask for at the key's pace; no units where a lease is not worth it. The lock is held.
-func (k *busyKey) wish(trip time.Duration) kernel.Wish {
-	longest, p := k.policy.Rule().Lease, &k.policy.Rule().Params
-	if !k.pace.isBusy(longest) || longest < minTrips*trip {
+func (k *BusyKey) wish(trip time.Duration) kernel.Wish {
+	longest, p := k.Policy.Rule().Lease, &k.Policy.Rule().Params
+	if !k.Pace.isBusy(longest) || longest < minTrips*trip {
 		return kernel.Wish{}
 	}
-	gap := max(1, k.pace.gap)
+	gap := max(1, k.Pace.Gap)
 	lasts := min(float64(longest), max(2*leaseRequests*gap, float64(leaseTrips*trip)))
 	units := lasts / (2 * gap) * k.weight
 	w := kernel.Wish{Lasts: int64(lasts) / int64(time.Microsecond) / p.Tick}

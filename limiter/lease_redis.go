@@ -6,39 +6,39 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
+// Lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
 // function runs with it when it comes; it must not block nor keep the check.
-func (r *Redis) lease(ctx context.Context, check *Check, q leaseQuestion, late func(*Check, kernel.Lease)) (kernel.Lease, error) {
-	if !r.uses.acquire() {
-		return kernel.Lease{}, errClosed
+func (r *Redis) Lease(ctx context.Context, check *Check, q LeaseQuestion, late func(*Check, kernel.Lease)) (kernel.Lease, error) {
+	if !r.Uses.Acquire() {
+		return kernel.Lease{}, ErrClosed
 	}
-	defer r.uses.release()
-	n, slot := r.nodeOf(check.Key)
+	defer r.Uses.Release()
+	n, slot := r.NodeOf(check.Key)
 	checks := []Check{*check}
-	c := newLeaseCall(check, q.wish, q.rest.left, q.rest.receipt)
-	c.slot = slot
+	c := NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
+	c.Slot = slot
 	c.done = func() {
-		if c.err == nil {
-			late(&c.checks[0], c.leased())
+		if c.Err == nil {
+			late(&c.Checks[0], c.Leased())
 		}
 	}
-	if err := n.decide(ctx, c, checks, r.timeout); err != nil {
+	if err := n.Decide(ctx, c, checks, r.Timeout); err != nil {
 		return kernel.Lease{}, err
 	}
-	*check = c.checks[0]
-	l := c.leased()
-	c.recycle()
+	*check = c.Checks[0]
+	l := c.Leased()
+	c.Recycle()
 	return l, nil
 }
 
-// leaseAsync asks a question that no request waits for. An error says that it was not queued. The callback
+// LeaseAsync asks a question that no request waits for. An error says that it was not queued. The callback
 // runs with the outcome; it must not block nor keep the call.
-func (r *Redis) leaseAsync(check *Check, q leaseQuestion, done func(*call)) error {
+func (r *Redis) LeaseAsync(check *Check, q LeaseQuestion, done func(*Call)) error {
 	if r.closed.Load() {
-		return errClosed
+		return ErrClosed
 	}
-	n, slot := r.nodeOf(check.Key)
-	c := newLeaseCall(check, q.wish, q.rest.left, q.rest.receipt)
-	c.slot = slot
-	return n.background(c, done)
+	n, slot := r.NodeOf(check.Key)
+	c := NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
+	c.Slot = slot
+	return n.Background(c, done)
 }

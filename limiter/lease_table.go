@@ -23,36 +23,36 @@ import (
 // and an eighth earlier than Redis counts it, so that Redis's clock may gain up to a seventh on it.
 
 const (
-	// leaseShards is how many locks the keys are spread over.
-	leaseShards = 64
+	// LeaseShards is how many locks the keys are spread over.
+	LeaseShards = 64
 
 	// busyKeys is the most busy keys of a shard.
 	busyKeys = 1024
 
-	// leaseSlots is how many keys of a shard are watched for being busy.
-	leaseSlots = 128
+	// LeaseSlots is how many keys of a shard are watched for being busy.
+	LeaseSlots = 128
 )
 
-// leaseTable holds the leases of a [Failover]. Its functions are those of the store that it belongs to.
-type leaseTable struct {
-	seed   maphash.Seed
-	shards [leaseShards]leaseShard
+// LeaseTable holds the leases of a [failover.Store]. Its functions are those of the store that it belongs to.
+type LeaseTable struct {
+	Seed   maphash.Seed
+	Shards [LeaseShards]leaseShard
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
-	now   func() clock.Moment
-	after func(d time.Duration, f func()) leaseTimer
+	Now   func() clock.Moment
+	After func(d time.Duration, f func()) LeaseTimer
 
-	// ask asks for a lease in the background, and giveBack gives units of a closed one back. They are
+	// Ask asks for a lease in the background, and giveBack gives units of a closed one back. They are
 	// called without a lock.
-	ask      func(q leaseQuestion)
-	giveBack func(k *busyKey, l heldUnits)
+	Ask      func(q LeaseQuestion)
+	GiveBack func(k *BusyKey, l HeldUnits)
 
-	// ended is called with units whose fate is known. May be nil.
-	ended func(policy string, fate LeaseFate, units int64)
+	// Ended is called with units whose fate is known. May be nil.
+	Ended func(policy string, fate LeaseFate, units int64)
 }
 
-// leaseTimer is what of a [time.Timer] is used.
-type leaseTimer interface {
+// LeaseTimer is what of a [time.Timer] is used.
+type LeaseTimer interface {
 	Reset(d time.Duration) bool
 	Stop() bool
 }
@@ -67,33 +67,33 @@ const (
 	LeaseLapsed   LeaseFate = "lapsed"   // neither; they count as used until they decay
 )
 
-// leaseKey is a quota under one policy. A policy of another configuration, or with another limit, is
+// LeaseKey is a quota under one policy. A policy of another configuration, or with another limit, is
 // another pointer: the requests that it decides differ.
-type leaseKey struct {
-	policy *Policy
-	key    string
+type LeaseKey struct {
+	Policy *Policy
+	Key    string
 }
 
 // leaseShard is the part of the table behind one lock.
 type leaseShard struct {
-	mu     sync.Mutex
-	busy   map[leaseKey]*busyKey
-	seen   *[leaseSlots]watchedKey // nil before the first request
+	Mu     sync.Mutex
+	Busy   map[LeaseKey]*BusyKey
+	Seen   *[LeaseSlots]WatchedKey // nil before the first request
 	closed bool                    // no key becomes busy any more
 }
 
-// busyKey is a key that is asked for again and again. Its shard's lock guards it.
-type busyKey struct {
-	leaseKey
+// BusyKey is a key that is asked for again and again. Its shard's lock guards it.
+type BusyKey struct {
+	LeaseKey
 	shard  *leaseShard
-	pace   pace
+	Pace   Pace
 	weight float64 // of a request, on average
 
-	leases [2]heldUnits // oldest first
-	open   int          // how many of them there are
-	number uint64       // of the last lease
+	Leases [2]HeldUnits // oldest first
+	Open   int          // how many of them there are
+	Number uint64       // of the last lease
 	usedUp int64        // units of leases that were spent whole, and are not counted yet
-	timer  leaseTimer   // runs expire; nil before the first lease
+	timer  LeaseTimer   // runs expire; nil before the first lease
 	at     clock.Moment // when it runs
 
 	remaining int64        // of the quota by the last answer, with what is held here and less what was spent since
@@ -101,115 +101,115 @@ type busyKey struct {
 
 	asking  bool      // a question with a wish is under way
 	refused bool      // the last one leased nothing
-	gone    busyState // why it is no more in the shard
+	gone    BusyState // why it is no more in the shard
 }
 
-// busyState says whether a key is still in its shard, and what to do with answers that come later.
-type busyState int
+// BusyState says whether a key is still in its shard, and what to do with answers that come later.
+type BusyState int
 
 const (
-	keyPresent busyState = iota
-	keyEnded             // leases are given back
-	keyReset             // the state that they were taken from is gone
+	keyPresent BusyState = iota
+	KeyEnded             // leases are given back
+	KeyReset             // the state that they were taken from is gone
 )
 
-// heldUnits are the units of one lease that are left.
-type heldUnits struct {
-	number  uint64
+// HeldUnits are the units of one lease that are left.
+type HeldUnits struct {
+	Number  uint64
 	units   int64 // at first
-	left    int64
-	until   clock.Moment
-	receipt kernel.Receipt
+	Left    int64
+	Until   clock.Moment
+	Receipt kernel.Receipt
 }
 
-// newLeaseTable returns an empty table on this process's clock.
-func newLeaseTable() *leaseTable {
-	t := &leaseTable{seed: maphash.MakeSeed(), now: clock.Now}
-	t.after = func(d time.Duration, f func()) leaseTimer { return time.AfterFunc(d, f) }
-	for i := range t.shards {
-		t.shards[i].busy = map[leaseKey]*busyKey{}
+// NewLeaseTable returns an empty table on this process's clock.
+func NewLeaseTable() *LeaseTable {
+	t := &LeaseTable{Seed: maphash.MakeSeed(), Now: clock.Now}
+	t.After = func(d time.Duration, f func()) LeaseTimer { return time.AfterFunc(d, f) }
+	for i := range t.Shards {
+		t.Shards[i].Busy = map[LeaseKey]*BusyKey{}
 	}
 	return t
 }
 
-// leases reports whether a check may be decided by a lease.
-func (c *Check) leases() bool { return c.Policy.Rule().Lease > 0 && !c.Peek && !c.Refundable }
+// Leases reports whether a check may be decided by a lease.
+func (c *Check) Leases() bool { return c.Policy.Rule().Lease > 0 && !c.Peek && !c.Refundable }
 
-// spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
+// Spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
-func (t *leaseTable) spend(c *Check, now clock.Moment) (k *busyKey, spent heldUnits) {
-	hash := maphash.String(t.seed, c.Key.String())
-	s := &t.shards[hash%leaseShards]
-	s.mu.Lock()
+func (t *LeaseTable) Spend(c *Check, now clock.Moment) (k *BusyKey, spent HeldUnits) {
+	hash := maphash.String(t.Seed, c.Key.String())
+	s := &t.Shards[hash%LeaseShards]
+	s.Mu.Lock()
 	if k = t.find(s, c, hash, now); k == nil {
-		s.mu.Unlock()
-		return nil, heldUnits{}
+		s.Mu.Unlock()
+		return nil, HeldUnits{}
 	}
-	if spent = k.take(c, now); spent.number == 0 {
-		s.mu.Unlock()
+	if spent = k.take(c, now); spent.Number == 0 {
+		s.Mu.Unlock()
 		return k, spent
 	}
-	q, ahead := k.askAhead(t.roundTrip())
-	s.mu.Unlock()
+	q, ahead := k.askAhead(t.RoundTrip())
+	s.Mu.Unlock()
 	if ahead {
-		t.ask(q)
+		t.Ask(q)
 	}
 	return k, spent
 }
 
 // find returns the check's key if it is busy. The shard's lock is held.
-func (t *leaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment) *busyKey {
-	if len(s.busy) > 0 {
-		if k := s.busy[leaseKey{c.Policy, c.Key.String()}]; k != nil {
-			k.pace.note(now, c.Policy.Rule().Lease)
-			k.weight += (float64(unitsOf(c)) - k.weight) / paceSamples
+func (t *LeaseTable) find(s *leaseShard, c *Check, hash uint64, now clock.Moment) *BusyKey {
+	if len(s.Busy) > 0 {
+		if k := s.Busy[LeaseKey{c.Policy, c.Key.String()}]; k != nil {
+			k.Pace.note(now, c.Policy.Rule().Lease)
+			k.weight += (float64(UnitsOf(c)) - k.weight) / PaceSamples
 			return k
 		}
 	}
 	if s.closed {
 		return nil
 	}
-	if s.seen == nil {
-		s.seen = new([leaseSlots]watchedKey)
+	if s.Seen == nil {
+		s.Seen = new([LeaseSlots]WatchedKey)
 	}
-	w := &s.seen[hash/leaseShards%leaseSlots]
-	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.busy) >= busyKeys {
+	w := &s.Seen[hash/LeaseShards%LeaseSlots]
+	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.Busy) >= busyKeys {
 		return nil
 	}
-	k := &busyKey{leaseKey: leaseKey{c.Policy, c.Key.String()}, shard: s, pace: w.pace, weight: float64(unitsOf(c))}
-	s.busy[k.leaseKey] = k
-	t.wake(k, now.Add(k.policy.Rule().Lease), now)
+	k := &BusyKey{LeaseKey: LeaseKey{c.Policy, c.Key.String()}, shard: s, Pace: w.Pace, weight: float64(UnitsOf(c))}
+	s.Busy[k.LeaseKey] = k
+	t.wake(k, now.Add(k.Policy.Rule().Lease), now)
 	return k
 }
 
 // take takes the units of a check from a lease, and returns them with it; nothing where none has them. The
 // lock is held.
-func (k *busyKey) take(c *Check, now clock.Moment) (spent heldUnits) {
-	weight := unitsOf(c)
-	if c.Reserve > 0 && k.remaining-weight < reserveOf(c) {
+func (k *BusyKey) take(c *Check, now clock.Moment) (spent HeldUnits) {
+	weight := UnitsOf(c)
+	if c.Reserve > 0 && k.remaining-weight < ReserveOf(c) {
 		return spent
 	}
-	for i := range k.open {
-		l := &k.leases[i]
-		if l.left < weight || now >= l.until {
+	for i := range k.Open {
+		l := &k.Leases[i]
+		if l.Left < weight || now >= l.Until {
 			continue
 		}
-		l.left -= weight
+		l.Left -= weight
 		k.remaining -= weight
 		k.answer(c, now)
 		spent = *l
-		if l.left == 0 {
+		if l.Left == 0 {
 			k.usedUp += l.units
 			k.close(i)
 		}
-		spent.left = weight
+		spent.Left = weight
 		return spent
 	}
 	return spent
 }
 
 // answer writes the result of a check that was decided here. The lock is held.
-func (k *busyKey) answer(c *Check, now clock.Moment) {
+func (k *BusyKey) answer(c *Check, now clock.Moment) {
 	c.Result = Result{
 		Remaining:  min(max(0, k.remaining), c.Policy.Rule().Params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
@@ -217,53 +217,53 @@ func (k *busyKey) answer(c *Check, now clock.Moment) {
 	withhold(c)
 }
 
-// putBack returns units that were taken from a lease for a check of a request that another one has denied.
+// PutBack returns units that were taken from a lease for a check of a request that another one has denied.
 // Where the lease was closed meanwhile they are given back.
-func (t *leaseTable) putBack(k *busyKey, l heldUnits, c *Check) {
-	k.shard.mu.Lock()
-	k.remaining += l.left
-	k.answer(c, t.now())
-	for i := range k.open {
-		if k.leases[i].number == l.number {
-			k.leases[i].left += l.left
-			k.shard.mu.Unlock()
+func (t *LeaseTable) PutBack(k *BusyKey, l HeldUnits, c *Check) {
+	k.shard.Mu.Lock()
+	k.remaining += l.Left
+	k.answer(c, t.Now())
+	for i := range k.Open {
+		if k.Leases[i].Number == l.Number {
+			k.Leases[i].Left += l.Left
+			k.shard.Mu.Unlock()
 			return
 		}
 	}
-	lost := k.gone == keyReset
-	k.usedUp -= l.left // they were counted as spent when the lease was closed
-	k.shard.mu.Unlock()
+	lost := k.gone == KeyReset
+	k.usedUp -= l.Left // they were counted as spent when the lease was closed
+	k.shard.Mu.Unlock()
 	if lost {
-		t.count(k, LeaseLapsed, l.left)
+		t.Count(k, LeaseLapsed, l.Left)
 		return
 	}
-	t.giveBack(k, l)
+	t.GiveBack(k, l)
 }
 
 // total returns the units that are left of all leases. The lock is held.
-func (k *busyKey) total() (left int64) {
-	for i := range k.open {
-		left += k.leases[i].left
+func (k *BusyKey) total() (left int64) {
+	for i := range k.Open {
+		left += k.Leases[i].Left
 	}
 	return left
 }
 
-func (t *leaseTable) count(k *busyKey, fate LeaseFate, units int64) {
-	if t.ended != nil && units > 0 {
-		t.ended(k.policy.Name(), fate, units)
+func (t *LeaseTable) Count(k *BusyKey, fate LeaseFate, units int64) {
+	if t.Ended != nil && units > 0 {
+		t.Ended(k.Policy.Name(), fate, units)
 	}
 }
 
-// roundTrip returns how long a question to Redis takes about; 0 where that is unknown.
-func (t *leaseTable) roundTrip() time.Duration { return time.Duration(t.trip.Load()) }
+// RoundTrip returns how long a question to Redis takes about; 0 where that is unknown.
+func (t *LeaseTable) RoundTrip() time.Duration { return time.Duration(t.trip.Load()) }
 
-// learnTrip adds a round trip to the average. Those without a lease count too: a node that leases nothing
+// LearnTrip adds a round trip to the average. Those without a lease count too: a node that leases nothing
 // because one answer was late would never find out that the next ones are not.
-func (t *leaseTable) learnTrip(took time.Duration) {
+func (t *LeaseTable) LearnTrip(took time.Duration) {
 	old := t.trip.Load()
 	if old == 0 {
 		t.trip.CompareAndSwap(0, int64(took))
 		return
 	}
-	t.trip.CompareAndSwap(old, old+(int64(took)-old)/paceSamples)
+	t.trip.CompareAndSwap(old, old+(int64(took)-old)/PaceSamples)
 }

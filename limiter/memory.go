@@ -17,19 +17,19 @@ type Clock func() int64
 // to empty are dropped as new ones arrive, and by and by where none arrive. When there are too many
 // others, new keys have places in common, so that they can get too little, never too much.
 type Memory struct {
-	clock      Clock
-	grace      int64 // microseconds that a state is kept beyond its end, as in Redis
-	maxKeys    atomic.Int64
+	Clock      Clock
+	Grace      int64 // microseconds that a state is kept beyond its end, as in Redis
+	MaxKeys    atomic.Int64
 	keys       atomic.Int64
 	overflowed atomic.Int64
 	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
 	swept      atomic.Int64 // counts the shards of sweepShards
-	spills     atomic.Int64 // shards with states without room
-	sweeper    clock.Sweeper
+	Spills     atomic.Int64 // shards with states without room
+	Sweeper    clock.Sweeper
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
-	tables  map[string]*table        // by Policy.ID
+	Tables  map[string]*table        // by Policy.ID
 	created int                      // tables so far
 	pruneAt int                      // with that many tables a new one prunes the others
 	order   atomic.Pointer[[]*table] // the same in order of creation, for reading without the lock
@@ -41,23 +41,23 @@ const DefaultMaxKeys = 1_000_000
 // NewMemory returns an empty store on this machine's clock.
 func NewMemory() *Memory {
 	m := NewMemoryOnClock(SystemClock)
-	m.sweeper.Sweep = m.sweepSome
+	m.Sweeper.Sweep = m.sweepSome
 	return m
 }
 
 // NewMemoryOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
 // where no new ones arrive: that clock may not run by itself.
 func NewMemoryOnClock(clock Clock) *Memory {
-	m := &Memory{clock: clock, grace: 1000, tables: map[string]*table{}, pruneAt: minTables}
+	m := &Memory{Clock: clock, Grace: 1000, Tables: map[string]*table{}, pruneAt: MinTables}
 	m.order.Store(new([]*table))
-	m.maxKeys.Store(DefaultMaxKeys)
+	m.MaxKeys.Store(DefaultMaxKeys)
 	return m
 }
 
 // Limit bounds the states that are kept, from 1. Existing ones stay. The function is called once,
 // when the bound is reached for the first time from now on; it must not block. It may be nil.
 func (m *Memory) Limit(maxKeys int64, onOverflow func()) {
-	m.maxKeys.Store(maxKeys)
+	m.MaxKeys.Store(maxKeys)
 	m.onOverflow.Store(&onOverflow)
 }
 
@@ -70,9 +70,9 @@ func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
 
 // admit counts one more state, unless the bound is reached.
 func (m *Memory) admit() bool {
-	for kept := m.keys.Load(); kept < m.maxKeys.Load(); kept = m.keys.Load() {
+	for kept := m.keys.Load(); kept < m.MaxKeys.Load(); kept = m.keys.Load() {
 		if m.keys.CompareAndSwap(kept, kept+1) {
-			m.sweeper.Start()
+			m.Sweeper.Start()
 			return true
 		}
 	}
@@ -89,15 +89,15 @@ func (m *Memory) overflows() {
 // sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
 // out of use. It visits about so many states by the function. It goes on where it last ended, a shard of each
 // table in turn, so that dead states are found soon.
-func (m *Memory) sweepShards(here *shard, now int64, left int, sweep func(s *shard, now int64, sample int) (visited int)) {
+func (m *Memory) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
-	shards := int64(len(tables) * tableShards)
+	shards := int64(len(tables) * TableShards)
 	for range min(shards, sweepShards) {
 		at := int(m.swept.Add(1) % shards)
-		s := &tables[at%len(tables)].shards[at/len(tables)]
-		if s != here && s.mu.TryLock() {
+		s := &tables[at%len(tables)].Shards[at/len(tables)]
+		if s != here && s.Mu.TryLock() {
 			left -= sweep(s, now, left)
-			s.mu.Unlock()
+			s.Mu.Unlock()
 		}
 		if left <= 0 {
 			return
@@ -107,16 +107,16 @@ func (m *Memory) sweepShards(here *shard, now int64, left int, sweep func(s *sha
 
 // Decide implements [Store]. It does not wait, and fails for invalid checks alone.
 func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
-	if err := validate(checks); err != nil {
+	if err := Validate(checks); err != nil {
 		return SourceMemory, err
 	}
-	forgetRunning(checks)
-	m.decide(checks)
+	ForgetRunning(checks)
+	m.DecideNow(checks)
 	return SourceMemory, nil
 }
 
-// decide decides checks that are valid.
-func (m *Memory) decide(checks []Check) {
+// DecideNow decides checks that are valid.
+func (m *Memory) DecideNow(checks []Check) {
 	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
 		m.decideOne(&checks[0])
 	} else {
@@ -125,16 +125,16 @@ func (m *Memory) decide(checks []Check) {
 }
 
 func (m *Memory) decideOne(c *Check) {
-	shard := m.lock(c.Policy, c.Key.String())
-	defer shard.mu.Unlock()
-	now := m.clock()
-	s := shard.get(c.Policy, c.Key.String(), now)
-	v := evaluate(s, now, c)
+	shard := m.Lock(c.Policy, c.Key.String())
+	defer shard.Mu.Unlock()
+	now := m.Clock()
+	s := shard.Get(c.Policy, c.Key.String(), now)
+	v := Evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		keptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+		KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 	}
-	setAnswer(c, v, now)
+	SetAnswer(c, v, now)
 	if v.Wait == 0 {
 		beginReservation(c)
 	}
@@ -143,15 +143,15 @@ func (m *Memory) decideOne(c *Check) {
 // decideMany locks all the shards concerned in one global order, decides every check, and then
 // charges all or none.
 func (m *Memory) decideMany(checks []Check) {
-	var space [8]*shard
+	var space [8]*Shard
 	shards, unlock := m.lockEach(space[:0], checks)
 	defer unlock()
-	now := m.clock()
+	now := m.Clock()
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		v := evaluate(shards[i].get(c.Policy, c.Key.String(), now), now, c)
-		setAnswer(c, v, now)
+		v := Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
+		SetAnswer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -165,32 +165,32 @@ func (m *Memory) decideMany(checks []Check) {
 		if c.Peek || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].get(c.Policy, c.Key.String(), now)
+		s := shards[i].Get(c.Policy, c.Key.String(), now)
 		if allowed {
-			v := evaluate(s, now, c)
+			v := Evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			keptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+			KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 			beginReservation(c)
 			continue
 		}
 		peek := *c
 		peek.Peek = true
-		setAnswer(c, evaluate(s, now, &peek), now)
+		SetAnswer(c, Evaluate(s, now, &peek), now)
 	}
 }
 
-// Settle corrects what a check took to what its request cost, as [Failover.Settle] does.
+// Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does.
 func (m *Memory) Settle(check Check, cost int64) {
-	if settleTo(&check, cost) {
-		m.on(&check, (*shard).settle)
+	if SettleTo(&check, cost) {
+		m.On(&check, (*Shard).Settle)
 	}
 }
 
-// on runs a function on the shard of a check.
-func (m *Memory) on(c *Check, do func(s *shard, c *Check, now int64)) {
-	shard := m.lock(c.Policy, c.Key.String())
-	defer shard.mu.Unlock()
-	do(shard, c, m.clock())
+// On runs a function on the shard of a check.
+func (m *Memory) On(c *Check, do func(s *Shard, c *Check, now int64)) {
+	shard := m.Lock(c.Policy, c.Key.String())
+	defer shard.Mu.Unlock()
+	do(shard, c, m.Clock())
 }
 
 // SystemClock is the clock of this machine.

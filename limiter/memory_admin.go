@@ -6,9 +6,9 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 	if p.CountsRunning() {
 		return 0
 	}
-	shard := m.lock(p, key.String())
-	defer shard.mu.Unlock()
-	if shard.drop(key.String()) {
+	shard := m.Lock(p, key.String())
+	defer shard.Mu.Unlock()
+	if shard.Drop(key.String()) {
 		return 1
 	}
 	return 0
@@ -17,21 +17,21 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 // ResetAll drops all states of the policy of that name and returns how many there were, but for running
 // requests.
 func (m *Memory) ResetAll(policy string) (found int64) {
-	m.eachShardOf(policy, func(s *shard) {
+	m.eachShardOf(policy, func(s *Shard) {
 		if !s.countsRunning() {
-			found += s.dropAll()
+			found += s.DropAll()
 		}
 	})
 	return found
 }
 
-// banned lists the clients that this process refuses, at most one more than a list holds.
-func (m *Memory) banned(policy string) (list []Banned) {
-	now := m.clock()
-	m.eachShardOf(policy, func(s *shard) {
-		for key, b := range s.bans {
+// Banned lists the clients that this process refuses, at most one more than a list holds.
+func (m *Memory) Banned(policy string) (list []Banned) {
+	now := m.Clock()
+	m.eachShardOf(policy, func(s *Shard) {
+		for key, b := range s.Bans {
 			if left := b.Until - now; left > 0 && len(list) <= MaxBanned {
-				list = append(list, Banned{s.table.slowest.Load().Name(), AsEncoded(key), duration(left), b.Offenses})
+				list = append(list, Banned{s.table.slowest.Load().Name(), AsEncoded(key), Duration(left), b.Offenses})
 			}
 		}
 	})
@@ -40,23 +40,23 @@ func (m *Memory) banned(policy string) (list []Banned) {
 
 // Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether it was banned.
 func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
-	s := m.lock(p, key.String())
-	defer s.mu.Unlock()
-	banned := s.bans[key.String()].Until > m.clock()
+	s := m.Lock(p, key.String())
+	defer s.Mu.Unlock()
+	banned := s.Bans[key.String()].Until > m.Clock()
 	s.unban(key.String())
 	return banned
 }
 
 // UnbanAll lifts the bans of all keys in the policy of that name, and returns how many were banned.
 func (m *Memory) UnbanAll(policy string) (banned int64) {
-	return m.unbanWhere(policy, func(string) bool { return true })
+	return m.UnbanWhere(policy, func(string) bool { return true })
 }
 
-// unbanWhere lifts the bans of some keys in the policy of that name, and returns how many were banned.
-func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned int64) {
-	now := m.clock()
-	m.eachShardOf(policy, func(s *shard) {
-		for key, b := range s.bans {
+// UnbanWhere lifts the bans of some keys in the policy of that name, and returns how many were banned.
+func (m *Memory) UnbanWhere(policy string, lifts func(key string) bool) (banned int64) {
+	now := m.Clock()
+	m.eachShardOf(policy, func(s *Shard) {
+		for key, b := range s.Bans {
 			if !lifts(key) {
 				continue
 			}
@@ -72,18 +72,18 @@ func (m *Memory) unbanWhere(policy string, lifts func(key string) bool) (banned 
 // Peek returns what a request of the check's weight would get, without charging it.
 func (m *Memory) Peek(c *Check) {
 	peek := *c
-	m.on(&peek, (*shard).peek)
-	copyAnswer(c, &peek)
+	m.On(&peek, (*Shard).peek)
+	CopyAnswer(c, &peek)
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
-func (s *shard) peek(c *Check, now int64) {
-	held := s.get(c.Policy, c.Key.String(), now)
-	setAnswer(c, evaluate(held, now, c), now)
+func (s *Shard) peek(c *Check, now int64) {
+	held := s.Get(c.Policy, c.Key.String(), now)
+	SetAnswer(c, Evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
 		peek.Peek = true
-		setAnswer(c, evaluate(held, now, &peek), now)
+		SetAnswer(c, Evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

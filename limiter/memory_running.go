@@ -4,31 +4,31 @@ package limiter
 // requests that this process runs, whatever store has let them through: they are what it decides by in
 // an outage too.
 
-// EndRunning does what [Failover.EndRunning] does.
+// EndRunning does what [failover.Store.EndRunning] does.
 func (m *Memory) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
-		if keptOf(c).Places > 0 {
-			m.addRunning(c, -int64(keptOf(c).Places))
-			keptOf(c).Places = 0
+		if KeptOf(c).Places > 0 {
+			m.AddRunning(c, -int64(KeptOf(c).Places))
+			KeptOf(c).Places = 0
 		}
 	}
 }
 
-// startRunning counts what the shared store let through.
-func (m *Memory) startRunning(checks []Check) {
+// StartRunning counts what the shared store let through.
+func (m *Memory) StartRunning(checks []Check) {
 	for i := range checks {
-		if c := &checks[i]; keptOf(c).Places > 0 {
-			m.addRunning(c, int64(keptOf(c).Places))
+		if c := &checks[i]; KeptOf(c).Places > 0 {
+			m.AddRunning(c, int64(KeptOf(c).Places))
 		}
 	}
 }
 
 // Running returns the units of the requests that run under the policy of that name.
 func (m *Memory) Running(policy string) (units int64) {
-	m.eachShardOf(policy, func(s *shard) {
+	m.eachShardOf(policy, func(s *Shard) {
 		if s.countsRunning() {
-			for _, n := range s.plain {
+			for _, n := range s.Plain {
 				units += n.A
 			}
 		}
@@ -36,28 +36,28 @@ func (m *Memory) Running(policy string) (units int64) {
 	return units
 }
 
-// addRunning changes the units of a key's running requests.
-func (m *Memory) addRunning(c *Check, units int64) {
-	s := m.lock(c.Policy, c.Key.String())
-	defer s.mu.Unlock()
+// AddRunning changes the units of a key's running requests.
+func (m *Memory) AddRunning(c *Check, units int64) {
+	s := m.Lock(c.Policy, c.Key.String())
+	defer s.Mu.Unlock()
 	s.addRunning(c.Key.String(), units)
 }
 
 // countsRunning reports whether the shard's table is of a policy that counts running requests.
-func (s *shard) countsRunning() bool { return s.table.slowest.Load().CountsRunning() }
+func (s *Shard) countsRunning() bool { return s.table.slowest.Load().CountsRunning() }
 
 // addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
 // requests that run hold far more memory.
-func (s *shard) addRunning(key string, units int64) {
-	n, found := s.plain[key]
+func (s *Shard) addRunning(key string, units int64) {
+	n, found := s.Plain[key]
 	switch n.A += units; {
 	case n.A > 0:
-		s.plain[key] = n
+		s.Plain[key] = n
 		if !found {
 			s.owner.keys.Add(1)
 		}
 	case found:
-		delete(s.plain, key)
+		delete(s.Plain, key)
 		s.owner.keys.Add(-1)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // overflowCells is how many places a shard has for states without room; a table has 65,536.
-const overflowCells = 65536 / tableShards
+const overflowCells = 65536 / TableShards
 
 // overflow keeps states in a fixed number of places once a [Memory] is full. Keys with the same
 // place have one state in common, and so can get too little, never too much. Dropping the state of a
@@ -57,21 +57,21 @@ func (o *overflow) drop(key string) bool {
 }
 
 // spillOver stores a state without room of its own.
-func (s *shard) spillOver(key string, value kernel.State) {
+func (s *Shard) spillOver(key string, value kernel.State) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
-		s.owner.spills.Add(1)
-		s.owner.sweeper.Start()
+		s.owner.Spills.Add(1)
+		s.owner.Sweeper.Start()
 	}
 	s.spill.put(key, value)
 	s.owner.overflows()
 }
 
 // dropSpill drops the states without room of their own.
-func (s *shard) dropSpill() {
+func (s *Shard) dropSpill() {
 	if s.spill != nil {
 		s.spill = nil
-		s.owner.spills.Add(-1)
+		s.owner.Spills.Add(-1)
 	}
 }
 

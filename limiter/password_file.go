@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// maxPasswordFile is the most bytes of a password's file. A longer one is another file.
-const maxPasswordFile = 64 << 10
+// MaxPasswordFile is the most bytes of a password's file. A longer one is another file.
+const MaxPasswordFile = 64 << 10
 
 // ReadPassword returns what a file holds, without one line break at its end. Links are followed. An empty
 // file, one of more than 64 KiB and what is no regular file, such as a pipe or a device, are errors.
@@ -30,8 +30,8 @@ func ReadPassword(path string) (string, error) {
 		return "", fmt.Errorf("reading the file: %w; name an existing file by an absolute path, or by one from the working folder", err)
 	case err != nil:
 		return "", fmt.Errorf("reading %s: %w", shown, err)
-	case len(text) > maxPasswordFile:
-		return "", fmt.Errorf("%s is longer than %d bytes; name a file that holds the password alone", shown, maxPasswordFile)
+	case len(text) > MaxPasswordFile:
+		return "", fmt.Errorf("%s is longer than %d bytes; name a file that holds the password alone", shown, MaxPasswordFile)
 	case password == "":
 		return "", fmt.Errorf("%s is empty; write the password into it", shown)
 	}
@@ -51,7 +51,7 @@ func shownPath(path string) string {
 	return path
 }
 
-var errNotRegular = errors.New("it is no regular file; name one that can be read again at every connection")
+var ErrNotRegular = errors.New("it is no regular file; name one that can be read again at every connection")
 
 // readBounded reads a regular file up to a byte more than the bound. It does not open other files, which
 // could block or act.
@@ -67,7 +67,7 @@ func readBounded(path string) ([]byte, error) {
 	if err := checkRegular(file.Stat()); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(file, maxPasswordFile+1))
+	return io.ReadAll(io.LimitReader(file, MaxPasswordFile+1))
 }
 
 // checkRegular refuses what is no regular file.
@@ -78,7 +78,7 @@ func checkRegular(info fs.FileInfo, err error) error {
 	case info.IsDir():
 		return syscall.EISDIR
 	case !info.Mode().IsRegular():
-		return errNotRegular
+		return ErrNotRegular
 	}
 	return nil
 }

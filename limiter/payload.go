@@ -6,29 +6,29 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// payload is what a call carries to Redis and back: an operation on the checks of a request, and its outcome.
-type payload struct {
-	op       operation
-	checks   []Check
-	receipts []kernel.Receipt
-	err      error
-	slot     uint16 // of a Cluster
-	shows    bool   // settling is answered with the quota as it stands then
+// Payload is what a call carries to Redis and back: an operation on the checks of a request, and its outcome.
+type Payload struct {
+	op       Operation
+	Checks   []Check
+	Receipts []kernel.Receipt
+	Err      error
+	Slot     uint16 // of a Cluster
+	Shows    bool   // settling is answered with the quota as it stands then
 }
 
 // fill copies the checks, to settle them with their receipts, so that the caller may leave at any time.
-func (p *payload) fill(op operation, checks []Check) {
-	p.op, p.err, p.shows = op, nil, false
-	p.checks = append(p.checks[:0], checks...)
-	p.receipts = p.receipts[:0]
+func (p *Payload) fill(op Operation, checks []Check) {
+	p.op, p.Err, p.Shows = op, nil, false
+	p.Checks = append(p.Checks[:0], checks...)
+	p.Receipts = p.Receipts[:0]
 	if op.decides() {
 		return
 	}
 	for i := range checks {
-		p.checks[i].Reserve = 0       // makes no difference to the shape
-		keptOf(&p.checks[i]).AsOf = 0 // of its decision
-		if op == opSettle || op == opRepay {
-			p.receipts = append(p.receipts, keptOf(&checks[i]).Receipt)
+		p.Checks[i].Reserve = 0       // makes no difference to the shape
+		KeptOf(&p.Checks[i]).AsOf = 0 // of its decision
+		if op == OpSettle || op == OpRepay {
+			p.Receipts = append(p.Receipts, KeptOf(&checks[i]).Receipt)
 		}
 	}
 }
@@ -38,35 +38,35 @@ func (p *payload) fill(op operation, checks []Check) {
 // how many microseconds, and their receipt, behind the four numbers of any answer.
 
 // fillLease makes the payload one that gives units of an earlier lease back, decides a check, and leases.
-func (p *payload) fillLease(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) {
+func (p *Payload) fillLease(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) {
 	p.fill(opLease, []Check{*check})
-	p.receipts = append(p.receipts, kernel.Receipt{First: wish.Units, Second: wish.Lasts}, kernel.Receipt{First: rest}, r)
+	p.Receipts = append(p.Receipts, kernel.Receipt{First: wish.Units, Second: wish.Lasts}, kernel.Receipt{First: rest}, r)
 }
 
 // readLease reads the numbers of a lease from an answer.
-func (p *payload) readLease(text string) error {
-	units, lasts, first, second := double(text, 4), double(text, 5), double(text, 6), double(text, 7)
-	if !(units >= 0 && units <= float64(p.checks[0].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
+func (p *Payload) readLease(text string) error {
+	units, lasts, first, second := Double(text, 4), Double(text, 5), Double(text, 6), Double(text, 7)
+	if !(units >= 0 && units <= float64(p.Checks[0].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
 		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
-		return undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
+		return Undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
 	}
-	p.receipts = append(p.receipts[:0], kernel.Receipt{First: int64(units), Second: int64(lasts)}, kernel.Receipt{First: int64(first), Second: int64(second)})
+	p.Receipts = append(p.Receipts[:0], kernel.Receipt{First: int64(units), Second: int64(lasts)}, kernel.Receipt{First: int64(first), Second: int64(second)})
 	return nil
 }
 
-// leased returns the lease of a call that was answered. It lasts so many microseconds.
-func (p *payload) leased() kernel.Lease {
-	return kernel.Lease{Units: p.receipts[0].First, Lasts: p.receipts[0].Second, Receipt: p.receipts[1]}
+// Leased returns the lease of a call that was answered. It lasts so many microseconds.
+func (p *Payload) Leased() kernel.Lease {
+	return kernel.Lease{Units: p.Receipts[0].First, Lasts: p.Receipts[0].Second, Receipt: p.Receipts[1]}
 }
 
 // sameShape reports whether two payloads differ in their keys alone.
-func (p *payload) sameShape(other *payload) bool {
-	if p.op != other.op || len(p.checks) != len(other.checks) {
+func (p *Payload) sameShape(other *Payload) bool {
+	if p.op != other.op || len(p.Checks) != len(other.Checks) {
 		return false
 	}
-	for i := range p.checks {
-		a, b := &p.checks[i], &other.checks[i]
-		if a.Policy != b.Policy || unitsOf(a) != unitsOf(b) || a.Reserve != b.Reserve {
+	for i := range p.Checks {
+		a, b := &p.Checks[i], &other.Checks[i]
+		if a.Policy != b.Policy || UnitsOf(a) != UnitsOf(b) || a.Reserve != b.Reserve {
 			return false
 		}
 	}
@@ -74,42 +74,42 @@ func (p *payload) sameShape(other *payload) bool {
 }
 
 // quotas returns a check for each quota. The debts of an outage are of one.
-func (p *payload) quotas() []Check {
-	if p.op == opRepay {
-		return p.checks[:1]
+func (p *Payload) quotas() []Check {
+	if p.op == OpRepay {
+		return p.Checks[:1]
 	}
-	return p.checks
+	return p.Checks
 }
 
-// isPostponed reports whether the script had no room for a refund.
-func (p *payload) isPostponed() bool {
-	return p.op == opSettle && p.err == nil && !Allowed(p.checks)
+// IsPostponed reports whether the script had no room for a refund.
+func (p *Payload) IsPostponed() bool {
+	return p.op == OpSettle && p.Err == nil && !Allowed(p.Checks)
 }
 
 // keepPostponed leaves those checks of a refund that are still to do.
-func (p *payload) keepPostponed() {
+func (p *Payload) keepPostponed() {
 	left := 0
-	for i := range p.checks {
-		if !p.checks[i].Result.Passes() {
-			p.checks[left], p.receipts[left] = p.checks[i], p.receipts[i]
+	for i := range p.Checks {
+		if !p.Checks[i].Result.Passes() {
+			p.Checks[left], p.Receipts[left] = p.Checks[i], p.Receipts[i]
 			left++
 		}
 	}
-	clear(p.checks[left:])
-	p.checks, p.receipts = p.checks[:left], p.receipts[:left]
+	clear(p.Checks[left:])
+	p.Checks, p.Receipts = p.Checks[:left], p.Receipts[:left]
 }
 
 // isUncovered reports whether the calendar periods that were sent are not around Redis's time.
-func (p *payload) isUncovered() bool { return p.err != nil && Kind(p.err) == kindClock }
+func (p *Payload) isUncovered() bool { return p.Err != nil && Kind(p.Err) == KindClock }
 
 // beginReservations counts what was reserved, before a request that was denied for it is answered. The caller has
 // not left.
-func (p *payload) beginReservations() {
-	if p.op != opTakeRefundable || p.err != nil || !Allowed(p.checks) {
+func (p *Payload) beginReservations() {
+	if p.op != OpTakeRefundable || p.Err != nil || !Allowed(p.Checks) {
 		return
 	}
-	for i := range p.checks {
-		beginReservation(&p.checks[i])
+	for i := range p.Checks {
+		beginReservation(&p.Checks[i])
 	}
 }
 

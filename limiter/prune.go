@@ -2,8 +2,8 @@ package limiter
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 
-// minTables is how many tables there are before a new one prunes the others.
-const minTables = 64
+// MinTables is how many tables there are before a new one prunes the others.
+const MinTables = 64
 
 // Prune drops the tables whose states have all reset, and returns the names of the policies that
 // have others. New tables drop old ones by themselves now and then; Prune does so at once.
@@ -12,7 +12,7 @@ func (m *Memory) Prune() (inUse map[string]bool) {
 	defer m.mu.Unlock()
 	m.prune()
 	inUse = map[string]bool{}
-	for _, t := range m.tables {
+	for _, t := range m.Tables {
 		inUse[t.slowest.Load().Name()] = true
 	}
 	return inUse
@@ -22,30 +22,30 @@ func (m *Memory) Prune() (inUse map[string]bool) {
 // nothing behind. The next one runs at twice as many tables as are left, so that it costs each table
 // little. The lock is held.
 func (m *Memory) prune() {
-	now := m.clock()
+	now := m.Clock()
 	var kept []*table
 	for _, t := range *m.order.Load() {
 		if t.dropIfReset(now) {
-			delete(m.tables, t.slowest.Load().Rule().ID)
+			delete(m.Tables, t.slowest.Load().Rule().ID)
 		} else {
 			kept = append(kept, t)
 		}
 	}
 	m.order.Store(&kept)
-	m.pruneAt = max(minTables, 2*len(kept))
+	m.pruneAt = max(MinTables, 2*len(kept))
 }
 
 // dropIfReset drops the table if all its states have reset, and reports whether it did. A table in
 // use stays: a request may be about to store something. Each shard is emptied by itself first, so
 // that a large table is locked for a short time.
 func (t *table) dropIfReset(now int64) bool {
-	for i := range t.shards {
-		s := &t.shards[i]
-		if !s.mu.TryLock() {
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		if !s.Mu.TryLock() {
 			return false
 		}
-		ended := s.clearIfReset(now)
-		s.mu.Unlock()
+		ended := s.ClearIfReset(now)
+		s.Mu.Unlock()
 		if !ended {
 			return false
 		}
@@ -53,15 +53,15 @@ func (t *table) dropIfReset(now int64) bool {
 	locked := 0
 	defer func() {
 		for i := range locked {
-			t.shards[i].mu.Unlock()
+			t.Shards[i].Mu.Unlock()
 		}
 	}()
-	for i := range t.shards {
-		if !t.shards[i].mu.TryLock() {
+	for i := range t.Shards {
+		if !t.Shards[i].Mu.TryLock() {
 			return false
 		}
 		locked++
-		if !t.shards[i].clearIfReset(now) {
+		if !t.Shards[i].ClearIfReset(now) {
 			return false
 		}
 	}
@@ -69,10 +69,10 @@ func (t *table) dropIfReset(now int64) bool {
 	return true
 }
 
-// clearIfReset drops all states if all of them have reset, and reports whether none is left.
-func (s *shard) clearIfReset(now int64) bool {
+// ClearIfReset drops all states if all of them have reset, and reports whether none is left.
+func (s *Shard) ClearIfReset(now int64) bool {
 	ended := s.hasEnded(now)
-	for _, n := range s.plain {
+	for _, n := range s.Plain {
 		if !ended(kernel.State{Numbers: n}) {
 			return false
 		}
@@ -82,28 +82,28 @@ func (s *shard) clearIfReset(now int64) bool {
 			return false
 		}
 	}
-	for _, a := range s.seen {
-		if a.resets > now {
+	for _, a := range s.Seen {
+		if a.Resets > now {
 			return false
 		}
 	}
-	for _, b := range s.bans {
-		if b.Expires(s.banWindow()) > now-s.owner.grace {
+	for _, b := range s.Bans {
+		if b.Expires(s.banWindow()) > now-s.owner.Grace {
 			return false
 		}
 	}
 	if s.spill != nil && !s.spill.all(ended) {
 		return false
 	}
-	s.dropAll()
+	s.DropAll()
 	return true
 }
 
 // hasEnded returns a function that reports whether a state has reset.
-func (s *shard) hasEnded(now int64) func(held kernel.State) bool {
+func (s *Shard) hasEnded(now int64) func(held kernel.State) bool {
 	p := s.table.slowest.Load()
 	tick := now / p.Rule().Params.Tick
-	last := tick - s.owner.grace/p.Rule().Params.Tick
+	last := tick - s.owner.Grace/p.Rule().Params.Tick
 	return func(held kernel.State) bool {
 		return held == (kernel.State{}) || p.Rule().Algorithm.Kernel.Expires(held, tick, &p.Rule().Params) <= last
 	}

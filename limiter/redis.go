@@ -16,20 +16,20 @@ import (
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
 type Redis struct {
-	admin
-	scripts  scriptSet
-	topology topology
-	writers  sync.Pool // of *writer
-	slotted  atomic.Bool
+	Admin
+	Scripts  scriptSet
+	Topology topology
+	Writers  sync.Pool // of *writer
+	Slotted  atomic.Bool
 	closed   atomic.Bool
 	onBatch  func(size int, took time.Duration)
 
-	uses       *references
+	Uses       *references
 	closing    atomic.Bool // Close was called
 	closeError error       // of closing the client
 	probeKeys  sync.Map    // string by uint16: a reserved key in each probed slot
 
-	running *runningTracker
+	Running *RunningTracker
 }
 
 // RedisOptions says how a [Redis] store is to behave.
@@ -62,19 +62,19 @@ type RedisOptions struct {
 // long as the client waits for a reply; see [NewClient].
 func NewRedis(client goredis.UniversalClient, options RedisOptions) *Redis {
 	scripts.Prepare()
-	r := &Redis{admin: admin{client: client, timeout: timeoutOf(client), keyFormat: options.KeyFormat}}
-	r.clock = func(slot uint16) *clock.Offset { return &r.topology.lastNode(slot).clock }
+	r := &Redis{Admin: Admin{client: client, Timeout: timeoutOf(client), KeyFormat: options.KeyFormat}}
+	r.clock = func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock }
 	r.startRunning()
-	r.writers.New = func() any { return &writer{keys: options.KeyFormat.newWriter(), node: r.running.node} }
+	r.Writers.New = func() any { return &Writer{Keys: options.KeyFormat.NewWriter(), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch
-	r.uses = newReferences(r.shut)
-	r.topology.uses = r.uses
-	r.topology.send, r.topology.timeout = r.sendTimed, r.timeout
-	r.topology.recover, r.topology.lost = r.recover, options.OnLost
-	r.topology.refused = options.OnRefusedLogin
-	r.topology.outages.onOutage, r.topology.outages.onRecovery = options.OnOutage, options.OnRecovery
-	r.topology.start(client)
-	r.slotted.Store(r.topology.cluster != nil)
+	r.Uses = NewReferences(r.shut)
+	r.Topology.uses = r.Uses
+	r.Topology.Send, r.Topology.timeout = r.sendTimed, r.Timeout
+	r.Topology.recover, r.Topology.lost = r.recover, options.OnLost
+	r.Topology.refused = options.OnRefusedLogin
+	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = options.OnOutage, options.OnRecovery
+	r.Topology.start(client)
+	r.Slotted.Store(r.Topology.cluster != nil)
 	return r
 }
 
@@ -87,7 +87,7 @@ func (r *Redis) shut() {
 // Release ends the store and leaves its client open.
 func (r *Redis) Release() {
 	r.closed.Store(true)
-	r.topology.end()
+	r.Topology.end()
 }
 
 // Client returns the client, for administration.
@@ -96,78 +96,78 @@ func (r *Redis) Client() goredis.UniversalClient { return r.client }
 // Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
 func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
-	if err := validate(checks); err != nil {
+	if err := Validate(checks); err != nil {
 		return SourceRedis, err
 	}
-	forgetRunning(checks)
-	return SourceRedis, r.decide(ctx, checks)
+	ForgetRunning(checks)
+	return SourceRedis, r.DecideWithin(ctx, checks)
 }
 
 // hold keeps the store open until a release of its uses. It reports whether the store is open.
-func (r *Redis) hold() bool { return !r.closed.Load() && r.uses.acquire() }
+func (r *Redis) hold() bool { return !r.closed.Load() && r.Uses.Acquire() }
 
-// decide decides checks that are valid.
-func (r *Redis) decide(ctx context.Context, checks []Check) error {
-	if !r.uses.acquire() {
-		return errClosed
+// DecideWithin decides checks that are valid.
+func (r *Redis) DecideWithin(ctx context.Context, checks []Check) error {
+	if !r.Uses.Acquire() {
+		return ErrClosed
 	}
-	defer r.uses.release()
-	if r.slotted.Load() {
+	defer r.Uses.Release()
+	if r.Slotted.Load() {
 		return r.decideSlotted(ctx, checks)
 	}
-	return r.decideAt(ctx, r.topology.anyNode, 0, checks)
+	return r.decideAt(ctx, r.Topology.AnyNode, 0, checks)
 }
 
-// offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
+// Offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
 // clock; negative where it is behind. It is not known before that Redis's first answer.
-func (r *Redis) offset(slot uint16) (ahead time.Duration, known bool) {
+func (r *Redis) Offset(slot uint16) (ahead time.Duration, known bool) {
 	return r.clock(slot).Ahead()
 }
 
 // decideCall decides checks of one slot on a node by one call.
-func (r *Redis) decideCall(ctx context.Context, n *node, slot uint16, checks []Check, timeout time.Duration) error {
-	op := opTake
+func (r *Redis) decideCall(ctx context.Context, n *Node, slot uint16, checks []Check, timeout time.Duration) error {
+	op := OpTake
 	if refundable(checks) {
-		op = opTakeRefundable
+		op = OpTakeRefundable
 	}
-	c := newCall(op, checks)
-	c.slot = slot
-	if err := n.decide(ctx, c, checks, timeout); err != nil {
+	c := NewCall(op, checks)
+	c.Slot = slot
+	if err := n.Decide(ctx, c, checks, timeout); err != nil {
 		return err
 	}
 	c.take(checks)
 	return nil
 }
 
-// Settle corrects what a check took to what its request cost, as [Failover.Settle] does, at most once, in the
+// Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
 func (r *Redis) Settle(check Check, cost int64) {
-	if !settleTo(&check, cost) {
+	if !SettleTo(&check, cost) {
 		return
 	}
-	r.settle(&check, false, func(_ *Check, err error) {
+	r.SettleThen(&check, false, func(_ *Check, err error) {
 		if err != nil {
-			r.topology.anyNode.lose(opSettle, err)
+			r.Topology.AnyNode.Lose(OpSettle, err)
 		}
 	})
 }
 
-// settle does so by the check's change, and answers with the quota as it stands then if asked. The function runs with
+// SettleThen does so by the check's change, and answers with the quota as it stands then if asked. The function runs with
 // the outcome, perhaps at once; it must not block nor keep the check.
-func (r *Redis) settle(check *Check, shows bool, done func(c *Check, err error)) {
+func (r *Redis) SettleThen(check *Check, shows bool, done func(c *Check, err error)) {
 	if r.closed.Load() {
-		done(check, errClosed)
+		done(check, ErrClosed)
 		return
 	}
-	n, slot := r.nodeOf(check.Key)
-	c := newCall(opSettle, []Check{*check})
-	c.slot, c.shows = slot, shows
-	err := n.background(c, func(c *call) {
-		err := c.err
-		if c.isPostponed() {
-			err = errOverload // the queue had no room for another try
+	n, slot := r.NodeOf(check.Key)
+	c := NewCall(OpSettle, []Check{*check})
+	c.Slot, c.Shows = slot, shows
+	err := n.Background(c, func(c *Call) {
+		err := c.Err
+		if c.IsPostponed() {
+			err = ErrOverload // the queue had no room for another try
 		}
-		done(&c.checks[0], err)
+		done(&c.Checks[0], err)
 	})
 	if err != nil {
 		done(check, err)
@@ -179,31 +179,31 @@ func (r *Redis) settle(check *Check, shows bool, done func(c *Check, err error))
 // It is sent once, also while the breaker is open, and its failure opens none. An error wraps
 // [ErrUndecided]; the command may have run nevertheless, unless [Answered].
 func (r *Redis) Command(ctx context.Context, keyAt int8, args ...any) (any, error) {
-	if !r.uses.acquire() {
-		return nil, errClosed
+	if !r.Uses.Acquire() {
+		return nil, ErrClosed
 	}
-	defer r.uses.release()
+	defer r.Uses.Release()
 	cmd := noRetryCmd{goredis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(keyAt)
 	err := r.client.Process(ctx, cmd)
 	if isNil(err) {
 		return nil, nil //nolint:nilnil // the reply is nil
 	}
-	return cmd.Val(), undecided(err)
+	return cmd.Val(), Undecided(err)
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
-// refunds and charges, requests of [Failover.Retain], and running requests until their [Failover.EndRunning].
+// refunds and charges, requests of [failover.Store.Retain], and running requests until their [failover.Store.EndRunning].
 // Close waits for that, but not longer than the timeout; the store decides until then.
 func (r *Redis) Close() error {
 	if r.closing.Swap(true) {
 		return nil
 	}
-	r.uses.release()
-	wait := time.NewTimer(min(r.timeout, ConnectBudget))
+	r.Uses.Release()
+	wait := time.NewTimer(min(r.Timeout, ConnectBudget))
 	defer wait.Stop()
 	select {
-	case <-r.uses.closed:
+	case <-r.Uses.Closed:
 		return r.closeError
 	case <-wait.C:
 		return nil
@@ -212,4 +212,4 @@ func (r *Redis) Close() error {
 
 // NodeName returns the name of this process in what [Redis.Inspect] shows of running requests. It is
 // random, and another one in each store.
-func (r *Redis) NodeName() string { return nodeName(r.running.node) }
+func (r *Redis) NodeName() string { return nodeName(r.Running.Node) }

@@ -9,52 +9,52 @@ import (
 // it is sent even while the breaker is open, to see whether Redis still fails.
 func (r *Redis) Peek(ctx context.Context, check *Check) error {
 	if !r.hold() {
-		return errClosed
+		return ErrClosed
 	}
-	defer r.uses.release()
-	return r.peekBy(check, func(n *node, c *call, _ []Check) error {
-		return n.outcome(ctx, c, n.batcher.do(ctx, c, r.timeout))
+	defer r.Uses.Release()
+	return r.peekBy(check, func(n *Node, c *Call, _ []Check) error {
+		return n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	})
 }
 
-// peekUnlessOpen peeks at a quota, unless the breaker of its node is open.
-func (r *Redis) peekUnlessOpen(ctx context.Context, check *Check) error {
-	return r.peekWithin(ctx, check, r.timeout)
+// PeekUnlessOpen peeks at a quota, unless the breaker of its node is open.
+func (r *Redis) PeekUnlessOpen(ctx context.Context, check *Check) error {
+	return r.PeekWithin(ctx, check, r.Timeout)
 }
 
-// peekWithin does so, and waits for so long at most.
-func (r *Redis) peekWithin(ctx context.Context, check *Check, timeout time.Duration) error {
-	if !r.uses.acquire() {
-		return errClosed
+// PeekWithin does so, and waits for so long at most.
+func (r *Redis) PeekWithin(ctx context.Context, check *Check, timeout time.Duration) error {
+	if !r.Uses.Acquire() {
+		return ErrClosed
 	}
-	defer r.uses.release()
-	return r.peekBy(check, func(n *node, c *call, checks []Check) error {
-		return n.decide(ctx, c, checks, timeout)
+	defer r.Uses.Release()
+	return r.peekBy(check, func(n *Node, c *Call, checks []Check) error {
+		return n.Decide(ctx, c, checks, timeout)
 	})
 }
 
 // peekBy peeks at a quota by a function that sends the call.
-func (r *Redis) peekBy(check *Check, send func(n *node, c *call, checks []Check) error) error {
-	n, slot := r.nodeOf(check.Key)
+func (r *Redis) peekBy(check *Check, send func(n *Node, c *Call, checks []Check) error) error {
+	n, slot := r.NodeOf(check.Key)
 	checks := []Check{*check}
-	c := newCall(opPeek, checks)
-	c.slot = slot
+	c := NewCall(OpPeek, checks)
+	c.Slot = slot
 	if err := send(n, c, checks); err != nil {
 		return err
 	}
 	c.take(checks)
-	copyAnswer(check, &checks[0])
+	CopyAnswer(check, &checks[0])
 	return nil
 }
 
-// peekAsync queries what a check would get, without charging it, in the background. The callback
+// PeekAsync queries what a check would get, without charging it, in the background. The callback
 // runs with the answer, if there is one; it must not block nor keep the check.
-func (r *Redis) peekAsync(check *Check, answered func(*Check)) {
+func (r *Redis) PeekAsync(check *Check, answered func(*Check)) {
 	if r.closed.Load() {
 		return
 	}
-	n, slot := r.nodeOf(check.Key)
-	c := newCall(opPeek, []Check{*check})
-	c.slot = slot
-	n.enqueue(c, func(c *call) { answered(&c.checks[0]) })
+	n, slot := r.NodeOf(check.Key)
+	c := NewCall(OpPeek, []Check{*check})
+	c.Slot = slot
+	n.enqueue(c, func(c *Call) { answered(&c.Checks[0]) })
 }

@@ -1,19 +1,19 @@
 package limiter
 
-// refusal is what this process may answer without the shared store: a denial, or nothing. The zero value has
-// the store asked. [refusal.deny] alone makes it a denial, so that no path that may only deny lets a request
+// Refusal is what this process may answer without the shared store: a denial, or nothing. The zero value has
+// the store asked. [Refusal.Deny] alone makes it a denial, so that no path that may only deny lets a request
 // through.
-type refusal struct{ denies bool }
+type Refusal struct{ Denies bool }
 
-// deny gives a check the result of a denial. A result that passes is none.
-func (d *refusal) deny(c *Check, r Result) {
+// Deny gives a check the result of a denial. A result that passes is none.
+func (d *Refusal) Deny(c *Check, r Result) {
 	if !r.Passes() {
-		c.Result, d.denies = r, true
+		c.Result, d.Denies = r, true
 	}
 }
 
-// forgetResults makes the Remaining of all checks [Unknown], which it stays for those that nothing denies.
-func forgetResults(checks []Check) {
+// ForgetResults makes the Remaining of all checks [Unknown], which it stays for those that nothing denies.
+func ForgetResults(checks []Check) {
 	for i := range checks {
 		checks[i].Result = Result{Remaining: Unknown}
 	}

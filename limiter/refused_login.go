@@ -35,37 +35,37 @@ func (s *senders) most() int {
 // putBack returns those calls of a batch to the queue that a new connection was refused for, if older
 // connections work: a batch is in flight on one, or was answered since this one left. It returns the
 // other calls, and why the connection was refused. The lock must be held.
-func (b *batcher) putBack(calls []*call, sent time.Time) (others []*call, refusal error) {
-	if len(b.senders.inflights) == 0 && !b.answered.After(sent) {
+func (b *Batcher) putBack(calls []*Call, sent time.Time) (others []*Call, refusal error) {
+	if len(b.Senders.inflights) == 0 && !b.answered.After(sent) {
 		return calls, nil
 	}
-	var back []*call
-	others = slices.DeleteFunc(calls, func(c *call) bool {
-		if !refusedLogin(c.err) {
+	var back []*Call
+	others = slices.DeleteFunc(calls, func(c *Call) bool {
+		if !refusedLogin(c.Err) {
 			return false
 		}
-		refusal = c.err
-		c.err = nil
+		refusal = c.Err
+		c.Err = nil
 		if c.state.CompareAndSwap(callSent, callQueued) {
 			back = append(back, c)
 		} else {
-			c.recycle() // its caller has left
+			c.Recycle() // its caller has left
 		}
 		return true
 	})
 	if refusal == nil {
 		return others, nil
 	}
-	b.senders.limitTo(max(1, len(b.senders.inflights)))
-	b.waiting = slices.Insert(b.waiting, 0, back...)
-	if len(b.waiting) > 0 {
+	b.Senders.limitTo(max(1, len(b.Senders.inflights)))
+	b.Waiting = slices.Insert(b.Waiting, 0, back...)
+	if len(b.Waiting) > 0 {
 		b.watch()
 	}
 	return others, refusal
 }
 
 // refused reports a refused connection, whose batch has returned to the queue.
-func (b *batcher) refused(refusal error) {
+func (b *Batcher) refused(refusal error) {
 	if refusal != nil && b.onRefused != nil {
 		b.onRefused(refusal)
 	}

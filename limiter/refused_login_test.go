@@ -27,7 +27,7 @@ const wrongPassword = reply("WRONGPASS invalid username-password pair or user is
 
 // door is a batcher on a Redis that lets no new connection in. The first batch holds the one that is open.
 type door struct {
-	batcher
+	Batcher
 	sent    atomic.Int32
 	open    chan struct{} // takes the connection, and frees it when closed
 	reports atomic.Int32
@@ -35,15 +35,15 @@ type door struct {
 
 func newDoor() *door {
 	d := &door{open: make(chan struct{})}
-	d.senders.usual, d.senders.roundTrip = time.Hour, 100*time.Millisecond // no batch stalls; many senders
+	d.Senders.Usual, d.Senders.RoundTrip = time.Hour, 100*time.Millisecond // no batch stalls; many senders
 	d.onRefused = func(error) { d.reports.Add(1) }
-	d.send = func(_ context.Context, calls []*call) bool {
+	d.Send = func(_ context.Context, calls []*Call) bool {
 		switch d.sent.Add(1) {
 		case 1:
 			<-d.open
 		case 2:
 			for _, c := range calls {
-				c.err = undecided(wrongPassword)
+				c.Err = Undecided(wrongPassword)
 			}
 			return false
 		}
@@ -54,20 +54,20 @@ func newDoor() *door {
 
 // idle sets how many connections seem to be ready, and that the last batch left long ago.
 func (d *door) idle(ready int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ready, d.senders.lastSent = ready, time.Time{}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.ready, d.Senders.lastSent = ready, time.Time{}
 }
 
 // request decides a request in the background, and returns its outcome.
 func (d *door) request(timeout time.Duration) <-chan error {
 	outcome := make(chan error, 1)
-	c := newCall(opTake, []Check{{Key: EncodeKey("k")}})
+	c := NewCall(OpTake, []Check{{Key: EncodeKey("k")}})
 	go func() {
-		err := d.do(context.Background(), c, timeout)
+		err := d.Do(context.Background(), c, timeout)
 		if err == nil {
-			err = c.err
-			c.recycle()
+			err = c.Err
+			c.Recycle()
 		}
 		outcome <- err
 	}()
@@ -130,7 +130,7 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 	older := d.request(time.Minute)
 	d.waitForBatches(t, 1)
 	d.idle(0)
-	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, errUnsent) {
+	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, ErrUnsent) {
 		t.Errorf("got %v, want one without a sending", err)
 	}
 	close(d.open)
@@ -138,9 +138,9 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 		t.Error(err)
 	}
 	redistest.WaitFor(t, "the queue is empty", func() error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if len(d.waiting) > 0 {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if len(d.Waiting) > 0 {
 			return errors.New("a call waits")
 		}
 		return nil
@@ -160,12 +160,12 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		if got := refusedLogin(undecided(reply(text))); got != want {
+		if got := refusedLogin(Undecided(reply(text))); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
-		err := undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
+		err := Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
 		if got := refusedLogin(err); got != want {
 			t.Errorf("sentinels: %v: %v, want %v", cause, got, want)
 		}
@@ -174,15 +174,15 @@ func TestRefusedLogin(t *testing.T) {
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
-		err := undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
+		err := Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
 		if got := refusedLogin(err); got != want {
 			t.Errorf("alert %q: %v, want %v", alert, got, want)
 		}
 	}
-	if refusedLogin(undecided(syscall.ECONNREFUSED)) {
+	if refusedLogin(Undecided(syscall.ECONNREFUSED)) {
 		t.Error("a server that refuses connections is a refused login")
 	}
-	if refusedLogin(nil) || refusedLogin(errTimeout) || refusedLogin(undecided(failure(wrongPassword))) {
+	if refusedLogin(nil) || refusedLogin(ErrTimeout) || refusedLogin(Undecided(Failure(wrongPassword))) {
 		t.Error("an error of no connection is a refused login")
 	}
 }

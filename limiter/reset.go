@@ -12,25 +12,25 @@ import (
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
-func (a *admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
+func (a *Admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
 	found, err := a.unlink(ctx, a.RedisKey(p, key))
 	if p.Rule().Ban != nil && err == nil {
 		banned := int64(0)
-		banned, err = a.unlink(ctx, a.banKey(p, key))
+		banned, err = a.unlink(ctx, a.BanKey(p, key))
 		found += banned
 	}
 	return min(found, 1), err // one quota
 }
 
 // unlink deletes a key. While its slot moves, Redis would refuse to delete two at once.
-func (a *admin) unlink(ctx context.Context, name string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	cmd := noRetryCmd{goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
-	return found, undecided(err)
+	return found, Undecided(err)
 }
 
 // resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
@@ -38,13 +38,13 @@ const resetBudget = 5 * time.Minute
 
 // ResetAll drops all states of the policy of that name, with its bans, on every master, and returns how
 // many states and bans there were.
-func (a *admin) ResetAll(ctx context.Context, policy string) (int64, error) {
+func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
 	ends := "}:" + policy + ":"
 	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !codePattern.MatchString(name[at+len(ends):]) // a foreign key
+			return at < 0 || !CodePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
 		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
@@ -55,7 +55,7 @@ func (a *admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 
 // unlinkEach deletes keys of one master, each by a command of its own: on a Cluster the keys of one
 // command must lie in one slot.
-func (a *admin) unlinkEach(ctx context.Context, master *goredis.Client, names []string) (found int64, err error) {
+func (a *Admin) unlinkEach(ctx context.Context, master *goredis.Client, names []string) (found int64, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}

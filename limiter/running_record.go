@@ -38,9 +38,9 @@ type runningRecord struct {
 	epoch    int64
 	base     int64
 	known    bool      // Redis has answered a message of this epoch
-	dirty    bool      // a state is to be sent
+	Dirty    bool      // a state is to be sent
 	stating  int64     // the epoch of a state in flight; 0: there is none
-	inflight int       // messages
+	Inflight int       // messages
 	keepTill time.Time // no release removes the node's entry before: a message may still arrive
 	ended    bool      // the last release has left, and another record may have the key
 
@@ -48,40 +48,40 @@ type runningRecord struct {
 	place int       // in its shard's heap; -1: none
 }
 
-// run is one check's message on its way, or a check's part in what runs.
-type run struct {
+// Run is one check's message on its way, or a check's part in what runs.
+type Run struct {
 	record *runningRecord
 	epoch  int64
-	units  int64
+	Units  int64
 }
 
 // runOf returns the message or the part of a check; nil where it has none.
-func runOf(c *Check) *run {
-	m, _ := keptOf(c).Held.(*run)
+func runOf(c *Check) *Run {
+	m, _ := KeptOf(c).Held.(*Run)
 	return m
 }
 
 const (
-	// noBase is the base of a message whose epoch Redis knows.
-	noBase = -1
+	// NoBase is the base of a message whose epoch Redis knows.
+	NoBase = -1
 
-	// nothingLeft is the base of a release with which Redis forgets the node's entry.
-	nothingLeft = -2
+	// NothingLeft is the base of a release with which Redis forgets the node's entry.
+	NothingLeft = -2
 )
 
 // runningOutcome is what became of a message.
 type runningOutcome int
 
 const (
-	ranOK      runningOutcome = iota // it ran; a take was granted
+	RanOK      runningOutcome = iota // it ran; a take was granted
 	ranDenied                        // a take was denied, by whatever check
-	ranLate                          // its epoch was superseded or lost, and it changed nothing
+	RanLate                          // its epoch was superseded or lost, and it changed nothing
 	ranUnknown                       // it may have run, or run later
 	ranNever                         // it was not sent
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
-func (t *runningTracker) newEpoch(r *runningRecord, now time.Time) {
+func (t *RunningTracker) newEpoch(r *runningRecord, now time.Time) {
 	r.epoch = t.epochs.Add(1)
 	r.base = r.running + r.takes
 	r.known = false
@@ -91,46 +91,46 @@ func (t *runningTracker) newEpoch(r *runningRecord, now time.Time) {
 // stamp returns the epoch and the base that a message is sent with.
 func (r *runningRecord) stamp() kernel.Receipt {
 	if r.known {
-		return kernel.Receipt{First: r.epoch, Second: noBase}
+		return kernel.Receipt{First: r.epoch, Second: NoBase}
 	}
 	return kernel.Receipt{First: r.epoch, Second: r.base}
 }
 
 // beginTake counts a take that leaves.
-func (r *runningRecord) beginTake(units int64) (run, kernel.Receipt) {
+func (r *runningRecord) beginTake(units int64) (Run, kernel.Receipt) {
 	r.takes += units
-	r.inflight++
-	return run{r, r.epoch, units}, r.stamp()
+	r.Inflight++
+	return Run{r, r.epoch, units}, r.stamp()
 }
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *runningRecord) beginRelease(units int64, now time.Time) (run, kernel.Receipt) {
+func (r *runningRecord) beginRelease(units int64, now time.Time) (Run, kernel.Receipt) {
 	stamp := r.stamp()
-	if r.running == 0 && r.inflight == 0 && r.known && !r.dirty && !now.Before(r.keepTill) {
-		r.ended, stamp.Second = true, nothingLeft
+	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && !now.Before(r.keepTill) {
+		r.ended, stamp.Second = true, NothingLeft
 	}
-	r.inflight++
-	return run{r, r.epoch, units}, stamp
+	r.Inflight++
+	return Run{r, r.epoch, units}, stamp
 }
 
 // beginState counts a state that leaves.
-func (r *runningRecord) beginState() (run, kernel.Receipt) {
-	r.dirty, r.stating = false, r.epoch
-	r.inflight++
-	return run{r, r.epoch, 0}, r.stamp()
+func (r *runningRecord) beginState() (Run, kernel.Receipt) {
+	r.Dirty, r.stating = false, r.epoch
+	r.Inflight++
+	return Run{r, r.epoch, 0}, r.stamp()
 }
 
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
 // was made meanwhile.
-func (t *runningTracker) endTake(m run, outcome runningOutcome, now time.Time) (release bool) {
+func (t *RunningTracker) endTake(m Run, outcome runningOutcome, now time.Time) (release bool) {
 	r := m.record
-	r.takes -= m.units
-	r.inflight--
+	r.takes -= m.Units
+	r.Inflight--
 	isCurrent := m.epoch == r.epoch
 	switch outcome {
-	case ranOK:
-		r.running += m.units
+	case RanOK:
+		r.running += m.Units
 		r.known = r.known || isCurrent
 		return false
 	case ranDenied:
@@ -152,37 +152,37 @@ func (t *runningTracker) endTake(m run, outcome runningOutcome, now time.Time) (
 }
 
 // endMessage ends a release or a state.
-func (t *runningTracker) endMessage(m run, outcome runningOutcome, now time.Time) {
+func (t *RunningTracker) endMessage(m Run, outcome runningOutcome, now time.Time) {
 	r := m.record
 	if r.ended {
 		t.endLast(r, outcome, now)
 		return
 	}
-	r.inflight--
+	r.Inflight--
 	isCurrent := m.epoch == r.epoch
-	if m.units == 0 && r.stating == m.epoch {
+	if m.Units == 0 && r.stating == m.epoch {
 		r.stating = 0
 	}
 	if outcome == ranUnknown {
 		t.keep(r, now)
 	}
 	switch {
-	case outcome == ranOK:
+	case outcome == RanOK:
 		r.known = r.known || isCurrent
-	case isCurrent && (outcome == ranLate || m.units > 0):
+	case isCurrent && (outcome == RanLate || m.Units > 0):
 		t.newEpoch(r, now)
-	case outcome != ranLate && (!r.known || outcome == ranNever):
+	case outcome != RanLate && (!r.known || outcome == ranNever):
 		t.markDirty(r, now)
 	}
 }
 
 // endLast ends the release that ended its record. Where Redis may still have the units, a state of a
 // later epoch corrects that; where one is known already, it has.
-func (t *runningTracker) endLast(ended *runningRecord, outcome runningOutcome, now time.Time) {
-	if outcome == ranOK || outcome == ranLate {
+func (t *RunningTracker) endLast(ended *runningRecord, outcome runningOutcome, now time.Time) {
+	if outcome == RanOK || outcome == RanLate {
 		return
 	}
-	r := t.find(ended.policy, ended.key, now)
+	r := t.Find(ended.policy, ended.key, now)
 	if outcome == ranUnknown {
 		t.keep(r, now)
 	}
@@ -193,25 +193,25 @@ func (t *runningTracker) endLast(ended *runningRecord, outcome runningOutcome, n
 
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
-func (t *runningTracker) keep(r *runningRecord, now time.Time) {
+func (t *RunningTracker) keep(r *runningRecord, now time.Time) {
 	r.keepTill = now.Add(r.policy.Settings().NodeTimeout)
 }
 
-// letThrough counts units that run without Redis's decision.
-func (t *runningTracker) letThrough(r *runningRecord, units int64, now time.Time) {
+// LetThrough counts units that run without Redis's decision.
+func (t *RunningTracker) LetThrough(r *runningRecord, units int64, now time.Time) {
 	r.running += units
 	t.newEpoch(r, now)
 }
 
 // isIdle reports whether the record holds nothing that is needed later.
 func (r *runningRecord) isIdle(now time.Time) bool {
-	return r.running == 0 && r.inflight == 0 && !r.dirty && !now.Before(r.keepTill)
+	return r.running == 0 && r.Inflight == 0 && !r.Dirty && !now.Before(r.keepTill)
 }
 
 // refresh prepares the state that a record sends at its time. It reports whether there is one to send.
-func (t *runningTracker) refresh(r *runningRecord, now time.Time) bool {
+func (t *RunningTracker) refresh(r *runningRecord, now time.Time) bool {
 	switch {
-	case r.dirty:
+	case r.Dirty:
 		return r.stating != r.epoch
 	case r.running == 0 && r.takes == 0:
 		return false
@@ -221,13 +221,13 @@ func (t *runningTracker) refresh(r *runningRecord, now time.Time) bool {
 	return true
 }
 
-// outcomeOf returns what became of a message without an answer, or with one that no kernel gave.
-func outcomeOf(err error) runningOutcome {
-	var caught failure
+// OutcomeOf returns what became of a message without an answer, or with one that no kernel gave.
+func OutcomeOf(err error) runningOutcome {
+	var caught Failure
 	switch {
 	case err == nil:
-		return ranOK
-	case !errors.Is(err, ErrUndecided), errors.As(err, &caught), mayHaveRun(err):
+		return RanOK
+	case !errors.Is(err, ErrUndecided), errors.As(err, &caught), MayHaveRun(err):
 		return ranUnknown
 	}
 	return ranNever

@@ -10,26 +10,26 @@ import (
 
 // This file sends the messages of running_record.go by the batches of all others.
 
-// errLate is the error of a request whose messages came too late, twice.
-var errLate = &UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}
+// ErrLate is the error of a request whose messages came too late, twice.
+var ErrLate = &UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}
 
 // startRunning makes the store's tracker.
 func (r *Redis) startRunning() {
-	r.running = newRunningTracker()
-	r.running.send = r.sendStatement
-	r.running.failed = func() bool { return r.topology.cluster == nil && r.topology.anyNode.breaker.open() }
-	r.running.ended = func() bool { return r.topology.life.Err() != nil }
+	r.Running = NewRunningTracker()
+	r.Running.Send = r.sendStatement
+	r.Running.failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
+	r.Running.ended = func() bool { return r.Topology.Life.Err() != nil }
 }
 
 // decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has
 // done nothing.
-func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Check) error {
+func (r *Redis) decideAt(ctx context.Context, n *Node, slot uint16, checks []Check) error {
 	if !countsRunning(checks) {
-		return r.decideCall(ctx, n, slot, checks, r.timeout)
+		return r.decideCall(ctx, n, slot, checks, r.Timeout)
 	}
-	deadline := time.Now().Add(r.timeout)
-	err := r.decideRunning(ctx, n, slot, checks, r.timeout)
-	if errors.Is(err, errLate) {
+	deadline := time.Now().Add(r.Timeout)
+	err := r.decideRunning(ctx, n, slot, checks, r.Timeout)
+	if errors.Is(err, ErrLate) {
 		if left := time.Until(deadline); left > 0 {
 			err = r.decideRunning(ctx, n, slot, checks, left)
 		}
@@ -37,16 +37,16 @@ func (r *Redis) decideAt(ctx context.Context, n *node, slot uint16, checks []Che
 	return err
 }
 
-func (r *Redis) decideRunning(ctx context.Context, n *node, slot uint16, checks []Check, timeout time.Duration) error {
-	r.running.begin(checks)
+func (r *Redis) decideRunning(ctx context.Context, n *Node, slot uint16, checks []Check, timeout time.Duration) error {
+	r.Running.Begin(checks)
 	err := r.decideCall(ctx, n, slot, checks, timeout)
-	return r.endTakes(checks, err)
+	return r.EndTakes(checks, err)
 }
 
-// endTakes ends what begin began, after an answer or an error, which it returns. It returns errLate
+// EndTakes ends what begin began, after an answer or an error, which it returns. It returns errLate
 // where a check came too late.
-func (r *Redis) endTakes(checks []Check, err error) error {
-	outcome, late := outcomeOf(err), false
+func (r *Redis) EndTakes(checks []Check, err error) error {
+	outcome, late := OutcomeOf(err), false
 	if err == nil && !Allowed(checks) {
 		outcome = ranDenied
 	}
@@ -57,71 +57,71 @@ func (r *Redis) endTakes(checks []Check, err error) error {
 			continue
 		}
 		its := outcome
-		if err == nil && (c.Result.RetryAfter == superseded || c.Result.RetryAfter == lost) {
-			its, late = ranLate, true
+		if err == nil && (c.Result.RetryAfter == Superseded || c.Result.RetryAfter == Lost) {
+			its, late = RanLate, true
 		}
-		if r.running.end(*m, its); its == ranOK {
-			keptOf(c).Places = int32(m.units)
-			r.uses.acquire() // until it ends; the decision has one
+		if r.Running.end(*m, its); its == RanOK {
+			KeptOf(c).Places = int32(m.Units)
+			r.Uses.Acquire() // until it ends; the decision has one
 		} else {
-			keptOf(c).Held = nil
+			KeptOf(c).Held = nil
 		}
 	}
 	if late {
-		return errLate
+		return ErrLate
 	}
 	return err
 }
 
-// EndRunning ends a request as [Failover.EndRunning] does.
+// EndRunning ends a request as [failover.Store.EndRunning] does.
 func (r *Redis) EndRunning(checks []Check) {
 	for i := range checks {
 		c := &checks[i]
 		if m := runOf(c); m != nil {
-			r.running.release(*m)
-			keptOf(c).Held, keptOf(c).Places = nil, 0
-			r.uses.release()
+			r.Running.release(*m)
+			KeptOf(c).Held, KeptOf(c).Places = nil, 0
+			r.Uses.Release()
 		}
 	}
 }
 
-// letRun counts a request that runs without Redis's decision, so that Redis learns of it when it
+// LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
 // decides again.
-func (r *Redis) letRun(checks []Check) {
+func (r *Redis) LetRun(checks []Check) {
 	if !countsRunning(checks) {
 		return
 	}
-	now, t := r.running.now(), r.running
+	now, t := r.Running.Now(), r.Running
 	for i := range checks {
 		c := &checks[i]
-		if keptOf(c).Places == 0 || !r.uses.acquire() {
+		if KeptOf(c).Places == 0 || !r.Uses.Acquire() {
 			continue
 		}
-		s := t.shardOf(c.Key.String())
-		s.mu.Lock()
-		record := t.find(c.Policy, c.Key.String(), now)
-		t.letThrough(record, int64(keptOf(c).Places), now)
-		keptOf(c).Held = &run{record: record, units: int64(keptOf(c).Places)}
-		s.mu.Unlock()
+		s := t.ShardOf(c.Key.String())
+		s.Mu.Lock()
+		record := t.Find(c.Policy, c.Key.String(), now)
+		t.LetThrough(record, int64(KeptOf(c).Places), now)
+		KeptOf(c).Held = &Run{record: record, Units: int64(KeptOf(c).Places)}
+		s.Mu.Unlock()
 	}
 }
 
 // sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
 // without a request that would show an outage.
-func (r *Redis) sendStatement(s statement) {
-	record, m := s.run.record, s.run
-	n, slot := r.nodeOf(AsEncoded(record.key))
-	check := Check{Policy: record.policy, Key: AsEncoded(record.key), Weight: m.units, Peek: m.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.stamp})}
-	c := newCall(s.op, []Check{check})
-	c.slot = slot
-	err := n.background(c, func(c *call) {
-		outcome := outcomeOf(c.err)
-		if wait := c.checks[0].Result.RetryAfter; outcome == ranOK && (wait == superseded || wait == lost) {
-			outcome = ranLate
+func (r *Redis) sendStatement(s Statement) {
+	record, m := s.Run.record, s.Run
+	n, slot := r.NodeOf(AsEncoded(record.key))
+	check := Check{Policy: record.policy, Key: AsEncoded(record.key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.Stamp})}
+	c := NewCall(s.Op, []Check{check})
+	c.Slot = slot
+	err := n.Background(c, func(c *Call) {
+		outcome := OutcomeOf(c.Err)
+		if wait := c.Checks[0].Result.RetryAfter; outcome == RanOK && (wait == Superseded || wait == Lost) {
+			outcome = RanLate
 		}
-		r.running.finish(m, outcome)
+		r.Running.Finish(m, outcome)
 	})
 	if err != nil {
-		r.running.finish(m, ranNever)
+		r.Running.Finish(m, ranNever)
 	}
 }

@@ -16,7 +16,7 @@ type visitKeys func(ctx context.Context, master *goredis.Client, names []string)
 
 // scanKeys visits the keys that match a pattern, on all masters of a Cluster at once. The error wraps
 // [ErrUndecided].
-func (a *admin) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
+func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	scan := func(ctx context.Context, master *goredis.Client) error {
@@ -28,11 +28,11 @@ func (a *admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 		if err == nil {
 			err = checkCovered(ctx, client)
 		}
-		return undecided(err)
+		return Undecided(err)
 	case *goredis.Client:
-		return undecided(scan(ctx, client))
+		return Undecided(scan(ctx, client))
 	}
-	return undecided(errKindOfClient)
+	return Undecided(errKindOfClient)
 }
 
 // checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
@@ -46,8 +46,8 @@ func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	for _, r := range ranges {
 		covered += r.End - r.Start + 1
 	}
-	if covered < clusterSlots {
-		return failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", clusterSlots-covered))
+	if covered < ClusterSlots {
+		return Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", ClusterSlots-covered))
 	}
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
-// kernelSet is a set of script fragments, a bit for each in the order of kernelNames.
-type kernelSet uint
+// KernelSet is a set of script fragments, a bit for each in the order of kernelNames.
+type KernelSet uint
 
-// kernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
+// KernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
 // fragment of leases, those of taking the set that have a script of takes alone.
-var kernelNames, leasing, taking = func() (names []string, leasing, taking kernelSet) {
+var KernelNames, Leasing, taking = func() (names []string, leasing, taking KernelSet) {
 	for _, a := range append(slices.Clone(kernel.Registry), kernel.RunningAlgorithm, kernel.CalendarAlgorithm) {
 		if slices.Contains(names, a.Script) {
 			continue
@@ -33,22 +33,22 @@ var kernelNames, leasing, taking = func() (names []string, leasing, taking kerne
 	return names, leasing, taking
 }()
 
-func kernelSetOf(a *kernel.Algorithm) kernelSet {
-	return 1 << slices.Index(kernelNames, a.Script)
+func KernelSetOf(a *kernel.Algorithm) KernelSet {
+	return 1 << slices.Index(KernelNames, a.Script)
 }
 
 // banFragment is the fragment of bans, behind all kernels.
-const banFragment kernelSet = 1 << 31
+const banFragment KernelSet = 1 << 31
 
 // leaseFragment is the fragments of leases, one in front of the kernels and one behind each.
-const leaseFragment kernelSet = 1 << 30
+const leaseFragment KernelSet = 1 << 30
 
-// takesFragment is takes.lua instead of batch.lua, for one kernel.
-const takesFragment kernelSet = 1 << 29
+// TakesFragment is takes.lua instead of batch.lua, for one kernel.
+const TakesFragment KernelSet = 1 << 29
 
 // fragmentsOf returns the fragments that decide by a policy.
-func fragmentsOf(p *Policy) kernelSet {
-	set := kernelSetOf(p.Rule().Algorithm)
+func fragmentsOf(p *Policy) KernelSet {
+	set := KernelSetOf(p.Rule().Algorithm)
 	if p.Rule().Ban != nil {
 		set |= banFragment
 	}
@@ -56,27 +56,27 @@ func fragmentsOf(p *Policy) kernelSet {
 }
 
 // place returns the kernel's place among those of the set, from 1.
-func (s kernelSet) place(a *kernel.Algorithm) int64 {
-	return int64(bits.OnesCount(uint(s&(kernelSetOf(a)-1)))) + 1
+func (s KernelSet) place(a *kernel.Algorithm) int64 {
+	return int64(bits.OnesCount(uint(s&(KernelSetOf(a)-1)))) + 1
 }
 
-// script is a text that Redis identifies by its SHA-1.
-type script struct{ text, sha string }
+// Script is a text that Redis identifies by its SHA-1.
+type Script struct{ Text, Sha string }
 
 // scriptSet builds the script for each set of kernels, once.
 type scriptSet struct {
-	clock  string // a fragment instead of Redis's own clock, for tests
-	always bool   // batch.lua for everything, for tests
+	Clock  string // a fragment instead of Redis's own clock, for tests
+	Always bool   // batch.lua for everything, for tests
 	mu     sync.RWMutex
-	built  map[kernelSet]*script
+	Built  map[KernelSet]*Script
 }
 
-func (s *scriptSet) get(kernels kernelSet) (*script, error) {
-	if s.always {
-		kernels &^= takesFragment
+func (s *scriptSet) Get(kernels KernelSet) (*Script, error) {
+	if s.Always {
+		kernels &^= TakesFragment
 	}
 	s.mu.RLock()
-	built := s.built[kernels]
+	built := s.Built[kernels]
 	s.mu.RUnlock()
 	if built != nil {
 		return built, nil
@@ -86,30 +86,30 @@ func (s *scriptSet) get(kernels kernelSet) (*script, error) {
 		return nil, fmt.Errorf("building a script: %w", err)
 	}
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
-	built = &script{text: text, sha: hex.EncodeToString(sum[:])}
+	built = &Script{Text: text, Sha: hex.EncodeToString(sum[:])}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.built == nil {
-		s.built = map[kernelSet]*script{}
+	if s.Built == nil {
+		s.Built = map[KernelSet]*Script{}
 	}
-	s.built[kernels] = built
+	s.Built[kernels] = built
 	return built, nil
 }
 
 // build returns the text of a script.
-func (s *scriptSet) build(kernels kernelSet) (string, error) {
-	if kernels&takesFragment != 0 {
-		return scripts.BuildTakes(s.clock, kernelNames[bits.TrailingZeros(uint(kernels))])
+func (s *scriptSet) build(kernels KernelSet) (string, error) {
+	if kernels&TakesFragment != 0 {
+		return scripts.BuildTakes(s.Clock, KernelNames[bits.TrailingZeros(uint(kernels))])
 	}
 	var names []string
 	leases := kernels&leaseFragment != 0
 	if leases {
 		names = append(names, "lease")
 	}
-	for i, name := range kernelNames {
+	for i, name := range KernelNames {
 		if kernels&(1<<i) != 0 {
 			names = append(names, name)
-			if leases && leasing&(1<<i) != 0 {
+			if leases && Leasing&(1<<i) != 0 {
 				names = append(names, name+"_lease")
 			}
 		}
@@ -117,5 +117,5 @@ func (s *scriptSet) build(kernels kernelSet) (string, error) {
 	if kernels&banFragment != 0 {
 		names = append(names, "ban")
 	}
-	return scripts.Build(s.clock, names...)
+	return scripts.Build(s.Clock, names...)
 }

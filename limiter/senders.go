@@ -40,31 +40,31 @@ const (
 // many again in place of those that do not come back in time. It is guarded by its batcher's lock;
 // the zero value has none.
 type senders struct {
-	open      int           // senders that run
-	inflights []*inflight   // batches in flight
+	Open      int           // senders that run
+	inflights []*Inflight   // batches in flight
 	stalled   int           // of them, those that count no more
 	lastSent  time.Time     // when the last batch left
-	roundTrip time.Duration // the shortest of late
-	usual     time.Duration // about the median
+	RoundTrip time.Duration // the shortest of late
+	Usual     time.Duration // about the median
 
 	limit        int       // the most senders while Redis refuses new connections; 0: no limit
 	limitedUntil time.Time // when that ends
 }
 
-// inflight is a batch in flight.
-type inflight struct {
+// Inflight is a batch in flight.
+type Inflight struct {
 	sent    time.Time
 	stalled bool
-	calls   []*call // nil for a call that its caller sends
+	calls   []*Call // nil for a call that its caller sends
 }
 
 // allowed adapts the number of batches in flight to the round trip: on a link of 20 ms, two batches
 // of 128 would cap at 12,800 requests a second.
-func (s *senders) allowed() int { return min(maxSenders, 1+int(s.roundTrip/senderSpan)) }
+func (s *senders) allowed() int { return min(maxSenders, 1+int(s.RoundTrip/senderSpan)) }
 
 // mayOpen reports whether one more sender may open for that many calls.
 func (s *senders) mayOpen(calls int) bool {
-	return s.open-s.stalled < s.allowed() && s.open < s.most() && !s.tooSoon(calls)
+	return s.Open-s.stalled < s.allowed() && s.Open < s.most() && !s.tooSoon(calls)
 }
 
 // tooSoon reports whether that many calls should wait a little for others.
@@ -76,23 +76,23 @@ func (s *senders) tooSoon(calls int) bool {
 // would take all senders with the first few, and the others would wait for a whole round trip.
 func (s *senders) pacing() time.Duration {
 	if allowed := s.allowed(); allowed >= minSpaced {
-		return s.roundTrip / time.Duration(allowed)
+		return s.RoundTrip / time.Duration(allowed)
 	}
 	return 0
 }
 
 // tooMany reports whether more senders are open than the link and the connections allow.
-func (s *senders) tooMany() bool { return s.open-s.stalled > s.allowed() || s.open > s.most() }
+func (s *senders) tooMany() bool { return s.Open-s.stalled > s.allowed() || s.Open > s.most() }
 
-// begin adds a batch in flight.
-func (s *senders) begin(f *inflight) {
+// Begin adds a batch in flight.
+func (s *senders) Begin(f *Inflight) {
 	f.sent, f.stalled = time.Now(), false
 	s.lastSent = f.sent
 	s.inflights = append(s.inflights, f)
 }
 
 // end removes a batch in flight and observes how long it took.
-func (s *senders) end(f *inflight) {
+func (s *senders) end(f *Inflight) {
 	if f.calls = nil; f.stalled {
 		s.stalled--
 	}
@@ -104,7 +104,7 @@ func (s *senders) end(f *inflight) {
 }
 
 // stallTimeout returns how long a batch may be in flight before it counts as stalled.
-func (s *senders) stallTimeout() time.Duration { return stallSpan + 3*s.usual }
+func (s *senders) stallTimeout() time.Duration { return stallSpan + 3*s.Usual }
 
 // skipStalled stops counting the batches that take too long.
 func (s *senders) skipStalled() {
@@ -121,7 +121,7 @@ func (s *senders) skipStalled() {
 // because the batches in flight are not late yet.
 func (s *senders) nextWake() time.Duration {
 	now := time.Now()
-	if s.open-s.stalled < s.allowed() && s.open < s.most() {
+	if s.Open-s.stalled < s.allowed() && s.Open < s.most() {
 		return max(0, s.pacing()-now.Sub(s.lastSent))
 	}
 	wait := s.stallTimeout()
@@ -137,18 +137,18 @@ func (s *senders) nextWake() time.Duration {
 // and about the median, which a few late ones do not change.
 func (s *senders) observe(took time.Duration) {
 	const decay = 64
-	if s.roundTrip == 0 {
-		s.roundTrip, s.usual = took, took
+	if s.RoundTrip == 0 {
+		s.RoundTrip, s.Usual = took, took
 		return
 	}
-	if took < s.roundTrip {
-		s.roundTrip = took
+	if took < s.RoundTrip {
+		s.RoundTrip = took
 	} else {
-		s.roundTrip += (took - s.roundTrip) / decay
+		s.RoundTrip += (took - s.RoundTrip) / decay
 	}
-	if step := s.usual / 16; took > s.usual {
-		s.usual += max(step, time.Microsecond)
+	if step := s.Usual / 16; took > s.Usual {
+		s.Usual += max(step, time.Microsecond)
 	} else {
-		s.usual -= step
+		s.Usual -= step
 	}
 }

@@ -9,7 +9,7 @@ func TestSenders_allowed(t *testing.T) {
 	for trip, want := range map[time.Duration]int{
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
-		l := senders{roundTrip: trip}
+		l := senders{RoundTrip: trip}
 		if got := l.allowed(); got != want {
 			t.Errorf("%v: %d senders, want %d", trip, got, want)
 		}
@@ -25,13 +25,13 @@ func TestSenders_observe(t *testing.T) {
 			l.observe(time.Millisecond)
 		}
 	}
-	if l.roundTrip < time.Millisecond || l.roundTrip > 2*time.Millisecond || l.usual < 900*time.Microsecond || l.usual > 1200*time.Microsecond {
-		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.roundTrip, l.usual)
+	if l.RoundTrip < time.Millisecond || l.RoundTrip > 2*time.Millisecond || l.Usual < 900*time.Microsecond || l.Usual > 1200*time.Microsecond {
+		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.RoundTrip, l.Usual)
 	}
 	for range 200 {
 		l.observe(20 * time.Millisecond)
 	}
-	if l.roundTrip < 15*time.Millisecond || l.usual < 15*time.Millisecond {
-		t.Errorf("round trip %v and usual round trip %v on a link that has become longer", l.roundTrip, l.usual)
+	if l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond {
+		t.Errorf("round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
 	}
 }

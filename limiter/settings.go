@@ -59,7 +59,7 @@ type Settings struct {
 	// BanAfter is how many denials are an offense, up to [MaxBanAfter]; 0 is 1.
 	BanAfter int
 
-	// Lease lets [Failover] take units of keys that are asked for again and again ahead of their requests,
+	// Lease lets [failover.Store] take units of keys that are asked for again and again ahead of their requests,
 	// and decide these by itself: for at most so long, and at most a hundredth of the window. From
 	// [MinLease] to [MaxLease]; 0: every request is decided by the shared store. Never is more admitted
 	// than without. Policies that ban, queue or refund have none.
@@ -228,8 +228,8 @@ const (
 	// DefaultNodeTimeout is what a NodeTimeout of 0 means.
 	DefaultNodeTimeout = 15 * time.Second
 
-	// maxRunning is the largest [Settings].MaxConcurrent.
-	maxRunning = 1_000_000_000
+	// MaxRunning is the largest [Settings].MaxConcurrent.
+	MaxRunning = 1_000_000_000
 )
 
 // Calendars lists the calendar periods that [Settings.Calendar] may name, the shortest first.

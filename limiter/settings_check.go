@@ -14,7 +14,7 @@ const onlyBuckets = " has none; only token_bucket, leaky_bucket and gcra do"
 // check reports which field is wrong by itself, or for the algorithm, which is nil for an unknown one.
 func (s *Settings) check(a *kernel.Algorithm) error {
 	switch {
-	case !validName(s.Name):
+	case !ValidName(s.Name):
 		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
 	case s.MaxConcurrent != 0 || s.NodeTimeout != 0:
 		return s.checkRunning()
@@ -43,7 +43,7 @@ func (s *Settings) check(a *kernel.Algorithm) error {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-func validName(name string) bool {
+func ValidName(name string) bool {
 	for _, r := range []byte(name) {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
@@ -120,8 +120,8 @@ func (s *Settings) checkRunning() error {
 	switch {
 	case s.MaxConcurrent == 0:
 		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
-	case s.MaxConcurrent < 0 || s.MaxConcurrent > maxRunning:
-		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(maxRunning)}
+	case s.MaxConcurrent < 0 || s.MaxConcurrent > MaxRunning:
+		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(MaxRunning)}
 	case s.nodeTimeout() < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
 		return &FieldError{"NodeTimeout", s.NodeTimeout.String(), "use a duration from 5s to 10m, in whole microseconds"}
 	}

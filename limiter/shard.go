@@ -6,7 +6,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// shard is the part of a table behind one lock. Its methods need the lock held. The state of a key
+// Shard is the part of a table behind one lock. Its methods need the lock held. The state of a key
 // may come from three places, of which get takes the fullest:
 //
 //   - plain or logs, whichever the policy's algorithm needs: a state that is kept here;
@@ -14,25 +14,25 @@ import (
 //     place;
 //   - spill: states without a place of their own, in a fixed number of places that keys have in
 //     common.
-type shard struct {
-	mu    sync.Mutex
+type Shard struct {
+	Mu    sync.Mutex
 	owner *Memory
 	table *table
 	order int // locks are taken in this order
-	plain map[string]kernel.Numbers
-	holes map[string]*kernel.Holes // of a few states in plain; nil before the first
+	Plain map[string]kernel.Numbers
+	Holes map[string]*kernel.Holes // of a few states in plain; nil before the first
 	logs  map[string]*kernel.UnitLog
-	seen  map[string]lastSeen // Redis's last answers; nil before the first
+	Seen  map[string]LastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
-	bans  map[string]keptBan  // nil before the first
+	Bans  map[string]keptBan  // nil before the first
 }
 
-// get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
-func (s *shard) get(p *Policy, key string, now int64) kernel.State {
-	kept, found := s.kept(key)
-	if len(s.seen) > 0 {
-		if a, known := s.seen[key]; known && a.resets > now {
-			kept = p.Rule().Stricter(kept, a.restore(p, now), now)
+// Get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
+func (s *Shard) Get(p *Policy, key string, now int64) kernel.State {
+	kept, found := s.Kept(key)
+	if len(s.Seen) > 0 {
+		if a, known := s.Seen[key]; known && a.Resets > now {
+			kept = p.Rule().Stricter(kept, a.Restore(p, now), now)
 		}
 	}
 	if !found && s.spill != nil {
@@ -41,43 +41,43 @@ func (s *shard) get(p *Policy, key string, now int64) kernel.State {
 	return kept
 }
 
-// kept returns the state that is kept for a key alone.
-func (s *shard) kept(key string) (kept kernel.State, found bool) {
+// Kept returns the state that is kept for a key alone.
+func (s *Shard) Kept(key string) (kept kernel.State, found bool) {
 	if s.logs != nil {
 		log, found := s.logs[key]
 		return kernel.State{Log: log}, found
 	}
-	n, found := s.plain[key]
+	n, found := s.Plain[key]
 	kept.Numbers = n
-	if len(s.holes) > 0 {
-		kept.Holes = s.holes[key]
+	if len(s.Holes) > 0 {
+		kept.Holes = s.Holes[key]
 	}
 	return kept, found
 }
 
-func (s *shard) put(key string, value kernel.State) {
+func (s *Shard) Put(key string, value kernel.State) {
 	if s.logs != nil {
 		s.logs[key] = value.Log
 		return
 	}
-	s.plain[key] = value.Numbers
+	s.Plain[key] = value.Numbers
 	if value.Holes != nil {
-		if s.holes == nil {
-			s.holes = map[string]*kernel.Holes{}
+		if s.Holes == nil {
+			s.Holes = map[string]*kernel.Holes{}
 		}
-		s.holes[key] = value.Holes
-	} else if len(s.holes) > 0 {
-		delete(s.holes, key)
+		s.Holes[key] = value.Holes
+	} else if len(s.Holes) > 0 {
+		delete(s.Holes, key)
 	}
 }
 
-// drop deletes all states of a key and reports whether there were any. Keys with the same place in
+// Drop deletes all states of a key and reports whether there were any. Keys with the same place in
 // the overflow lose theirs with it.
-func (s *shard) drop(key string) (found bool) {
-	if _, found = s.kept(key); found {
+func (s *Shard) Drop(key string) (found bool) {
+	if _, found = s.Kept(key); found {
 		delete(s.logs, key)
-		delete(s.plain, key)
-		delete(s.holes, key)
+		delete(s.Plain, key)
+		delete(s.Holes, key)
 		s.owner.keys.Add(-1)
 	}
 	if s.forget(key) {
@@ -89,60 +89,60 @@ func (s *shard) drop(key string) (found bool) {
 	return s.spill.drop(key) || found
 }
 
-// dropAll deletes all states and returns how many there were.
-func (s *shard) dropAll() int64 {
-	found := int64(len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans))
-	clear(s.bans)
-	clear(s.plain)
-	s.holes = nil
+// DropAll deletes all states and returns how many there were.
+func (s *Shard) DropAll() int64 {
+	found := int64(len(s.Plain) + len(s.logs) + len(s.Seen) + len(s.Bans))
+	clear(s.Bans)
+	clear(s.Plain)
+	s.Holes = nil
 	clear(s.logs)
-	clear(s.seen)
+	clear(s.Seen)
 	s.dropSpill()
 	s.owner.keys.Add(-found)
 	return found
 }
 
 // take charges a passing check and stores its state.
-func (s *shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
+func (s *Shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		keptOf(c).Places = int32(unitsOf(c))
-		s.addRunning(c.Key.String(), unitsOf(c))
+		KeptOf(c).Places = int32(UnitsOf(c))
+		s.addRunning(c.Key.String(), UnitsOf(c))
 		return
 	}
-	s.store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
+	s.Store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
-// settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
-func (s *shard) settle(c *Check, now int64) {
-	if keptOf(c).Stays > 0 {
-		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.bans[c.Key.String()].BanState, now, keptOf(c).Stays)}, now)
+// Settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
+func (s *Shard) Settle(c *Check, now int64) {
+	if KeptOf(c).Stays > 0 {
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, KeptOf(c).Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, unitsOf(c), -keptOf(c).Change, keptOf(c).Receipt)
+		return k.Refund(held, now/t.Tick, t, UnitsOf(c), -KeptOf(c).Change, KeptOf(c).Receipt)
 	}
-	switch held, found := s.kept(c.Key.String()); {
-	case keptOf(c).Change == 0 || c.Policy.CountsRunning():
-	case keptOf(c).Change > 0:
-		old := s.get(c.Policy, c.Key.String(), now)
-		s.store(c, old, k.Charge(old, now/t.Tick, t, keptOf(c).Change), now)
+	switch held, found := s.Kept(c.Key.String()); {
+	case KeptOf(c).Change == 0 || c.Policy.CountsRunning():
+	case KeptOf(c).Change > 0:
+		old := s.Get(c.Policy, c.Key.String(), now)
+		s.Store(c, old, k.Charge(old, now/t.Tick, t, KeptOf(c).Change), now)
 	case found:
-		s.put(c.Key.String(), refund(held))
+		s.Put(c.Key.String(), refund(held))
 	case s.spill != nil:
 		s.spill.put(c.Key.String(), refund(s.spill.get(c.Key.String())))
 	}
 }
 
-// store keeps the new state of a check's key, where there is room in a place of its own.
-func (s *shard) store(c *Check, old, value kernel.State, now int64) {
-	if old == (kernel.State{}) || len(s.seen) > 0 || s.spill != nil {
+// Store keeps the new state of a check's key, where there is room in a place of its own.
+func (s *Shard) Store(c *Check, old, value kernel.State, now int64) {
+	if old == (kernel.State{}) || len(s.Seen) > 0 || s.spill != nil {
 		s.forget(c.Key.String()) // the value includes the last answer
-		if _, found := s.kept(c.Key.String()); !found && !s.makeRoom(now) {
+		if _, found := s.Kept(c.Key.String()); !found && !s.makeRoom(now) {
 			s.spillOver(c.Key.String(), value)
 			return
 		}
 	}
-	s.put(c.Key.String(), value)
+	s.Put(c.Key.String(), value)
 }
 
 const (
@@ -155,14 +155,14 @@ const (
 	sweepFull   = 32
 	sweepShards = 128
 
-	// sweepEvery bounds the work of a flood of keys: after a further sweep that found nothing, that
+	// SweepEvery bounds the work of a flood of keys: after a further sweep that found nothing, that
 	// many keys overflow without one.
-	sweepEvery = 8
+	SweepEvery = 8
 )
 
 // makeRoom counts one more state, if there is room for it.
-func (s *shard) makeRoom(now int64) bool {
-	s.sweep(now, sweepSample)
+func (s *Shard) makeRoom(now int64) bool {
+	s.Sweep(now, sweepSample)
 	if s.owner.admit() {
 		return true
 	}
@@ -170,27 +170,27 @@ func (s *shard) makeRoom(now int64) bool {
 		s.owner.skipSweeps.Add(-1)
 		return false
 	}
-	s.sweep(now, sweepFull)
-	s.owner.sweepShards(s, now, sweepFull, (*shard).sweep)
+	s.Sweep(now, sweepFull)
+	s.owner.sweepShards(s, now, sweepFull, (*Shard).Sweep)
 	if s.owner.admit() {
 		return true
 	}
-	s.owner.skipSweeps.Store(sweepEvery)
+	s.owner.skipSweeps.Store(SweepEvery)
 	return false
 }
 
-// sweep drops those of a few random states that have reset, as Redis's TTL does, and returns how
+// Sweep drops those of a few random states that have reset, as Redis's TTL does, and returns how
 // many it visited.
-func (s *shard) sweep(now int64, sample int) (visited int) {
+func (s *Shard) Sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
 	t := &p.Rule().Params
 	tick, k := now/t.Tick, p.Rule().Algorithm.Kernel
-	ended := tick - s.owner.grace/t.Tick
-	before := len(s.plain) + len(s.logs) + len(s.seen) + len(s.bans)
-	for key, value := range s.plain {
+	ended := tick - s.owner.Grace/t.Tick
+	before := len(s.Plain) + len(s.logs) + len(s.Seen) + len(s.Bans)
+	for key, value := range s.Plain {
 		if visited++; k.Expires(kernel.State{Numbers: value}, tick, t) <= ended {
-			delete(s.plain, key)
-			delete(s.holes, key)
+			delete(s.Plain, key)
+			delete(s.Holes, key)
 		}
 		if visited >= sample {
 			break
@@ -205,7 +205,7 @@ func (s *shard) sweep(now int64, sample int) (visited int) {
 		}
 	}
 	visited += s.sweepSeen(now, sample) + s.sweepBans(now, sample)
-	if swept := before - len(s.plain) - len(s.logs) - len(s.seen) - len(s.bans); swept > 0 {
+	if swept := before - len(s.Plain) - len(s.logs) - len(s.Seen) - len(s.Bans); swept > 0 {
 		s.owner.keys.Add(int64(-swept))
 	}
 	return visited

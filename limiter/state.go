@@ -22,10 +22,10 @@ func (s *State) Take(p *Policy, now, weight int64) Result { return s.TakeReservi
 func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 	c := Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
-	v := evaluate(held, now, &c)
+	v := Evaluate(held, now, &c)
 	if p.rule.Ban != nil && v.Wait >= 0 {
 		if left := p.rule.Ban.Left(s.ban, now); left > 0 {
-			setAnswer(&c, peekVerdict(held, now, &c, v), now)
+			SetAnswer(&c, peekVerdict(held, now, &c, v), now)
 			setBan(&c, left, false)
 			return c.Result
 		}
@@ -34,7 +34,7 @@ func (s *State) TakeReserving(p *Policy, now, weight, reserve int64) Result {
 		held = p.rule.Algorithm.Kernel.Take(held, &p.rule.Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
-	setAnswer(&c, v, now)
+	SetAnswer(&c, v, now)
 	if p.rule.Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.rule.Ban.Counts(s.ban, now, p.rule.Params.Capacity, p.rule.Refunds.Load()) {
 		var begins int64
 		if s.ban, begins = p.rule.Ban.Denied(s.ban, now); begins > 0 {

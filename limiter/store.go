@@ -2,7 +2,7 @@
 //
 // A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
 // [Memory] keeps its counts in this process, [Redis] in a Redis that any number of processes use,
-// and [Failover] puts a Memory behind a Redis for outages. All of them give the same answers to the
+// and [failover.Store] puts a Memory behind a Redis for outages. All of them give the same answers to the
 // last microsecond. The formulas stand in the file of each algorithm; the Lua twins are in scripts/.
 package limiter
 
@@ -41,11 +41,11 @@ var ErrInvalidCheck = errors.New("invalid check")
 
 // Allow decides a request that takes one unit of one policy. The key names the client's quota; any
 // bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
-// is one, which wraps [ErrInvalidCheck]: its requests are ended by [Failover.EndRunning], which needs the
+// is one, which wraps [ErrInvalidCheck]: its requests are ended by [failover.Store.EndRunning], which needs the
 // checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
-	if err := validate(checks[:]); err != nil {
+	if err := Validate(checks[:]); err != nil {
 		return Result{}, err
 	}
 	if policy.CountsRunning() {

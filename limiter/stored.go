@@ -16,7 +16,7 @@ func decodeBan(text string) (s kernel.BanState, ok bool) {
 	}
 	var n [7]int64
 	for i := range len(text) / 8 {
-		value := double(text, i)
+		value := Double(text, i)
 		if !(value >= 0 && value <= kernel.Precision) {
 			return s, false
 		}
@@ -32,7 +32,7 @@ func splitBanKey(name, head string) (policy, key string, ok bool) {
 		return "", "", false
 	}
 	policy, code, found := strings.Cut(name[at+2:], ":")
-	if !found || !strings.HasPrefix(code, kernel.BanCode) || !codePattern.MatchString(code) || !validName(policy) {
+	if !found || !strings.HasPrefix(code, kernel.BanCode) || !CodePattern.MatchString(code) || !ValidName(policy) {
 		return "", "", false
 	}
 	key = name[len(head):at]
@@ -48,7 +48,7 @@ func storedEntry(text string) (entry [3]int64, ok bool) {
 		return entry, false
 	}
 	for i := range entry {
-		n := double(text, i)
+		n := Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
 			return entry, false
 		}
@@ -60,5 +60,5 @@ func storedEntry(text string) (entry [3]int64, ok bool) {
 // nodeName returns a node's ID as text.
 func nodeName(id int64) string { return fmt.Sprintf("%014x", id) }
 
-// codePattern matches the last part of a key of this module.
-var codePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
+// CodePattern matches the last part of a key of this module.
+var CodePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)

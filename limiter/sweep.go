@@ -15,13 +15,13 @@ const (
 
 // sweepSome drops some of the dead states, and reports whether any states are left.
 func (m *Memory) sweepSome() (left bool) {
-	m.sweepShards(nil, m.clock(), sweptPerSpan, (*shard).sweepSlowly)
-	return m.keys.Load() > 0 || m.spills.Load() > 0
+	m.sweepShards(nil, m.Clock(), sweptPerSpan, (*Shard).sweepSlowly)
+	return m.keys.Load() > 0 || m.Spills.Load() > 0
 }
 
 // sweepSlowly does what sweep does, and frees the memory of what is empty then.
-func (s *shard) sweepSlowly(now int64, sample int) (visited int) {
-	visited = s.sweep(now, min(sample, sweptPerLock))
+func (s *Shard) sweepSlowly(now int64, sample int) (visited int) {
+	visited = s.Sweep(now, min(sample, sweptPerLock))
 	if visited > 0 {
 		s.shrink()
 	}
@@ -32,17 +32,17 @@ func (s *shard) sweepSlowly(now int64, sample int) (visited int) {
 }
 
 // shrink frees the memory of maps that are empty: a map keeps the room that it once needed.
-func (s *shard) shrink() {
-	if s.plain != nil && len(s.plain) == 0 {
-		s.plain, s.holes = map[string]kernel.Numbers{}, nil
+func (s *Shard) shrink() {
+	if s.Plain != nil && len(s.Plain) == 0 {
+		s.Plain, s.Holes = map[string]kernel.Numbers{}, nil
 	}
 	if s.logs != nil && len(s.logs) == 0 {
 		s.logs = map[string]*kernel.UnitLog{}
 	}
-	if len(s.seen) == 0 {
-		s.seen = nil
+	if len(s.Seen) == 0 {
+		s.Seen = nil
 	}
-	if len(s.bans) == 0 {
-		s.bans = nil
+	if len(s.Bans) == 0 {
+		s.Bans = nil
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// tableShards is how many locks the states of one policy are spread over.
-const tableShards = 64
+// TableShards is how many locks the states of one policy are spread over.
+const TableShards = 64
 
 // table holds the states of one policy in a [Memory], and of all that differ in limit or burst
 // alone.
 type table struct {
 	owner  *Memory
 	seed   maphash.Seed
-	shards [tableShards]shard
+	Shards [TableShards]Shard
 
 	// dropped reports that nothing may be stored here any more. It is read under the lock of any
 	// shard and set under those of all.
@@ -30,13 +30,13 @@ type table struct {
 func newTable(owner *Memory, number int, p *Policy) *table {
 	t := &table{owner: owner, seed: maphash.MakeSeed()}
 	t.slowest.Store(p)
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.owner, s.table, s.order = owner, t, number*tableShards+i
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.owner, s.table, s.order = owner, t, number*TableShards+i
 		if p.Rule().Algorithm.Logs {
 			s.logs = map[string]*kernel.UnitLog{}
 		} else {
-			s.plain = map[string]kernel.Numbers{}
+			s.Plain = map[string]kernel.Numbers{}
 		}
 	}
 	return t
@@ -53,34 +53,34 @@ func (t *table) admit(p *Policy) {
 	p.Rule().Table.Store(t)
 }
 
-func (t *table) shardOf(key string) *shard {
-	return &t.shards[maphash.String(t.seed, key)%tableShards]
+func (t *table) ShardOf(key string) *Shard {
+	return &t.Shards[maphash.String(t.seed, key)%TableShards]
 }
 
 // lockAll locks every shard once, in their order, and returns the function that unlocks them. The
 // given slice keeps its order.
-func lockAll(shards []*shard) (unlock func()) {
+func lockAll(shards []*Shard) (unlock func()) {
 	ordered := slices.Clone(shards)
-	slices.SortFunc(ordered, func(a, b *shard) int { return a.order - b.order })
+	slices.SortFunc(ordered, func(a, b *Shard) int { return a.order - b.order })
 	ordered = slices.Compact(ordered)
 	for _, s := range ordered {
-		s.mu.Lock()
+		s.Mu.Lock()
 	}
 	return func() {
 		for _, s := range ordered {
-			s.mu.Unlock()
+			s.Mu.Unlock()
 		}
 	}
 }
 
-// tableOf returns the table of a policy. The policy caches it.
-func (m *Memory) tableOf(p *Policy) *table {
+// TableOf returns the table of a policy. The policy caches it.
+func (m *Memory) TableOf(p *Policy) *table {
 	if t, made := p.Rule().Table.Load().(*table); made && t.owner == m {
 		return t
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, found := m.tables[p.Rule().ID]; !found && len(m.tables) >= m.pruneAt {
+	if _, found := m.Tables[p.Rule().ID]; !found && len(m.Tables) >= m.pruneAt {
 		m.prune()
 	}
 	return m.findTable(p)
@@ -89,11 +89,11 @@ func (m *Memory) tableOf(p *Policy) *table {
 // findTable returns the table of a policy, and makes it where there is none. It drops no other. The
 // lock is held.
 func (m *Memory) findTable(p *Policy) *table {
-	t, found := m.tables[p.Rule().ID]
+	t, found := m.Tables[p.Rule().ID]
 	if !found {
 		t = newTable(m, m.created, p)
 		m.created++
-		m.tables[p.Rule().ID] = t
+		m.Tables[p.Rule().ID] = t
 		order := append(slices.Clone(*m.order.Load()), t)
 		m.order.Store(&order)
 	}
@@ -101,56 +101,56 @@ func (m *Memory) findTable(p *Policy) *table {
 	return t
 }
 
-// lock returns the shard of a key, locked.
-func (m *Memory) lock(p *Policy, key string) *shard {
-	s := m.tableOf(p).shardOf(key)
-	s.mu.Lock()
+// Lock returns the shard of a key, locked.
+func (m *Memory) Lock(p *Policy, key string) *Shard {
+	s := m.TableOf(p).ShardOf(key)
+	s.Mu.Lock()
 	if !s.table.dropped {
 		return s
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s = m.findTable(p).shardOf(key)
-	s.mu.Lock()
+	s = m.findTable(p).ShardOf(key)
+	s.Mu.Lock()
 	return s
 }
 
 // lockEach appends the shards of the checks, in their order, and locks them. A table may be dropped
 // between being found and being locked, even by a later check of the same request. The second time
 // the lock of the Memory keeps all tables.
-func (m *Memory) lockEach(shards []*shard, checks []Check) (locked []*shard, unlock func()) {
+func (m *Memory) lockEach(shards []*Shard, checks []Check) (locked []*Shard, unlock func()) {
 	for i := range checks {
-		shards = append(shards, m.tableOf(checks[i].Policy).shardOf(checks[i].Key.String()))
+		shards = append(shards, m.TableOf(checks[i].Policy).ShardOf(checks[i].Key.String()))
 	}
 	unlock = lockAll(shards)
-	if !slices.ContainsFunc(shards, func(s *shard) bool { return s.table.dropped }) {
+	if !slices.ContainsFunc(shards, func(s *Shard) bool { return s.table.dropped }) {
 		return shards, unlock
 	}
 	unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).shardOf(checks[i].Key.String())
+		shards[i] = m.findTable(checks[i].Policy).ShardOf(checks[i].Key.String())
 	}
 	return shards, lockAll(shards)
 }
 
-// anyPolicy is the name of no policy.
-const anyPolicy = "*"
+// AnyPolicy is the name of no policy.
+const AnyPolicy = "*"
 
 // eachShardOf runs a function on the shards of the policy of that name, of all policies where it is
 // anyPolicy, with their locks held.
-func (m *Memory) eachShardOf(policy string, do func(*shard)) {
+func (m *Memory) eachShardOf(policy string, do func(*Shard)) {
 	for _, t := range *m.order.Load() {
-		if policy != anyPolicy && policy != t.slowest.Load().Name() {
+		if policy != AnyPolicy && policy != t.slowest.Load().Name() {
 			continue
 		}
-		for i := range t.shards {
-			s := &t.shards[i]
-			s.mu.Lock()
+		for i := range t.Shards {
+			s := &t.Shards[i]
+			s.Mu.Lock()
 			do(s)
-			s.mu.Unlock()
+			s.Mu.Unlock()
 		}
 	}
 }

@@ -15,116 +15,116 @@ import (
 // all of Redis. On a Cluster each master has a node of its own. There anyNode, which waits for the
 // slowest master, decides only until the masters are known, and follows redirections.
 type topology struct {
-	anyNode *node
+	AnyNode *Node
 	cluster *goredis.ClusterClient // nil: there is only anyNode
 	keys    string                 // one of two bytes for each slot
-	slots   []atomic.Pointer[node]
-	known   atomic.Bool // the client has the masters in memory
-	loading atomic.Bool
-	outages outages
+	slots   []atomic.Pointer[Node]
+	Known   atomic.Bool // the client has the masters in memory
+	Loading atomic.Bool
+	Outages Outages
 	timeout time.Duration
-	send    func(ctx context.Context, n *node, calls []*call) bool
+	Send    func(ctx context.Context, n *Node, calls []*Call) bool
 	uses    *references
-	recover func(n *node) // runs while a node's breaker is open
+	recover func(n *Node) // runs while a node's breaker is open
 	lost    func(err error)
 	refused func(err error)
-	life    context.Context //nolint:containedctx // ends with the store; those of the nodes end with it
+	Life    context.Context //nolint:containedctx // ends with the store; those of the nodes end with it
 	end     context.CancelFunc
 
 	mu      sync.Mutex
-	masters map[*goredis.Client]*node
+	masters map[*goredis.Client]*Node
 }
 
 // start makes anyNode.
 func (t *topology) start(client goredis.UniversalClient) {
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
-		t.keys = slotKeys()
-		t.slots = make([]atomic.Pointer[node], clusterSlots)
-		t.masters = map[*goredis.Client]*node{}
+		t.keys = SlotKeys()
+		t.slots = make([]atomic.Pointer[Node], ClusterSlots)
+		t.masters = map[*goredis.Client]*Node{}
 	}
-	t.life, t.end = context.WithCancel(context.Background())
-	t.anyNode = t.newNode(client)
+	t.Life, t.end = context.WithCancel(context.Background())
+	t.AnyNode = t.newNode(client)
 }
 
-// slotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
+// SlotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
 // enough, because CRC16 tells all of them apart.
-func slotKeys() string {
-	keys := make([]byte, 2*clusterSlots)
+func SlotKeys() string {
+	keys := make([]byte, 2*ClusterSlots)
 	for i := range 1 << 16 {
 		key := []byte{byte(i >> 8), byte(i)}
-		copy(keys[2*int(slotOfTag(key)):], key)
+		copy(keys[2*int(SlotOfTag(key)):], key)
 	}
 	return string(keys)
 }
 
-func (t *topology) newNode(client goredis.UniversalClient) *node {
-	n := &node{client: client, failed: t.reload, lost: t.lost}
-	n.life, n.end = context.WithCancel(t.life)
-	n.batcher.uses, n.batcher.timeout, n.batcher.onRefused = t.uses, t.timeout, t.refused
-	n.batcher.send = func(ctx context.Context, calls []*call) bool { return t.send(ctx, n, calls) }
-	n.opened = func() { go t.recover(n) }
-	n.breaker = breaker{now: clock.Now, onOpen: t.outages.begin, onClose: t.outages.end}
+func (t *topology) newNode(client goredis.UniversalClient) *Node {
+	n := &Node{Client: client, Failed: t.Reload, Lost: t.lost}
+	n.life, n.end = context.WithCancel(t.Life)
+	n.Batcher.uses, n.Batcher.Timeout, n.Batcher.onRefused = t.uses, t.timeout, t.refused
+	n.Batcher.Send = func(ctx context.Context, calls []*Call) bool { return t.Send(ctx, n, calls) }
+	n.Opened = func() { go t.recover(n) }
+	n.Breaker = Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
 	return n
 }
 
-// reload queries the Cluster for its masters, in the background.
-func (t *topology) reload() {
+// Reload queries the Cluster for its masters, in the background.
+func (t *topology) Reload() {
 	switch {
 	case t.cluster == nil:
-	case t.known.Load():
+	case t.Known.Load():
 		t.cluster.ReloadState(context.Background())
-	case t.loading.CompareAndSwap(false, true):
+	case t.Loading.CompareAndSwap(false, true):
 		go func() {
-			defer t.loading.Store(false)
-			t.discover()
+			defer t.Loading.Store(false)
+			t.Discover()
 		}()
 	}
 }
 
-// discover waits until the client has the masters. From then on each decides for its slots by
+// Discover waits until the client has the masters. From then on each decides for its slots by
 // itself, and failures of anyNode matter no more.
-func (t *topology) discover() {
-	if t.masterOf(0) != nil && !t.known.Swap(true) {
-		t.anyNode.retire()
+func (t *topology) Discover() {
+	if t.MasterOf(0) != nil && !t.Known.Swap(true) {
+		t.AnyNode.retire()
 	}
 }
 
 // lastNode returns the node that had a slot last. It never waits.
-func (t *topology) lastNode(slot uint16) *node {
+func (t *topology) lastNode(slot uint16) *Node {
 	if t.cluster != nil {
 		if n := t.slots[slot].Load(); n != nil {
 			return n
 		}
 	}
-	return t.anyNode
+	return t.AnyNode
 }
 
-// to returns the node of a slot. Where that fails another master may have taken over.
-func (t *topology) to(slot uint16) *node {
+// To returns the node of a slot. Where that fails another master may have taken over.
+func (t *topology) To(slot uint16) *Node {
 	if t.cluster == nil {
-		return t.anyNode
+		return t.AnyNode
 	}
 	n := t.slots[slot].Load()
 	switch {
-	case n != nil && n.decides():
+	case n != nil && n.Decides():
 		return n
-	case !t.known.Load():
-		return t.anyNode
+	case !t.Known.Load():
+		return t.AnyNode
 	case n != nil:
-		t.reload()
+		t.Reload()
 	}
 	return t.learn(slot)
 }
 
 // learn finds a slot's master, where the masters are known, and makes its node the slot's. The node
 // before is retired if its master has no slot any more.
-func (t *topology) learn(slot uint16) *node {
+func (t *topology) learn(slot uint16) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	client := t.masterOf(slot)
+	client := t.MasterOf(slot)
 	if client == nil {
-		return t.anyNode // fails there with an error of its own
+		return t.AnyNode // fails there with an error of its own
 	}
 	n := t.masters[client]
 	if n == nil {
@@ -138,9 +138,9 @@ func (t *topology) learn(slot uint16) *node {
 	return n
 }
 
-// masterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
+// MasterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
 // there is none.
-func (t *topology) masterOf(slot uint16) *goredis.Client {
+func (t *topology) MasterOf(slot uint16) *goredis.Client {
 	client, err := t.cluster.MasterForKey(context.Background(), t.keys[2*int(slot):][:2])
 	if err != nil {
 		return nil
@@ -150,13 +150,13 @@ func (t *topology) masterOf(slot uint16) *goredis.Client {
 
 // retireUnlessUsed retires a node that has lost a slot, unless its master has another one in use.
 // The lock must be held.
-func (t *topology) retireUnlessUsed(n *node) {
-	client, _ := n.client.(*goredis.Client)
+func (t *topology) retireUnlessUsed(n *Node) {
+	client, _ := n.Client.(*goredis.Client)
 	if t.masters[client] != n {
 		return // already retired
 	}
 	for slot := range t.slots {
-		if t.slots[slot].Load() == n && t.masterOf(uint16(slot)) == client {
+		if t.slots[slot].Load() == n && t.MasterOf(uint16(slot)) == client {
 			return
 		}
 	}
@@ -164,16 +164,16 @@ func (t *topology) retireUnlessUsed(n *node) {
 	n.retire()
 }
 
-// failing reports whether a node's breaker is open, and for how long at least.
-func (t *topology) failing() (bool, time.Duration) {
-	if t.outages.failing.Load() == 0 {
+// Failing reports whether a node's breaker is open, and for how long at least.
+func (t *topology) Failing() (bool, time.Duration) {
+	if t.Outages.failing.Load() == 0 {
 		return false, 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failing, least := t.anyNode.breaker.untilProbe()
+	failing, least := t.AnyNode.Breaker.UntilProbe()
 	for _, n := range t.masters {
-		if open, wait := n.breaker.untilProbe(); open && (!failing || wait < least) {
+		if open, wait := n.Breaker.UntilProbe(); open && (!failing || wait < least) {
 			failing, least = true, wait
 		}
 	}
@@ -182,13 +182,13 @@ func (t *topology) failing() (bool, time.Duration) {
 
 // slotAt returns a slot that the node's master has: the given one, or another where that has moved.
 // The node of a master without slots is retired.
-func (t *topology) slotAt(n *node, slot uint16) (at uint16, found bool) {
-	if t.cluster == nil || n == t.anyNode || t.to(slot) == n {
+func (t *topology) slotAt(n *Node, slot uint16) (at uint16, found bool) {
+	if t.cluster == nil || n == t.AnyNode || t.To(slot) == n {
 		return slot, true
 	}
-	client, _ := n.client.(*goredis.Client)
-	for at := range uint16(clusterSlots) {
-		if t.masterOf(at) == client {
+	client, _ := n.Client.(*goredis.Client)
+	for at := range uint16(ClusterSlots) {
+		if t.MasterOf(at) == client {
 			return at, true
 		}
 	}
@@ -198,14 +198,14 @@ func (t *topology) slotAt(n *node, slot uint16) (at uint16, found bool) {
 	return slot, false
 }
 
-// nodes returns those that decide now.
-func (t *topology) nodes() []*node {
+// Nodes returns those that decide now.
+func (t *topology) Nodes() []*Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.masters) == 0 {
-		return []*node{t.anyNode}
+		return []*Node{t.AnyNode}
 	}
-	var all []*node
+	var all []*Node
 	for _, n := range t.masters {
 		all = append(all, n)
 	}

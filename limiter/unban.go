@@ -8,18 +8,18 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Unban does what [Failover.Unban] does in the shared store.
-func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
+// Unban does what [failover.Store.Unban] does in the shared store.
+func (a *Admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
 	if p.Rule().Ban == nil {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	names := []string{a.banKey(p, key)}
-	if a.mayBeHMAC(key) {
-		w := a.keyFormat.newWriter()
+	names := []string{a.BanKey(p, key)}
+	if a.MayBeHMAC(key) {
+		w := a.KeyFormat.NewWriter()
 		w.mac = nil // the key stands in the name as it is
-		names = append(names, string(w.append(nil, p.Rule().Ban.ID, key.String())))
+		names = append(names, string(w.Append(nil, p.Rule().Ban.ID, key.String())))
 	}
 	banned := false
 	for _, name := range names {
@@ -28,7 +28,7 @@ func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 		}
 		lifted, err := a.unbanOne(ctx, name)
 		if err != nil {
-			return false, undecided(err)
+			return false, Undecided(err)
 		}
 		banned = banned || lifted
 	}
@@ -36,7 +36,7 @@ func (a *admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 }
 
 // unbanOne deletes the key of a ban, wherever a Cluster has it, and reports whether the client was banned.
-func (a *admin) unbanOne(ctx context.Context, name string) (banned bool, err error) {
+func (a *Admin) unbanOne(ctx context.Context, name string) (banned bool, err error) {
 	_, left, err := a.readBan(a.client.Get(ctx, name), name)
 	if err != nil {
 		return false, err
@@ -47,7 +47,7 @@ func (a *admin) unbanOne(ctx context.Context, name string) (banned bool, err err
 
 // UnbanAll lifts the bans of all keys in the policy of that name, on every master, and returns how many
 // were banned.
-func (a *admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
+func (a *Admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	var banned atomic.Int64
 	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		n, err := a.unban(ctx, master, names)
@@ -59,14 +59,14 @@ func (a *admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 
 // unban deletes those of some keys of one master that are of bans, and returns how many clients were banned
 // by them.
-func (a *admin) unban(ctx context.Context, master *goredis.Client, names []string) (banned int64, err error) {
+func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []string) (banned int64, err error) {
 	type ban struct {
 		name    string
 		state   *goredis.StringCmd
 		deleted *goredis.IntCmd
 	}
 	var bans []ban
-	head, pipeline := a.keyFormat.newWriter().head, master.Pipeline()
+	head, pipeline := a.KeyFormat.NewWriter().Head, master.Pipeline()
 	for _, name := range names {
 		if _, _, ok := splitBanKey(name, head); ok {
 			bans = append(bans, ban{name, pipeline.Get(ctx, name), pipeline.Unlink(ctx, name)})

@@ -34,8 +34,8 @@ const (
 // unsettled counts a batcher's operations in the background, from the queue to the answer. It is
 // guarded by the batcher's lock; the zero value has none.
 type unsettled struct {
-	quotas map[quotaName]unsettledQuota
-	batch  int64 // number of the batch that is being filled
+	Quotas map[QuotaName]unsettledQuota
+	Batch  int64 // number of the batch that is being filled
 }
 
 // unsettledQuota counts the operations on one quota.
@@ -45,53 +45,53 @@ type unsettledQuota struct {
 	batch   int64 // its number
 }
 
-// add counts a call in the background.
-func (u *unsettled) add(c *call) {
-	if u.quotas == nil {
-		u.quotas = map[quotaName]unsettledQuota{}
+// Add counts a call in the background.
+func (u *unsettled) Add(c *Call) {
+	if u.Quotas == nil {
+		u.Quotas = map[QuotaName]unsettledQuota{}
 	}
 	for _, check := range c.quotas() {
-		name := quotaNameOf(&check)
-		q := u.quotas[name]
+		name := QuotaNameOf(&check)
+		q := u.Quotas[name]
 		q.pending++
-		u.quotas[name] = q
+		u.Quotas[name] = q
 	}
 }
 
 // remove ends a call in the background.
-func (u *unsettled) remove(c *call) {
+func (u *unsettled) remove(c *Call) {
 	for _, check := range c.quotas() {
-		name := quotaNameOf(&check)
-		q := u.quotas[name]
+		name := QuotaNameOf(&check)
+		q := u.Quotas[name]
 		q.pending--
 		if q.pending > 0 {
-			u.quotas[name] = q
+			u.Quotas[name] = q
 		} else {
-			delete(u.quotas, name)
+			delete(u.Quotas, name)
 		}
 	}
 }
 
 // putInBatch notes that a call in the background is in the batch that is being filled.
-func (u *unsettled) putInBatch(c *call) {
+func (u *unsettled) putInBatch(c *Call) {
 	for _, check := range c.quotas() {
-		name := quotaNameOf(&check)
-		q := u.quotas[name]
-		if q.batch != u.batch {
-			q.batch, q.batched = u.batch, 0
+		name := QuotaNameOf(&check)
+		q := u.Quotas[name]
+		if q.batch != u.Batch {
+			q.batch, q.batched = u.Batch, 0
 		}
 		q.batched++
-		u.quotas[name] = q
+		u.Quotas[name] = q
 	}
 }
 
 // isFollowedBy reports whether a call has to wait for operations on its quotas.
-func (u *unsettled) isFollowedBy(c *call) bool {
-	if len(u.quotas) == 0 || c.op.isBackground() {
+func (u *unsettled) isFollowedBy(c *Call) bool {
+	if len(u.Quotas) == 0 || c.op.isBackground() {
 		return false
 	}
-	for i := range c.checks {
-		if n := u.quotas[quotaNameOf(&c.checks[i])].pending; n > 0 && n <= maxFollowed {
+	for i := range c.Checks {
+		if n := u.Quotas[QuotaNameOf(&c.Checks[i])].pending; n > 0 && n <= maxFollowed {
 			return true
 		}
 	}
@@ -99,10 +99,10 @@ func (u *unsettled) isFollowedBy(c *call) bool {
 }
 
 // isElsewhere reports whether operations on a call's quotas are not in the batch that is being filled.
-func (u *unsettled) isElsewhere(c *call) bool {
-	for i := range c.checks {
-		q := u.quotas[quotaNameOf(&c.checks[i])]
-		if q.batch != u.batch {
+func (u *unsettled) isElsewhere(c *Call) bool {
+	for i := range c.Checks {
+		q := u.Quotas[QuotaNameOf(&c.Checks[i])]
+		if q.batch != u.Batch {
 			q.batched = 0
 		}
 		if q.pending > q.batched {
@@ -113,20 +113,20 @@ func (u *unsettled) isElsewhere(c *call) bool {
 }
 
 // follow makes a call wait for operations on its quotas, if there are any. The lock must be held.
-func (b *batcher) follow(c *call) {
+func (b *Batcher) follow(c *Call) {
 	c.heldUntil = time.Time{}
-	if b.unsettled.isFollowedBy(c) {
-		c.heldUntil = time.Now().Add(min(followSpan+b.senders.stallTimeout(), b.timeout/2))
+	if b.Unsettled.isFollowedBy(c) {
+		c.heldUntil = time.Now().Add(min(followSpan+b.Senders.stallTimeout(), b.Timeout/2))
 	}
 }
 
 // holds reports whether a call has to wait for another batch. The lock must be held.
-func (b *batcher) holds(c *call) bool {
-	return !c.heldUntil.IsZero() && b.unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
+func (b *Batcher) holds(c *Call) bool {
+	return !c.heldUntil.IsZero() && b.Unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
 }
 
 // hold counts a call that has to wait for another batch. The lock must be held.
-func (b *batcher) hold(c *call) {
+func (b *Batcher) hold(c *Call) {
 	if b.held == 0 || c.heldUntil.Before(b.heldUntil) {
 		b.heldUntil = c.heldUntil
 	}
@@ -135,19 +135,19 @@ func (b *batcher) hold(c *call) {
 
 // finishBackground ends a batch's operations in the background. Those that the script has postponed return to
 // the queue and leave the calls. The lock must be held.
-func (b *batcher) finishBackground(calls []*call) []*call {
-	return slices.DeleteFunc(calls, func(c *call) bool {
+func (b *Batcher) finishBackground(calls []*Call) []*Call {
+	return slices.DeleteFunc(calls, func(c *Call) bool {
 		if !c.op.isBackground() {
 			return false
 		}
-		b.unsettled.remove(c)
-		if len(b.waiting) >= maxQueue || !c.isPostponed() {
+		b.Unsettled.remove(c)
+		if len(b.Waiting) >= MaxQueue || !c.IsPostponed() {
 			return false
 		}
 		c.keepPostponed()
 		c.state.Store(callQueued)
-		b.unsettled.add(c)
-		b.waiting = append(b.waiting, c)
+		b.Unsettled.Add(c)
+		b.Waiting = append(b.Waiting, c)
 		return true
 	})
 }

@@ -34,7 +34,7 @@ type waiter struct {
 var waiterPool = sync.Pool{New: func() any { return &waiter{woken: make(chan error, 1)} }}
 
 // awaitedBy makes a waiter the call's, before it is queued.
-func (c *call) awaitedBy(ctx context.Context, until clock.Moment) *waiter {
+func (c *Call) awaitedBy(ctx context.Context, until clock.Moment) *waiter {
 	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.ctx, w.until = ctx, until
 	c.waiter = w
@@ -55,7 +55,7 @@ func (w *waiter) wait() error {
 }
 
 // lookBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
-func (b *batcher) lookBy(w *waiter) {
+func (b *Batcher) lookBy(w *waiter) {
 	if b.looking && b.looksAt <= w.until {
 		return
 	}
@@ -73,19 +73,19 @@ func (b *batcher) lookBy(w *waiter) {
 }
 
 // look has the waiters leave whose time is up or whose client has left.
-func (b *batcher) look() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Batcher) look() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
 	current := clock.Now()
 	b.looking, b.looked = false, current
-	b.lookAt(b.waiting, current)
-	for _, f := range b.senders.inflights {
+	b.lookAt(b.Waiting, current)
+	for _, f := range b.Senders.inflights {
 		b.lookAt(f.calls, current)
 	}
 }
 
 // lookAt looks at calls, and sets the timer for those that are still waited for. The lock must be held.
-func (b *batcher) lookAt(calls []*call, current clock.Moment) {
+func (b *Batcher) lookAt(calls []*Call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
 		if w == nil {
@@ -96,15 +96,15 @@ func (b *batcher) lookAt(calls []*call, current clock.Moment) {
 			b.lookBy(w)
 			continue
 		}
-		left, sent := c.leave()
+		left, sent := c.Leave()
 		switch {
 		case !left: // its answer is on the way
 		case gone != nil:
 			w.woken <- gone
 		case sent:
-			w.woken <- errTimeout
+			w.woken <- ErrTimeout
 		default:
-			w.woken <- errUnsent
+			w.woken <- ErrUnsent
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 // answered, and calls and waiters pass from one owner to the next. Every caller gets the answer to its own
 // call, or an error that is its own.
 func TestWaiter_of_calls_that_change_hands(t *testing.T) {
-	var b batcher
-	b.send = func(_ context.Context, calls []*call) bool {
+	var b Batcher
+	b.Send = func(_ context.Context, calls []*Call) bool {
 		time.Sleep(rand.N(200 * time.Microsecond)) //nolint:forbidigo // the Redis of this test
 		for _, c := range calls {
-			c.err = nil
-			c.checks[0].Result.Remaining = c.checks[0].Weight
+			c.Err = nil
+			c.Checks[0].Result.Remaining = c.Checks[0].Weight
 		}
 		return false // so that no call is sent alone
 	}
@@ -38,13 +38,13 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 				if caller%2 == 0 {
 					time.AfterFunc(rand.N(300*time.Microsecond), cancel)
 				}
-				c := newCall(opTake, []Check{{Key: EncodeKey("k"), Weight: own}})
-				err := b.do(ctx, c, 50*time.Microsecond+rand.N(500*time.Microsecond))
+				c := NewCall(OpTake, []Check{{Key: EncodeKey("k"), Weight: own}})
+				err := b.Do(ctx, c, 50*time.Microsecond+rand.N(500*time.Microsecond))
 				if err == nil {
-					if got := c.checks[0]; got.Weight != own || got.Result.Remaining != own {
+					if got := c.Checks[0]; got.Weight != own || got.Result.Remaining != own {
 						t.Errorf("a caller got the call of another: %d of %d", got.Result.Remaining, own)
 					}
-					c.recycle()
+					c.Recycle()
 				}
 				if errors.Is(err, context.Canceled) && caller%2 != 0 {
 					t.Error("a caller got the error of a client that left, and its own did not")
@@ -58,14 +58,14 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 	}
 	callers.Wait()
 	t.Log(outcomes)
-	if outcomes[nil] == 0 || outcomes[errTimeout] == 0 {
+	if outcomes[nil] == 0 || outcomes[ErrTimeout] == 0 {
 		t.Errorf("outcomes %v, want answers and timeouts", outcomes)
 	}
 	redistest.WaitFor(t, "the looks end", func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.looking || len(b.waiting) > 0 {
-			return fmt.Errorf("looking %v, %d calls wait", b.looking, len(b.waiting))
+		b.Mu.Lock()
+		defer b.Mu.Unlock()
+		if b.looking || len(b.Waiting) > 0 {
+			return fmt.Errorf("looking %v, %d calls wait", b.looking, len(b.Waiting))
 		}
 		return nil
 	})
@@ -79,13 +79,13 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	errs := make(chan error, 2)
 	g.request(ctx, time.Hour, func(err error) { errs <- err })
 	<-g.started
-	w := newCall(opTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
-	g.mu.Lock()
+	w := NewCall(OpTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
+	g.Mu.Lock()
 	g.lookBy(w)
 	if !g.looking || g.looksAt != w.until {
 		t.Errorf("looking %v at %v, want %v", g.looking, g.looksAt, w.until)
 	}
-	g.mu.Unlock()
+	g.Mu.Unlock()
 	w.recycle()
 	leave()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
@@ -95,10 +95,10 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 
 // TestBatcher_lookBy_after_a_look has no second look within a millisecond, however soon a call is due.
 func TestBatcher_lookBy_after_a_look(t *testing.T) {
-	var b batcher
+	var b Batcher
 	defer func() { b.looks.Stop() }()
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
 	b.looked = clock.Now()
 	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
 		b.lookBy(&waiter{until: b.looked.Add(due)})

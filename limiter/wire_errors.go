@@ -13,16 +13,16 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// failure is an error that a script caught while it decided one request of a batch.
-type failure string
+// Failure is an error that a script caught while it decided one request of a batch.
+type Failure string
 
 // Error implements error.
-func (f failure) Error() string { return string(f) }
+func (f Failure) Error() string { return string(f) }
 
 // redisError makes an error of the text that the script caught.
 func redisError(text any) error {
 	if s, ok := text.(string); ok {
-		return failure(s)
+		return Failure(s)
 	}
 	return errReply
 }
@@ -74,8 +74,8 @@ func incompatibility(text string) string {
 // it does not watch, which go-redis wraps: nothing was asked of Redis then.
 func isNil(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// undecided wraps a cause with its kind.
-func undecided(err error) error {
+// Undecided wraps a cause with its kind.
+func Undecided(err error) error {
 	var known *UndecidedError
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -90,17 +90,17 @@ func undecided(err error) error {
 	return &UndecidedError{Kind: kind, Err: cause}
 }
 
-// mayHaveRun reports whether a request that Redis did not decide may have been charged there all the
+// MayHaveRun reports whether a request that Redis did not decide may have been charged there all the
 // same: it was sent, and no answer came, or none that could be read.
-func mayHaveRun(err error) bool {
+func MayHaveRun(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		if _, single := err.(*UndecidedError); !single { //nolint:errorlint // as above
-			return slices.ContainsFunc(joined.Unwrap(), mayHaveRun)
+			return slices.ContainsFunc(joined.Unwrap(), MayHaveRun)
 		}
 	}
 	var network *net.OpError
 	switch {
-	case err == nil, errors.Is(err, errUnsent), errors.Is(err, errClosed), errors.Is(err, goredis.ErrPoolTimeout),
+	case err == nil, errors.Is(err, ErrUnsent), errors.Is(err, ErrClosed), errors.Is(err, goredis.ErrPoolTimeout),
 		errors.As(err, &network) && network.Op == "dial":
 		return false
 	case errors.Is(err, errReply), errors.Is(err, errValue):
@@ -109,9 +109,9 @@ func mayHaveRun(err error) bool {
 	return Kind(err) == "timeout" || Kind(err) == "connection"
 }
 
-// isLost reports whether an operation that no request waits for is not to be sent again after an error: it may
+// IsLost reports whether an operation that no request waits for is not to be sent again after an error: it may
 // have run, or the value that it would change is foreign and stays so.
-func isLost(err error) bool { return mayHaveRun(err) || Kind(err) == "value" }
+func IsLost(err error) bool { return MayHaveRun(err) || Kind(err) == "value" }
 
 // IsUnknownCommand reports whether an error is Redis's answer to a command that it does not have:
 // the command was renamed, or this is no Redis.
@@ -125,7 +125,7 @@ func IsUnknownCommand(err error) bool {
 func withoutArguments(err error) error {
 	var reply goredis.Error
 	if text, _, found := strings.Cut(err.Error(), ", with args beginning with"); found && errors.As(err, &reply) {
-		return failure(text)
+		return Failure(text)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func kindOf(err error) string {
 		return "other"
 	}
 	var reply goredis.Error
-	var caught failure
+	var caught Failure
 	isCaught := errors.As(err, &caught)
 	if !isCaught && !errors.As(err, &reply) {
 		return "connection"
@@ -155,7 +155,7 @@ func kindOf(err error) string {
 		return "value"
 	}
 	if isCaught && uncovered.MatchString(err.Error()) {
-		return kindClock
+		return KindClock
 	}
 	for _, k := range replyKinds {
 		if strings.Contains(err.Error(), k.word) {
@@ -171,7 +171,7 @@ func kindOf(err error) string {
 // Answered reports whether an error is Redis's answer, rather than the lack of one.
 func Answered(err error) bool {
 	var reply goredis.Error
-	var caught failure
+	var caught Failure
 	return errors.As(err, &reply) || errors.As(err, &caught)
 }
 

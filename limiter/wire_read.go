@@ -15,19 +15,19 @@ var (
 )
 
 // read passes the answer of the script to the calls: each gets its results or its own error.
-func (m *message) read(reply any) error {
+func (m *Message) read(reply any) error {
 	text, failures, err := splitReply(reply)
 	if err != nil {
 		return err
 	}
 	size := headSize
 	for _, c := range m.order {
-		size += len(c.checks) * c.op.answerSize()
+		size += len(c.Checks) * c.op.answerSize()
 	}
 	if len(text) != size {
 		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
 	}
-	redisTime := double(text, 0)
+	redisTime := Double(text, 0)
 	if !(redisTime >= 0 && redisTime < kernel.Precision) {
 		return fmt.Errorf("%w: now %v", errValue, redisTime)
 	}
@@ -35,16 +35,16 @@ func (m *message) read(reply any) error {
 	key := int64(1)
 	for _, c := range m.order {
 		if len(failures) >= 2 && failures[0] == key {
-			c.err = undecided(redisError(failures[1]))
+			c.Err = Undecided(redisError(failures[1]))
 			failures = failures[2:]
 		} else {
-			c.err = c.readAnswers(text)
-			for i := range c.checks {
-				keptOf(&c.checks[i]).AsOf, keptOf(&c.checks[i]).Turn = m.redisTime, int32(key)
+			c.Err = c.readAnswers(text)
+			for i := range c.Checks {
+				KeptOf(&c.Checks[i]).AsOf, KeptOf(&c.Checks[i]).Turn = m.redisTime, int32(key)
 			}
 		}
-		text = text[len(c.checks)*c.op.answerSize():]
-		key += int64(len(c.checks))
+		text = text[len(c.Checks)*c.op.answerSize():]
+		key += int64(len(c.Checks))
 	}
 	return nil
 }
@@ -65,41 +65,41 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 }
 
 // readAnswers fills in the results of a call's checks.
-func (p *payload) readAnswers(text string) error {
-	for i := range p.checks {
-		wait, remaining, reset, delay := double(text, 0), double(text, 1), double(text, 2), double(text, 3)
-		capacity, left := float64(p.checks[i].Policy.Rule().Params.Capacity), float64(0)
+func (p *Payload) readAnswers(text string) error {
+	for i := range p.Checks {
+		wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
+		capacity, left := float64(p.Checks[i].Policy.Rule().Params.Capacity), float64(0)
 		least := float64(0)
-		if p.checks[i].Reserve != 0 {
+		if p.Checks[i].Reserve != 0 {
 			least = -1 - capacity
 		}
 		if delay < 0 {
 			left, delay = -delay, 0
 		}
-		late := p.checks[i].Policy.CountsRunning() && (wait == float64(superseded) || wait == float64(lost))
+		late := p.Checks[i].Policy.CountsRunning() && (wait == float64(Superseded) || wait == float64(Lost))
 		if late {
 			wait = 0
 		}
 		if !(wait >= -1 && wait < kernel.Precision) || !(remaining >= least && remaining <= capacity) ||
 			!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || left >= kernel.Precision {
-			return undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
+			return Undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 		}
-		p.checks[i].Result = Result{
+		p.Checks[i].Result = Result{
 			Remaining:  int64(remaining),
-			RetryAfter: duration(int64(wait)),
+			RetryAfter: Duration(int64(wait)),
 			ResetAfter: time.Duration(reset) * time.Microsecond,
 			Delay:      time.Duration(delay) * time.Microsecond,
 		}
 		if late {
-			p.checks[i].Result.RetryAfter = time.Duration(double(text, 0))
+			p.Checks[i].Result.RetryAfter = time.Duration(Double(text, 0))
 		}
 		if left > 0 {
-			p.checks[i].Result.readBan(int64(left))
+			p.Checks[i].Result.readBan(int64(left))
 		}
-		withhold(&p.checks[i])
+		withhold(&p.Checks[i])
 		switch p.op {
-		case opTakeRefundable:
-			p.receipts = append(p.receipts, kernel.Receipt{First: int64(double(text, 4)), Second: int64(double(text, 5))})
+		case OpTakeRefundable:
+			p.Receipts = append(p.Receipts, kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))})
 		case opLease:
 			if err := p.readLease(text); err != nil {
 				return err
@@ -110,8 +110,8 @@ func (p *payload) readAnswers(text string) error {
 	return nil
 }
 
-// double reads the i-th little-endian double of text.
-func double(text string, i int) float64 {
+// Double reads the i-th little-endian double of text.
+func Double(text string, i int) float64 {
 	text = text[8*i : 8*i+8]
 	var raw uint64
 	for j := 7; j >= 0; j-- {
@@ -122,12 +122,12 @@ func double(text string, i int) float64 {
 
 // superseded and lost are the RetryAfter of a check whose message came too late. No caller gets them.
 const (
-	superseded time.Duration = -4
-	lost       time.Duration = -5
+	Superseded time.Duration = -4
+	Lost       time.Duration = -5
 )
 
 // readBan reads a ban from what stands in place of a delay: twice what is left of it in microseconds,
 // and one more where the request began it.
 func (r *Result) readBan(number int64) {
-	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, duration(number/2)
+	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, Duration(number/2)
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // peek is what a check finds that charges nothing.
 type peek struct {
 	check  limiter.Check
-	mode   limiter.FailMode
+	mode   failover.FailMode
 	dryRun bool
 	source limiter.Source
 	err    error // why the store does not decide
@@ -33,17 +34,17 @@ func (e *explanation) peekAll(ctx context.Context, l *routetrace.Limiter, evalua
 		peeks = append(peeks, peek{check: check, mode: l.FailMode, err: err})
 	}
 	for _, check := range evaluation.DryRun {
-		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, dryRun: true, err: dryErr})
+		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, dryRun: true, err: dryErr})
 	}
 	for i := range peeks {
 		asking.Go(func() { peeks[i].run(ctx, l.Store, e.charged) })
 	}
 	asking.Wait()
 	for _, check := range blocked {
-		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, source: rule.BlockSource(&check)})
+		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, source: rule.BlockSource(&check)})
 	}
 	for _, check := range evaluation.DryBlocks {
-		peeks = append(peeks, peek{check: check, mode: limiter.FailLocal, dryRun: true, source: rule.BlockSource(&check)})
+		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, dryRun: true, source: rule.BlockSource(&check)})
 	}
 	return peeks
 }
@@ -65,7 +66,7 @@ func splitBlocked(e *rule.Evaluation) (blocked, decided []limiter.Check) {
 
 // run fills in the result, for a quota that earlier limiters have taken from meanwhile. A store that does
 // not decide is not asked.
-func (p *peek) run(ctx context.Context, store *limiter.Failover, charged []limiter.Check) {
+func (p *peek) run(ctx context.Context, store *failover.Store, charged []limiter.Check) {
 	check, taken := p.check, int64(0)
 	for i := range charged {
 		if charged[i].SameQuota(&check) {
@@ -83,11 +84,11 @@ func (p *peek) run(ctx context.Context, store *limiter.Failover, charged []limit
 }
 
 // undecided reports whether the fail mode decides.
-func (p *peek) undecided() bool { return p.err != nil && p.mode != limiter.FailLocal }
+func (p *peek) undecided() bool { return p.err != nil && p.mode != failover.FailLocal }
 
 func (p *peek) passes() bool {
 	if p.undecided() {
-		return p.mode == limiter.FailOpen
+		return p.mode == failover.FailOpen
 	}
 	return p.check.Result.Passes()
 }
@@ -95,7 +96,7 @@ func (p *peek) passes() bool {
 // decision is what would be decided.
 func (p *peek) decision() rule.Outcome {
 	switch {
-	case p.undecided() && p.mode == limiter.FailOpen:
+	case p.undecided() && p.mode == failover.FailOpen:
 		return rule.FailedOpen
 	case p.undecided():
 		return rule.FailedClosed

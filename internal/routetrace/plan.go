@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // Limiter is a rate limit handler on a route.
@@ -20,10 +20,10 @@ type Limiter struct {
 	Rules *rule.Set
 
 	// FailMode says what becomes of its requests while Store cannot decide.
-	FailMode limiter.FailMode
+	FailMode failover.FailMode
 
 	// Store decides.
-	Store *limiter.Failover
+	Store *failover.Store
 
 	// Status is that of a denial.
 	Status int

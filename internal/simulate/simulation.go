@@ -20,6 +20,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // appName is the name of the app that limiters need, and of their handler.
@@ -40,7 +41,7 @@ type Simulation struct {
 	skipped   []string
 	log       accesslog.Options
 	only      string // the one policy that decides; empty: all
-	store     *limiter.Failover
+	store     *failover.Store
 	now       int64
 	end       func()
 	suggested *rule.KeyTemplate // the key that limits are suggested for; nil: the policy's own
@@ -82,7 +83,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 	s.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
 	memory := limiter.NewMemoryOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
-	s.store = limiter.NewFailover(nil, memory, limiter.FailoverOptions{})
+	s.store = failover.New(nil, memory, failover.Options{})
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
 		ctx.FileSystems().Register(name, noFiles{&s.missing})
 	}

@@ -1,0 +1,104 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// TestCalendar_outage takes units in an outage on a node whose clock is wrong. It goes on with the quota that
+// it saw last, in the period that Redis was in, and what it admits is settled afterwards.
+func TestCalendar_outage(t *testing.T) {
+	const day = 24 * time.Hour
+	server := redistest.Shared(t)
+	begins := micros(t, "2026-06-30T10:00:00+02:00")
+	for _, ahead := range []time.Duration{0, time.Hour, 3 * day, -3 * day, 400 * day} {
+		for _, fraction := range []float64{0, 0.5} {
+			t.Run(fmt.Sprint(ahead, " ", fraction), func(t *testing.T) {
+				ctx := context.Background()
+				client := server.Client(t)
+				client.FlushDB(ctx)
+				r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+				r.Scripts.Clock = testClockFragment
+				local := begins + ahead.Microseconds()
+				f := New(r, limiter.NewMemoryOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
+				n := r.Topology.AnyNode
+				move := func(to time.Duration) {
+					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)
+					local = begins + ahead.Microseconds() + to.Microseconds()
+					n.Clock.Fix(-ahead)
+				}
+				p := mustPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Europe/Berlin"), Limit: 10})
+				decide := func(reason error) limiter.Result {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+					var err error
+					if reason == nil {
+						_, err = f.Decide(ctx, checks)
+					} else {
+						_, err = f.Fallback(FailLocal, checks, reason)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					return checks[0].Result
+				}
+				move(0)
+				for range 4 {
+					decide(nil)
+				}
+				limit := int64(10)
+				left := int64(6)
+				if fraction > 0 {
+					limit, left = 5, 3 // the units used count by the same fraction
+				}
+				ends := 14 * time.Hour
+				move(time.Hour)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-1 || (got.ResetAfter-(ends-time.Hour)).Abs() > time.Second {
+					t.Errorf("in the outage: %+v, want %d left for %v", got, left-1, ends-time.Hour)
+				}
+				move(ends - time.Microsecond)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-2 {
+					t.Errorf("at the month's end: %+v, want %d left", got, left-2)
+				}
+				move(ends + 2*time.Second)
+				if got := decide(limiter.ErrOutage); got.Remaining != limit-1 || got.ResetAfter < 30*day {
+					t.Errorf("in the next month: %+v, want %d left", got, limit-1)
+				}
+				// The unit of the outage is settled ahead of it.
+				if got := decide(nil); got.Remaining != 8 {
+					t.Errorf("afterwards: %+v, want 8 left", got)
+				}
+			})
+		}
+	}
+}
+
+// TestCalendar_owed pays back the units of the current period alone.
+func TestCalendar_owed(t *testing.T) {
+	p := mustPolicy(t, limiter.Settings{Calendar: "day", Location: zone(t, "Europe/Berlin"), Limit: 10})
+	k, params := p.Rule().Algorithm.Kernel, &p.Rule().Params
+	at := micros(t, "2026-10-25T12:00:00+01:00")
+	start, end := micros(t, "2026-10-25T00:00:00+02:00"), micros(t, "2026-10-26T00:00:00+01:00")
+	s := k.Charge(kernel.State{}, at, params, 4)
+	if owed := k.Owed(s, kernel.State{}, end-1, params); len(owed) != 1 || owed[0] != (kernel.Debt{At: start, Amount: 4}) {
+		t.Errorf("%+v", owed)
+	}
+	if owed := k.Owed(s, kernel.State{}, end, params); len(owed) != 0 {
+		t.Errorf("of a period that has ended: %+v", owed)
+	}
+	for _, test := range []struct{ at, now, units int64 }{
+		{start, end - 1, 4}, {start + 3_600_000_000, end - 1, 4}, {start, end, 0}, {end, end - 1, 0},
+	} {
+		if _, units := k.Repay(kernel.State{}, test.now, params, kernel.Debt{At: test.at, Amount: 4}); units != test.units {
+			t.Errorf("%+v: %d settled", test, units)
+		}
+	}
+	if k.Expires(s, at, params) != end {
+		t.Errorf("%+v expires at %d, want %d", s.Numbers, k.Expires(s, at, params), end)
+	}
+}

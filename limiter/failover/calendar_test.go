@@ -1,0 +1,307 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of machines without a table
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	location, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return location
+}
+
+func micros(t testing.TB, text string) int64 {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.UnixMicro()
+}
+
+// TestCalendar_periods plays whole periods at their edges: they begin where the zone's dates do, whatever
+// their length, and on both stores alike.
+func TestCalendar_periods(t *testing.T) {
+	server := redistest.Shared(t)
+	for _, test := range []struct{ name, unit, zone, begins, ends string }{
+		{"Berlin's January", "month", "Europe/Berlin", "2026-01-01T00:00:00+01:00", "2026-02-01T00:00:00+01:00"},
+		{"Berlin's March", "month", "Europe/Berlin", "2026-03-01T00:00:00+01:00", "2026-04-01T00:00:00+02:00"},
+		{"23 hours", "day", "Europe/Berlin", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{"25 hours", "day", "Europe/Berlin", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
+		{"without a first hour", "day", "America/Santiago", "2026-09-06T01:00:00-03:00", "2026-09-07T00:00:00-03:00"},
+		{"before it", "day", "America/Santiago", "2026-09-05T00:00:00-04:00", "2026-09-06T01:00:00-03:00"},
+		{"Santiago's September", "month", "America/Santiago", "2026-09-01T00:00:00-04:00", "2026-10-01T00:00:00-03:00"},
+		{"Santiago's April", "month", "America/Santiago", "2026-04-01T00:00:00-03:00", "2026-05-01T00:00:00-04:00"},
+		{"without the 30th", "day", "Pacific/Apia", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
+		{"week 53", "week", "UTC", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
+		{"February of a leap year", "month", "UTC", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
+		{"a leap year", "year", "America/New_York", "2028-01-01T00:00:00-05:00", "2029-01-01T00:00:00-05:00"},
+	} {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			t.Run(test.name+"/"+s.name, func(t *testing.T) {
+				server.Client(t).FlushDB(context.Background())
+				p := mustPolicy(t, limiter.Settings{Calendar: test.unit, Location: zone(t, test.zone), Limit: 2})
+				begins, ends := micros(t, test.begins), micros(t, test.ends)
+				for _, step := range []struct {
+					at, weight      int64
+					wait, remaining int64
+				}{
+					{begins - 1, 2, 0, 0},
+					{begins - 1, 1, 1, 0},
+					{begins, 1, 0, 1},
+					{begins + (ends-begins)/2, 1, 0, 0},
+					{begins + (ends-begins)/2, 1, ends - begins - (ends-begins)/2, 0},
+					{ends - 1, 1, 1, 0},
+					{ends - 1, 0, 0, 0},
+					{ends, 0, 0, 2},
+					{ends, 3, -1, 2},
+					{ends, 1, 0, 1},
+				} {
+					r := play(t, s, step.at, p, step.weight)
+					if r.RetryAfter != limiter.Duration(step.wait) || r.Remaining != step.remaining {
+						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, limiter.Duration(step.wait), step.remaining)
+					}
+				}
+			})
+		}
+	}
+}
+
+// nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
+func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*testStore {
+	t.Helper()
+	var all []*testStore
+	for _, d := range ahead {
+		s := redisStore(t, server)
+		s.shared.Topology.AnyNode.Clock.Fix(-d)
+		all = append(all, s)
+	}
+	return all
+}
+
+// TestCalendar_wrong_clock has nodes whose clocks are wrong and have not seen Redis's: they are corrected by
+// the first answer, before which nothing is charged.
+func TestCalendar_wrong_clock(t *testing.T) {
+	const day = 24 * time.Hour
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 3 * day, -3 * day, 400 * day, -20 * 365 * day, 100 * 365 * day} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			client.FlushDB(context.Background())
+			r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+			f := New(r, limiter.NewMemory(), Options{OnUndecided: func(err error) { t.Error(err) }})
+			r.Topology.AnyNode.Clock.Fix(ahead)
+			perDay, perYear := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
+			other := mustPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
+			for i := range int64(5) {
+				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
+				source, err := f.Decide(context.Background(), checks)
+				if err != nil || source != limiter.SourceRedis {
+					t.Fatal(source, err)
+				}
+				if !limiter.Allowed(checks) || checks[0].Result.Remaining != 4-i || checks[1].Result.Remaining != 98-2*i || checks[2].Result.Remaining != 9-i {
+					t.Fatalf("decision %d: %+v", i, checks)
+				}
+			}
+			if offset, known := r.Topology.AnyNode.Clock.Ahead(); !known || offset.Abs() > time.Second {
+				t.Errorf("the offset is still %v", offset)
+			}
+		})
+	}
+}
+
+// jumpingClockFragment is a clock that jumps by a year from script to script.
+const jumpingClockFragment = `
+local now_us = 1790000000000000 + redis.call('INCR', 'test:jumps') % 2 * 31536000000000
+local grace = 3600000
+`
+
+// TestCalendar_jumping_clock decides nothing while Redis's clock jumps between the two sends, and charges
+// no other policy of the request. The breaker stays closed.
+func TestCalendar_jumping_clock(t *testing.T) {
+	server := redistest.Shared(t)
+	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r.Scripts.Clock = jumpingClockFragment
+	p, other := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
+	for range 20 {
+		for _, op := range []limiter.Operation{limiter.OpTake, limiter.OpPeek, limiter.OpTakeRefundable, limiter.OpSettle, limiter.OpRepay, limiter.OpOffend} {
+			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+			n := r.Topology.AnyNode
+			err := n.Decide(context.Background(), limiter.NewCall(op, checks), checks, time.Minute)
+			if limiter.Kind(err) != limiter.KindClock || !errors.Is(err, limiter.ErrUndecided) || !limiter.FailedAlone(err) || limiter.MayHaveRun(err) {
+				t.Fatalf("operation %d: %v", op, err)
+			}
+		}
+	}
+	if ids := server.Client(t).Keys(context.Background(), "t:*").Val(); len(ids) != 0 {
+		t.Errorf("undecided requests have left %v", ids)
+	}
+	if r.Topology.AnyNode.Breaker.Open() {
+		t.Error("the breaker is open")
+	}
+	if text := fmt.Sprint(r.DecideWithin(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})); strings.Contains(text, "user_script") {
+		t.Error(text)
+	}
+}
+
+// TestCalendar_tables plays two nodes whose tables of time zones differ, with clocks of their own that are
+// wrong and a clock of Redis that runs backwards at times: never much more passes in a period than one table
+// would let through.
+func TestCalendar_tables(t *testing.T) {
+	t.Parallel()
+	const limit, steps = 5, 300
+	server := redistest.Shared(t)
+	for seed := range uint64(6) {
+		for _, skew := range []time.Duration{0, time.Hour, 10 * time.Hour} {
+			t.Run(fmt.Sprintf("seed %d, %v", seed, skew), func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 9))
+				server.Client(t).FlushDB(context.Background())
+				stores := nodes(t, server, []time.Duration{0, 3 * 24 * time.Hour}[random.IntN(2)], []time.Duration{0, -24 * time.Hour}[random.IntN(2)])
+				policies := []*limiter.Policy{
+					mustPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("here", 0), Limit: limit}),
+					mustPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("there", -int(skew.Seconds())), Limit: limit}),
+				}
+				const day = 86_400_000_000
+				at := epoch
+				passed := map[int64]int{}
+				for range steps {
+					at += []int64{0, 1, 1, 3_000_000, random.Int64N(day / 3)}[random.IntN(5)]
+					if random.IntN(30) == 0 {
+						at -= random.Int64N(3_000_000)
+					}
+					i := random.IntN(2)
+					if play(t, stores[i], at, policies[i], 1).Passes() {
+						passed[at/day]++
+					}
+				}
+				most := limit
+				if skew > 0 {
+					most = 3 * limit
+				}
+				for period, n := range passed {
+					if n > most {
+						t.Errorf("%d units passed in period %d", n, period)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestCalendar_matching goes on with the counts of a start that another table, another zone or another
+// limit has written, and of none that is further away.
+func TestCalendar_matching(t *testing.T) {
+	server := redistest.Shared(t)
+	begins := micros(t, "2026-06-01T00:00:00Z")
+	const hour = 3_600_000_000
+	for _, test := range []struct {
+		unit      string
+		start     int64
+		remaining int64
+	}{
+		{"day", begins, 3}, {"day", begins + hour, 3}, {"day", begins - hour, 3}, {"day", begins - 24*hour, 10},
+		{"day", begins + 12*hour, 3}, {"day", begins - 12*hour, 3}, {"day", begins - 12*hour - 1, 10},
+		{"day", begins + 24*hour, 3}, {"day", begins + 48*hour, 10}, {"day", begins + 1000*24*hour, 10}, {"day", 0, 10},
+		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
+	} {
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			p := mustPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
+			play(t, s, begins, p, 0) // makes the table
+			if s.shared == nil {
+				s.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
+			} else {
+				m := limiter.Message{}
+				m.WriteNumber(test.start)
+				m.WriteNumber(7)
+				server.Client(t).Set(context.Background(), s.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
+			}
+			if r := play(t, s, begins+hour/2, p, 0); r.Remaining != test.remaining {
+				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
+			}
+		}
+	}
+}
+
+// TestCalendar_zone_changes changes the zone and the limit in the middle of a period: the count goes on, and
+// the period ends where the new zone has its end.
+func TestCalendar_zone_changes(t *testing.T) {
+	server := redistest.Shared(t)
+	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+		at := micros(t, "2026-06-15T12:00:00Z")
+		utc := mustPolicy(t, limiter.Settings{Calendar: "month", Limit: 10})
+		play(t, s, at, utc, 7)
+		auckland := mustPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Pacific/Auckland"), Limit: 10})
+		r := play(t, s, at, auckland, 1)
+		if want := time.Duration(micros(t, "2026-07-01T00:00:00+12:00")-at) * time.Microsecond; r.Remaining != 2 || r.ResetAfter != want {
+			t.Errorf("%s: %+v, want 2 until %v", s.name, r, want)
+		}
+		other, err := auckland.WithLimit(5, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r = play(t, s, at, other, 1); r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s, with a lower limit: %+v", s.name, r)
+		}
+		if other, err = auckland.WithLimit(limiter.MaxCharge, 0); err != nil {
+			t.Fatal(err)
+		}
+		if r = play(t, s, at, other, limiter.MaxCharge-8); !r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s, with a limit of 2^52: %+v", s.name, r)
+		}
+	}
+}
+
+func TestCalendar_settings(t *testing.T) {
+	berlin := zone(t, "Europe/Berlin")
+	for want, s := range map[string]limiter.Settings{
+		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
+		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
+		`Window 1h0m0s: a calendar period is a window of its own; leave one of them out`:                    {Calendar: "day", Window: time.Hour},
+		`Location Local: nodes may differ in it; name a time zone such as Europe/Berlin`:                    {Calendar: "day", Location: time.Local},
+		`Location Europe/Berlin: only calendar periods have a time zone; set Calendar too, or leave it out`: {Location: berlin, Window: time.Hour},
+		`Limit 4503599627370497: use a number up to 2^52`:                                                   {Calendar: "day", Limit: limiter.MaxCharge + 1},
+		`Burst: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                         {Calendar: "day", Burst: 5},
+		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
+	} {
+		s.Name, s.Limit = "p", max(1, s.Limit)
+		if _, err := limiter.NewPolicy(s); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
+		p := mustPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
+		if p.ID() != "p:"+code || !limiter.CodePattern.MatchString(code) {
+			t.Errorf("%s: %s", unit, p.ID())
+		}
+		if largest := p.LargestLimit(); largest != limiter.MaxCharge {
+			t.Errorf("the largest limit per %s is %d", unit, largest)
+		}
+		s := p.Settings()
+		again := s
+		again.Location = zone(t, "Europe/Berlin")
+		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
+			t.Errorf("%v, %v", s, again)
+		}
+		if again.Location = time.UTC; s.Equal(again) {
+			t.Errorf("%v equals %v", s, again)
+		}
+		if want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"; s.String() != want {
+			t.Errorf("%s, want %s", s, want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestFailover_Charge has every algorithm charged into debt, on Redis, in process, in an outage, and
+// with a fraction of the limit.
+func TestFailover_Charge(t *testing.T) {
+	t.Parallel()
+	for name, f := range failovers(t) {
+		for _, algorithm := range limiter.Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				checks := []limiter.Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
+				source, err := f.Decide(context.Background(), checks)
+				if err != nil || !limiter.Allowed(checks) {
+					t.Fatal(checks, err)
+				}
+				checks[0].Weight = 1000
+				chargeAll(f, checks, source)
+				checks[0].Weight = 1
+				redistest.WaitFor(t, "the state is in debt", func() error {
+					if _, err := f.Decide(context.Background(), checks); err != nil || limiter.Allowed(checks) {
+						return fmt.Errorf("%+v, %w", checks, err)
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// TestFailover_Charge_outage shows that a debt is not lost to a failure
+// between the decision and the charge.
+func TestFailover_Charge_outage(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	f := New(r, limiter.NewMemory(), Options{})
+	checks := []limiter.Check{{Policy: dayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
+	source, err := f.Decide(context.Background(), checks)
+	if err != nil || source != limiter.SourceRedis {
+		t.Fatal(source, err)
+	}
+	keepOpen(r)
+	checks[0].Weight = 1000
+	chargeAll(f, checks, source)
+	checks[0].Weight = 1
+	if source, err := f.Decide(context.Background(), checks); err != nil || source != limiter.SourceFallback || limiter.Allowed(checks) {
+		t.Errorf("%v, %v, %+v", source, err, checks)
+	}
+}
+
+// TestBucket_debt: 1 unit a second, 5 at most, and 20 charged: 20 seconds until the whole quota is
+// free again, 16 until the next unit.
+func TestBucket_debt(t *testing.T) {
+	now := epoch
+	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
+	chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
+	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
+	if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	now += 16_000_000
+	if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+		t.Errorf("after the wait: %+v", got)
+	}
+}
+
+// TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
+// a limit of 10 per 4 seconds: windows forget their units, buckets earn every one of them.
+func TestMemory_Charge_debt(t *testing.T) {
+	t.Parallel()
+	const window = 4 * time.Second
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			now := epoch
+			m := limiter.NewMemoryOnClock(func() int64 { return now })
+			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: window})
+			decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}})
+			wait := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
+			t.Logf("the next request passes after %v", wait)
+			least, most := 396*time.Second, 397*time.Second // 1,001 units less the 10 that fit, at 10 per 4 s
+			if !p.IsBucket() {
+				least, most = time.Microsecond, 2*window
+			}
+			if wait < least || wait > most {
+				t.Errorf("the next request passes after %v, want %v to %v", wait, least, most)
+			}
+			now += wait.Microseconds()
+			if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+				t.Errorf("after %v: %+v", wait, got)
+			}
+		})
+	}
+}
+
+// TestRedis_Charge_debt peeks at Redis for how long the wait is.
+func TestRedis_Charge_debt(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	f := New(r, limiter.NewMemory(), Options{})
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			p := mustPolicy(t, limiter.Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+			chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}}, limiter.SourceRedis)
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+			redistest.WaitFor(t, "the debt is charged", func() error {
+				if _, err := f.Peek(t.Context(), &check); err != nil || check.Result.Passes() {
+					return fmt.Errorf("%+v, %w", check.Result, err)
+				}
+				return nil
+			})
+			if owed := check.Result.RetryAfter > 2*time.Hour; owed != p.IsBucket() {
+				t.Errorf("the next request passes after %v", check.Result.RetryAfter)
+			}
+		})
+	}
+}
+
+// TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
+// run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
+// of outages each is, and where there is no room to keep it.
+func TestFailover_Charge_outage_begins(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kept", "forgiven", "no room"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			local := limiter.NewMemory()
+			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
+			p := dayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
+			if name == "no room" {
+				local.Limit(1, nil)
+				f.ledger.size.Store(1)
+			}
+			setPermissions("-set")
+			for range 3 {
+				chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100}}, limiter.SourceRedis)
+				redistest.WaitFor(t, "the charge is answered", func() error {
+					if r.Uses.Count.Load() > 1 {
+						return errors.New("it is under way")
+					}
+					return nil
+				})
+			}
+			if name != "kept" {
+				waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
+				return
+			}
+			waitReported(t, reported, "outage:auth")
+			setPermissions("+set")
+			redistest.WaitFor(t, "the charges are made", func() error {
+				look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+				if err := r.Peek(t.Context(), &look); err != nil || look.Result.Remaining != 700 {
+					return fmt.Errorf("%d remain, %w", look.Result.Remaining, err)
+				}
+				return nil
+			})
+			if got := reported.String(); got != "outage:auth recovery" {
+				t.Errorf("reported %s", got)
+			}
+		})
+	}
+}
+
+// TestMemory_Charge_bounds charges what is no charge, and more than there can be.
+func TestMemory_Charge_bounds(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		m, p := limiter.NewMemory(), dayPolicy(t, "p", algorithm, 10)
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}
+		decide(t, m, check)
+		check.Weight = -5
+		chargeIn(m, []limiter.Check{check})
+		if left := decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
+			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
+		}
+		check.Weight = math.MaxInt64
+		chargeIn(m, []limiter.Check{check})
+		if r := decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
+		}
+	}
+}

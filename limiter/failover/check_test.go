@@ -1,0 +1,122 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestAllow_and_Peek take one unit of a policy by default, and none, on every kind of store.
+func TestAllow_and_Peek(t *testing.T) {
+	server := redistest.Shared(t)
+	for name, store := range map[string]limiter.Store{
+		"memory": limiter.NewMemory(), "redis": openRedis(t, server, 10*time.Second),
+		"failover": New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
+	} {
+		p := mustPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
+		var got []bool
+		for range 3 {
+			result, err := limiter.Allow(t.Context(), store, p, "k")
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got = append(got, result.Passes())
+		}
+		if !got[0] || !got[1] || got[2] {
+			t.Errorf("%s: passes are %v; want two of three", name, got)
+		}
+		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 0 || !left.Passes() {
+			t.Errorf("%s: after all: %+v, %v", name, left, err)
+		}
+		for range 2 {
+			if left, err := limiter.Peek(t.Context(), store, p, "other"); err != nil || left.Remaining != 2 {
+				t.Errorf("%s: another key: %+v, %v", name, left, err)
+			}
+		}
+	}
+}
+
+// TestStore_Decide_invalid sends checks that no store can decide: no store charges any of them.
+func TestStore_Decide_invalid(t *testing.T) {
+	p := mustPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
+	twin := mustPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
+	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for name, store := range map[string]limiter.Store{
+		"memory": limiter.NewMemory(), "redis": shared,
+		"failover": New(shared, limiter.NewMemory(), Options{DenyAge: time.Second}),
+		"local":    New(nil, limiter.NewMemory(), Options{}),
+	} {
+		many := []limiter.Check{good}
+		for i := range 20 {
+			many = append(many, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("many-", i))})
+		}
+		for problem, checks := range map[string][]limiter.Check{
+			"numbers 0 and 21 take":    append(many, good),
+			"there is none":            {},
+			"number 1 has no Policy":   {good, {Key: limiter.EncodeKey("k")}},
+			"number 1 has Weight -1":   {good, {Policy: p, Key: limiter.EncodeKey("l"), Weight: -1}},
+			"numbers 0 and 1 take":     {good, good},
+			"numbers 1 and 2 take":     {{Policy: p, Key: limiter.EncodeKey("l")}, good, {Policy: twin, Key: limiter.EncodeKey("k")}},
+			"number 0 has Weight -9":   {{Policy: p, Weight: -9, Peek: true}},
+			"numbers 0 and 1 take fro": {{Policy: p}, {Policy: p, Peek: true}},
+		} {
+			_, err := store.Decide(context.Background(), checks)
+			if !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem) {
+				t.Errorf("%s: got %v; want an error about %q", name, err, problem)
+			}
+		}
+		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 2 {
+			t.Errorf("%s: %+v, %v; want the whole quota", name, left, err)
+		}
+	}
+}
+
+func TestEncodeKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "192.0.2.7": "192.0.2.7", "a b|ü\n\x00\xff": "a b|ü\n\x00\xff", "%": "%25", "{a}": "%7Ba%7D", "%7B": "%257B",
+		strings.Repeat("a", 128): strings.Repeat("a", 128),
+		strings.Repeat("a", 129): "%~",
+	} {
+		got := limiter.EncodeKey(text).String()
+		if len(text) > 128 {
+			if len(got) != 66 || !strings.HasPrefix(got, want) {
+				t.Errorf("%d bytes: got %q", len(text), got)
+			}
+			continue
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		if again := limiter.AsEncoded(got).String(); again != got {
+			t.Errorf("%q: as encoded it is %q", got, again)
+		}
+	}
+	if got := limiter.AsEncoded("a{b}").String(); got != "a%7Bb%7D" {
+		t.Errorf("braces in an encoded text: %q", got)
+	}
+}
+
+// FuzzEncodeKey tries two texts: their keys differ where they do, and no key has braces or is long.
+func FuzzEncodeKey(f *testing.F) {
+	f.Add("", "%")
+	f.Add("{", "%7B")
+	f.Add("}x", "x")
+	f.Add(strings.Repeat("%", 60), strings.Repeat("{", 60))
+	f.Add(limiter.EncodeKey(strings.Repeat("a", 200)).String(), strings.Repeat("a", 200))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := limiter.EncodeKey(a), limiter.EncodeKey(b)
+		if (a == b) != (x == y) {
+			t.Errorf("%q and %q have the keys %q and %q", a, b, x, y)
+		}
+		if len(x.String()) > limiter.MaxKeyLength || strings.ContainsAny(x.String(), "{}") {
+			t.Errorf("%q has the key %q", a, x)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// startMove begins to move a slot between masters, with some of its keys, and does not end.
+func startMove(t *testing.T, source, target *redistest.Server, slot uint16, names ...string) {
+	t.Helper()
+	ctx := context.Background()
+	host, port, err := net.SplitHostPort(target.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		server *redistest.Server
+		words  []any
+	}{
+		{target, []any{"cluster", "setslot", slot, "importing", source.ClusterID(t)}},
+		{source, []any{"cluster", "setslot", slot, "migrating", target.ClusterID(t)}},
+	} {
+		if err := step.server.Client(t).Do(ctx, step.words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text(); err != nil || moved != "OK" {
+			t.Fatalf("%s: %s, %v", name, moved, err)
+		}
+	}
+}
+
+// TestCluster_administration_moves lists and lifts bans, and resets quotas, while slots move and after that.
+func TestCluster_administration_moves(t *testing.T) {
+	t.Parallel()
+	ctx, masters := context.Background(), redistest.StartCluster(t)
+	f := newClusterFailover(t, masters)
+	r, p := f.shared, hourBan(t, "moves", 1)
+	ban := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			for range 3 {
+				oneOf(t, f, p, key)
+			}
+		}
+	}
+	placeOf := func(key string) (slot uint16, from, to int) {
+		slot = r.SlotOf(limiter.EncodeKey(key))
+		from = int(slot) * len(masters) / limiter.ClusterSlots
+		return slot, from, (from + 1) % len(masters)
+	}
+	ban("moved", "moving", "halved", "b", "c", "d")
+
+	slot, from, to := placeOf("moved")
+	moveSlot(t, masters, slot, from, to)
+	if banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved")); err != nil || !banned {
+		t.Errorf("the slot has moved: %v, %v", banned, err)
+	}
+
+	slot, from, to = placeOf("moving")
+	key := limiter.EncodeKey("moving")
+	startMove(t, masters[from], masters[to], slot, r.RedisKey(p, key), r.BanKey(p, key))
+	slot, from, to = placeOf("halved")
+	key = limiter.EncodeKey("halved")
+	startMove(t, masters[from], masters[to], slot, r.BanKey(p, key))
+	if list, complete, err := f.Banned(ctx, p.Name()); err != nil || !complete || len(list) != 5 {
+		t.Errorf("slots move: %v are listed, complete: %v, %v", list, complete, err)
+	}
+	if found, err := f.Reset(ctx, p, key); err != nil || found.Shared != 1 {
+		t.Errorf("half of the keys have moved: %+v, %v", found, err)
+	}
+	if banned, err := f.Unban(ctx, p, limiter.EncodeKey("moving")); err != nil || !banned {
+		t.Errorf("the slot moves: %v, %v", banned, err)
+	}
+	slot, from, to = placeOf("b")
+	startMove(t, masters[from], masters[to], slot, r.BanKey(p, limiter.EncodeKey("b")))
+	if banned, err := f.UnbanAll(ctx, p.Name()); err != nil || banned != 3 {
+		t.Errorf("slots move: %d bans are lifted, %v", banned, err)
+	}
+	if found, err := f.ResetAll(ctx, p.Name()); err != nil || found.Shared != 5 { // moved, moving, b, c, d
+		t.Errorf("slots move: %+v are reset, %v", found, err)
+	}
+}
+
+// TestCluster_administration_uncovered has slots that no master serves: nothing is known of their clients.
+func TestCluster_administration_uncovered(t *testing.T) {
+	t.Parallel()
+	ctx, masters := context.Background(), redistest.StartCluster(t)
+	f := newClusterFailover(t, masters)
+	p := hourBan(t, "uncovered", 1)
+	for range 3 {
+		oneOf(t, f, p, "k")
+	}
+	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / limiter.ClusterSlots
+	first, last := limiter.ClusterSlots*lost/len(masters), limiter.ClusterSlots*(lost+1)/len(masters)-1
+	for _, m := range masters { // all slots of one, which has the keys still
+		if err := m.Client(t).ClusterDelSlotsRange(ctx, first, last).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redistest.WaitFor(t, "no command takes the list for complete", func() error {
+		_, complete, listed := f.Banned(ctx, p.Name())
+		_, lifted := f.UnbanAll(ctx, p.Name())
+		_, reset := f.ResetAll(ctx, p.Name())
+		for _, err := range []error{listed, lifted, reset} {
+			if complete || err == nil || !strings.Contains(err.Error(), "slots have no master") {
+				return fmt.Errorf("complete: %v, %w", complete, errors.Join(listed, lifted, reset))
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,229 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// openCluster returns a store on a real Cluster of three masters.
+func openCluster(t testing.TB) (*limiter.Redis, []*redistest.Server) {
+	t.Helper()
+	masters := redistest.StartCluster(t)
+	return openClusterWithin(t, masters, 5*time.Second), masters
+}
+
+// openClusterWithin returns a store on a Cluster, with a timeout.
+func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *limiter.Redis {
+	t.Helper()
+	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+
+	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
+		p := dayPolicy(t, "spread", limiter.SlidingWindowCounter, 7)
+		var allowed atomic.Int64
+		var group sync.WaitGroup
+		const clients, each = 40, 12
+		for i := range clients {
+			for range each {
+				group.Go(func() {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1}}
+					if _, err := r.Decide(context.Background(), checks); err != nil {
+						t.Error(err)
+					} else if limiter.Allowed(checks) {
+						allowed.Add(1)
+					}
+				})
+			}
+		}
+		group.Wait()
+		if got := allowed.Load(); got != clients*7 {
+			t.Errorf("%d requests passed, want %d", got, clients*7)
+		}
+		for _, master := range masters {
+			if n := master.Client(t).DBSize(context.Background()).Val(); n == 0 {
+				t.Errorf("master %s has no key", master.Addr)
+			}
+		}
+	})
+
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run("decides all or nothing across slots by "+algorithm, func(t *testing.T) { raceAcrossSlots(t, r, algorithm) })
+	}
+
+	t.Run("asks the right master at once", func(t *testing.T) {
+		for _, master := range masters {
+			if stats := master.Client(t).Info(context.Background(), "errorstats").Val(); strings.Contains(stats, "MOVED") {
+				t.Errorf("master %s sent requests elsewhere: %s", master.Addr, stats)
+			}
+		}
+	})
+
+	t.Run("finds the slot of any key", func(t *testing.T) {
+		p := dayPolicy(t, "braces", limiter.FixedWindow, 1)
+		for _, key := range []string{"", "%", "}", "}a", "{}", "{a}b", "a}b"} {
+			for _, want := range []bool{true, false} {
+				if got, err := limiter.Allow(t.Context(), r, p, key); err != nil || got.Passes() != want {
+					t.Errorf("key %q: passes is %v, %v; want %v", key, got.Passes(), err, want)
+				}
+			}
+		}
+		for _, n := range r.Topology.Nodes() {
+			if n.Breaker.Open() {
+				t.Error("a breaker has opened")
+			}
+		}
+	})
+
+	t.Run("survives a script flush", func(t *testing.T) {
+		p := dayPolicy(t, "flush", limiter.GCRA, 100)
+		for i := range 10 {
+			for _, master := range masters {
+				master.Client(t).ScriptFlush(context.Background())
+			}
+			if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+				t.Errorf("request %d: %d remaining", i, got)
+			}
+		}
+	})
+}
+
+// raceAcrossSlots has two quotas of different clients, in different slots, race: the small one may
+// be used up, and the units gone from the large one must be those of requests that passed.
+func raceAcrossSlots(t *testing.T, r *limiter.Redis, algorithm string) {
+	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
+	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
+	checks := func() []limiter.Check {
+		return []limiter.Check{{Policy: large, Key: limiter.EncodeKey("all"), Weight: 2}, {Policy: small, Key: limiter.EncodeKey("one"), Weight: 1}}
+	}
+	if len(r.GroupBySlot(checks())) == 1 {
+		t.Fatal("the keys must be in different slots")
+	}
+	var allowed atomic.Int64
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			for range 4 {
+				request := checks()
+				if _, err := r.Decide(context.Background(), request); err != nil {
+					t.Error(err)
+				} else if limiter.Allowed(request) {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := allowed.Load(); got > 30 || got < 15 {
+		t.Errorf("%d requests passed a limit of 30", got)
+	}
+	redistest.WaitFor(t, "lost races are refunded", func() error {
+		left := decide(t, r, limiter.Check{Policy: large, Key: limiter.EncodeKey("all"), Peek: true})[0].Result.Remaining
+		if want := 1_000 - 2*allowed.Load(); left != want {
+			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
+		}
+		return nil
+	})
+}
+
+func TestKeyWriter_slotOf(t *testing.T) {
+	t.Parallel()
+	_, masters := openCluster(t)
+	client := masters[0].Client(t)
+	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		p := dayPolicy(t, "slots", limiter.GCRA, 1)
+		n := naming.NewWriter()
+		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
+			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
+			if got := n.SlotOf(key); int64(got) != want {
+				t.Errorf("%q: slot %d, Redis says %d", key, got, want)
+			}
+		}
+	}
+}
+
+// openTolerantCluster returns a Cluster whose masters go on when one is gone, and a store that has
+// sent nothing.
+func openTolerantCluster(t *testing.T) (*limiter.Redis, []*redistest.Server) {
+	t.Helper()
+	r, masters := openCluster(t)
+	for _, master := range masters {
+		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, masters
+}
+
+// errorOf decides for a client and returns the error.
+func errorOf(r *limiter.Redis, p *limiter.Policy, key string) error {
+	_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+	return err
+}
+
+func TestCluster_dead_master(t *testing.T) {
+	t.Parallel()
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "dead", limiter.GCRA, 100)
+	masters[2].Kill()
+	var alive, gone []string // clients, no two of a slot
+	seen := map[uint16]bool{}
+	for i := 0; len(alive) < 50 || len(gone) < 50; i++ {
+		key := fmt.Sprint("client-", i)
+		switch slot := r.KeyFormat.NewWriter().SlotOf(key); {
+		case seen[slot]:
+		case slot >= 2*limiter.ClusterSlots/3+1:
+			gone, seen[slot] = append(gone, key), true
+		default:
+			alive, seen[slot] = append(alive, key), true
+		}
+	}
+	if errorOf(r, p, gone[0]) == nil {
+		t.Fatal("a dead master decides")
+	}
+	redistest.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
+	for i := range 50 {
+		if errorOf(r, p, gone[i]) == nil {
+			t.Error("a dead master decides")
+		}
+		if err := errorOf(r, p, alive[i]); err != nil {
+			t.Errorf("client %d of a master that is there: %v", i, err)
+		}
+	}
+}
+
+func TestCluster_unserved_slot(t *testing.T) {
+	t.Parallel()
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "hole", limiter.GCRA, 100)
+	slot := int(r.KeyFormat.NewWriter().SlotOf("lost"))
+	for _, master := range masters {
+		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
+	for i := range 30 {
+		if err := errorOf(r, p, "lost"); limiter.Kind(err) != "clusterdown" {
+			t.Errorf("a slot without a master: %v", err)
+		}
+		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+	}
+}

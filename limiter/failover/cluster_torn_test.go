@@ -1,0 +1,71 @@
+package failover
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// A slot is on its way to another master. The state of one policy has moved, another policy has none: a
+// script of both is refused with TRYAGAIN.
+func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+	ctx := t.Context()
+	moved, fresh := dayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), dayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
+	check := func(p *limiter.Policy) []limiter.Check {
+		return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}}
+	}
+	slot := r.SlotOf(limiter.EncodeKey("same"))
+	source := int(slot) * len(masters) / 16384
+	target := (source + 1) % len(masters)
+	for _, state := range []struct {
+		of, other int
+		word      string
+	}{{target, source, "importing"}, {source, target, "migrating"}} {
+		id := masters[state.other].ClusterID(t)
+		if err := masters[state.of].Client(t).Do(ctx, "cluster", "setslot", slot, state.word, id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
+		t.Fatalf("%d remain after one of 10", got)
+	}
+
+	calls := []*limiter.Call{limiter.NewCall(limiter.OpTake, check(moved)), limiter.NewCall(limiter.OpTake, check(fresh)), limiter.NewCall(limiter.OpTake, check(moved))}
+	for _, c := range calls {
+		c.Slot = slot
+	}
+	if !r.Send(context.Background(), r.Topology.To(slot), calls) {
+		t.Error("the batch counts as unanswered")
+	}
+	for i, want := range []int64{8, 9, 7} {
+		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
+			t.Errorf("call %d: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
+		}
+	}
+
+	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
+	calendar := mustPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
+	n := r.Topology.To(slot)
+	n.Clock.Fix(400 * 24 * time.Hour)
+	calls = []*limiter.Call{limiter.NewCall(limiter.OpTake, check(moved)), limiter.NewCall(limiter.OpTake, check(calendar))}
+	for _, c := range calls {
+		c.Slot = slot
+	}
+	if !r.Send(context.Background(), n, calls) {
+		t.Error("the batch with a calendar counts as unanswered")
+	}
+	for i, want := range []int64{6, 9} {
+		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
+			t.Errorf("call %d beside a calendar: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
+		}
+	}
+
+	both := append(check(moved), check(dayPolicy(t, "later", limiter.GCRA, 10))...)
+	if _, err := r.Decide(ctx, both); limiter.Kind(err) != "tryagain" {
+		t.Errorf("a request with keys on both masters: %v, want tryagain", err)
+	}
+}

@@ -1,0 +1,216 @@
+package failover
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// checkLeft waits until so many units of a quota are left, by the store that decided.
+func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
+	t.Helper()
+	redistest.WaitFor(t, fmt.Sprint(want, " units are left"), func() error {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+		if _, err := f.PeekIn(t.Context(), FailLocal, &check); err != nil || check.Result.Remaining != want {
+			return fmt.Errorf("%+v, %w", check.Result, err)
+		}
+		return nil
+	})
+}
+
+// TestFailover_Settle settles estimates to costs with every algorithm: on Redis, in process, in an
+// outage, and with half of the limit, which counts at most its own capacity of either.
+func TestFailover_Settle(t *testing.T) {
+	t.Parallel()
+	steps := []struct{ estimate, cost, left, part int64 }{
+		{100, 100, 900, 400},
+		{100, 40, 860, 360},
+		{100, 0, 860, 360},
+		{100, -1, 860, 360},
+		{50, 60, 800, 300},
+		{0, 1, 799, 299}, // a weight of 0 is 1
+		{0, 2, 797, 297},
+		{100, 0, 797, 297},
+		{600, 1, 796, 297}, // denied by half of the limit
+		{290, 796, 0, 0},   // 500 are as many as half of the limit has
+		{1, 1, 0, 0},       // denied
+	}
+	for name, f := range failovers(t) {
+		for _, algorithm := range limiter.Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				p := dayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
+				if err := p.AllowRefunds(); err != nil {
+					t.Fatal(err)
+				}
+				for _, step := range steps {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
+					source, err := f.Decide(t.Context(), checks)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if checks[0].Result.Passes() {
+						f.Settle(checks[0], step.cost, source)
+					}
+					want := step.left
+					if name == "part" {
+						want = step.part
+					}
+					checkLeft(t, f, p, want)
+				}
+			})
+		}
+	}
+}
+
+// TestFailover_Settle_fraction takes an estimate above half of a limit, which that counts as its whole
+// capacity.
+func TestFailover_Settle_fraction(t *testing.T) {
+	t.Parallel()
+	f := failovers(t)["part"]
+	for cost, left := range map[int64]int64{0: 500, 1: 499, 300: 200, 499: 1, 500: 0, 550: 0, 600: 0, 700: 0} {
+		p := dayPolicy(t, fmt.Sprint("fraction-", cost), limiter.FixedWindow, 1000)
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 600, Refundable: true}}
+		source, err := f.Decide(t.Context(), checks)
+		if err != nil || !limiter.Allowed(checks) {
+			t.Fatal(checks, err)
+		}
+		f.Settle(checks[0], cost, source)
+		checkLeft(t, f, p, left)
+	}
+}
+
+// TestFailover_Settle_others charges the rest of a cost whatever the check was, and refunds only what
+// was reserved.
+func TestFailover_Settle_others(t *testing.T) {
+	t.Parallel()
+	for name, f := range failovers(t) {
+		p := dayPolicy(t, "others-"+name, limiter.GCRA, 400)
+		for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
+			checks := []limiter.Check{check}
+			source, err := f.Decide(t.Context(), checks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Settle(checks[0], 5, source)
+			f.Settle(checks[0], 20, source)
+		}
+		want := int64(400 - 20 - 5 - 20) // a peek took nothing
+		if name == "part" {
+			want -= 200
+		}
+		checkLeft(t, f, p, want)
+	}
+}
+
+// TestFailover_Settle_debt owes Redis what requests of an outage cost, not what they took.
+func TestFailover_Settle_debt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, algorithm := range limiter.Algorithms() {
+		n := newOutageNode(t, server, server.Addr)
+		p := mustPolicy(t, limiter.Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
+		n.play(t, p, "at 0 away settle 100 40 settle 100 150 settle 100 0 settle 100 100 back repaid 290 710")
+	}
+}
+
+// TestFailover_Settle_paid ends an outage between a take and its cost. Redis was charged the estimate:
+// the rest of a higher cost follows, a refund is left to drain.
+func TestFailover_Settle_paid(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1000, Window: 24 * time.Hour})
+	n.set(epoch)
+	n.away()
+	var taken [][]limiter.Check
+	for range 2 {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
+		if _, err := n.Decide(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, checks)
+	}
+	n.back()
+	n.wantRepaid(t, p, 200, 800)
+	n.Settle(taken[0][0], 30, limiter.SourceFallback)
+	n.Settle(taken[1][0], 130, limiter.SourceFallback)
+	n.wantRepaid(t, p, 230, 770)
+}
+
+// TestFailover_Settle_outage loses Redis between a take and its cost: a refund is reported as lost, the
+// rest of a higher cost is charged here, and on Redis when it decides again.
+func TestFailover_Settle_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
+	n.set(epoch)
+	var taken [][]limiter.Check
+	for range 2 {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
+		if source, err := n.Decide(t.Context(), checks); err != nil || source != limiter.SourceRedis {
+			t.Fatal(source, err)
+		}
+		taken = append(taken, checks)
+	}
+	n.away()
+	n.Settle(taken[0][0], 30, limiter.SourceRedis)
+	n.Settle(taken[1][0], 130, limiter.SourceRedis)
+	if got := n.lost.Load(); got != 1 {
+		t.Errorf("%d losses, want the refund alone: the charge is made here", got)
+	}
+	n.back()
+	n.wantRepaid(t, p, 30, 770)
+}
+
+// TestFailover_Settle_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
+func TestFailover_Settle_ban(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, shared := range []*limiter.Redis{openRedis(t, server, 10*time.Second), nil} {
+		f := New(shared, limiter.NewMemory(), Options{})
+		p := mustPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
+		if err := p.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
+		source, err := f.Decide(t.Context(), []limiter.Check{check})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Settle(check, 10, source)
+		redistest.WaitFor(t, "the cost is charged", func() error {
+			left, err := limiter.Peek(t.Context(), f, p, "k")
+			if err == nil && left.Remaining > 0 {
+				err = fmt.Errorf("%d remain", left.Remaining)
+			}
+			return err
+		})
+		if got := decide(t, f, check)[0].Result; !got.Banned {
+			t.Errorf("%s: %+v", source, got)
+		}
+	}
+}
+
+// TestFailover_Settle_ban_once has a cost of 9 of which 5 were taken for good: nine units count for bans and not
+// fourteen, so that a denial behind a unit that may be refunded is no offense.
+func TestFailover_Settle_ban_once(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
+		s.set(epoch)
+		p := mustPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
+		if err := p.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		key := limiter.EncodeKey("k")
+		s.settleCost(decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
+		s.decide(t, []limiter.Check{{Policy: p, Key: key, Refundable: true}})
+		denied := []limiter.Check{{Policy: p, Key: key, Refundable: true}}
+		if s.decide(t, denied); denied[0].Result.Passes() || denied[0].Result.Banned {
+			t.Errorf("%s: %+v; want it denied and not banned", s.name, denied[0].Result)
+		}
+	}
+}

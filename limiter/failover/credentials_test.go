@@ -1,0 +1,287 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// putFile replaces a file by another one, as Kubernetes and systemd do.
+func putFile(t testing.TB, path, text string) {
+	t.Helper()
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secretFile returns a file with a password.
+func secretFile(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "password")
+	putFile(t, path, text)
+	return path
+}
+
+// logins change the passwords of a user of servers, who is called app.
+type logins []*goredis.Client
+
+func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
+	t.Helper()
+	for _, s := range servers {
+		all = append(all, s.Client(t))
+	}
+	all.do(t, "acl", "setuser", "app", "on", ">first", "~*", "+@all")
+	return all
+}
+
+func (l logins) do(t testing.TB, command ...any) {
+	t.Helper()
+	for _, client := range l {
+		if err := client.Do(context.Background(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// disconnect ends the user's connections and waits until they are gone.
+func (l logins) disconnect(t testing.TB) {
+	t.Helper()
+	l.do(t, "client", "kill", "user", "app")
+}
+
+// openWith returns a store of options, and how many refused logins it reports. An outage fails the test.
+func openWith(t testing.TB, o limiter.ClientOptions) (r *limiter.Redis, refused *atomic.Int32) {
+	t.Helper()
+	return openRefusedBy(t, o, "auth")
+}
+
+// openRefusedBy is openWith for refusals of a kind.
+func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *limiter.Redis, refused *atomic.Int32) {
+	t.Helper()
+	refused = new(atomic.Int32)
+	o.Timeout = 5 * time.Second
+	client, err := limiter.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = limiter.NewRedis(client, limiter.RedisOptions{
+		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
+		OnRefusedLogin: func(err error) {
+			if refused.Add(1); limiter.Kind(err) != kind {
+				t.Errorf("kind %s of %v, want %s", limiter.Kind(err), err, kind)
+			}
+		},
+		OnOutage: func(err error) { t.Errorf("the breaker has opened: %v", err) },
+	})
+	t.Cleanup(func() { _ = r.Close() })
+	return r, refused
+}
+
+// crowd has many clients decide at once. All of them must be decided.
+func crowd(t testing.TB, r *limiter.Redis, clients, each int) {
+	t.Helper()
+	p := dayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			for range each {
+				if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestRedis_credentials rotates a password while connections are replaced, on each kind of Redis.
+func TestRedis_credentials(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(t *testing.T) (limiter.ClientOptions, []*redistest.Server){
+		"standalone": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+			server := redistest.Start(t)
+			return limiter.ClientOptions{Addresses: []string{server.Addr}}, []*redistest.Server{server}
+		},
+		"cluster": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+			masters := redistest.StartCluster(t)
+			return limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}}, masters
+		},
+		"sentinel": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+			master := redistest.Start(t)
+			sentinel := redistest.StartSentinel(t, master, "main")
+			return limiter.ClientOptions{Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, []*redistest.Server{master}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, servers := begin(t)
+			app := loginsAt(t, servers...)
+			o.Username, o.PasswordFile = "app", secretFile(t, "first\n")
+			r, refused := openWith(t, o)
+			crowd(t, r, 16, 10)
+			app.do(t, "acl", "setuser", "app", ">second")
+			putFile(t, o.PasswordFile, "second\n")
+			app.do(t, "acl", "setuser", "app", "<first")
+			crowd(t, r, 16, 10)
+			app.disconnect(t)
+			crowd(t, r, 16, 10)
+			if n := refused.Load(); n > 0 {
+				t.Errorf("%d logins were refused", n)
+			}
+		})
+	}
+}
+
+// TestRedis_credentials_late changes the password in Redis before the file. More clients want more
+// connections, which are refused.
+func TestRedis_credentials_late(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	app := loginsAt(t, server)
+	proxy := redistest.NewProxy(t, server.Addr)
+	proxy.Delay(10 * time.Millisecond)
+	file := secretFile(t, "first")
+	r, refused := openWith(t, limiter.ClientOptions{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
+	crowd(t, r, 2, 20)
+	before := r.Client().PoolStats().TotalConns
+	app.do(t, "acl", "setuser", "app", ">second", "<first")
+	crowd(t, r, 64, 20)
+	if refused.Load() == 0 {
+		t.Error("no login was refused: the test has tried nothing")
+	}
+	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, "second")
+	redistest.WaitFor(t, "new connections open", func() error {
+		crowd(t, r, 64, 5)
+		if got := r.Client().PoolStats().TotalConns; got <= before+1 {
+			return fmt.Errorf("%d connections", got)
+		}
+		return nil
+	})
+}
+
+// TestRedis_credentials_unreadable removes the file while connections work.
+func TestRedis_credentials_unreadable(t *testing.T) {
+	server := redistest.Start(t)
+	loginsAt(t, server)
+	proxy := redistest.NewProxy(t, server.Addr)
+	proxy.Delay(10 * time.Millisecond)
+	file := secretFile(t, "first")
+	r, refused := openWith(t, limiter.ClientOptions{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
+	crowd(t, r, 2, 20)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	crowd(t, r, 64, 20)
+	if refused.Load() == 0 {
+		t.Error("no connection failed: the test has tried nothing")
+	}
+}
+
+// TestRedis_sentinel_credentials rotates the sentinels' password, and has the client ask them anew.
+func TestRedis_sentinel_credentials(t *testing.T) {
+	for name, user := range map[string]string{"default user": "", "named user": "watcher"} {
+		t.Run(name, func(t *testing.T) {
+			master := redistest.Start(t)
+			app := loginsAt(t, master)
+			sentinel := redistest.StartSentinel(t, master, "main")
+			ctx, at := context.Background(), sentinel.Client(t).Conn()
+			t.Cleanup(func() { _ = at.Close() })
+			set := func(words ...any) {
+				t.Helper()
+				who := user
+				if who == "" {
+					who = "default"
+				}
+				err := at.Do(ctx, append([]any{"acl", "setuser", who}, words...)...).Err()
+				if limiter.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
+					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			set("reset", "on", ">old", "~*", "&*", "+@all")
+			if user != "" {
+				if err := at.Do(ctx, "acl", "setuser", "default", "resetpass").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := secretFile(t, "old\n")
+			r, refused := openWith(t, limiter.ClientOptions{
+				Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Username: "app",
+				PasswordFile: secretFile(t, "first"), SentinelUsername: user, SentinelPasswordFile: file,
+			})
+			crowd(t, r, 8, 5)
+			set(">new")
+			putFile(t, file, "new\n")
+			set("<old")
+			if err := at.Do(ctx, "client", "kill", "skipme", "yes").Err(); err != nil {
+				t.Fatal(err)
+			}
+			app.disconnect(t)
+			crowd(t, r, 8, 5)
+			if n := refused.Load(); n > 0 {
+				t.Errorf("%d logins were refused", n)
+			}
+		})
+	}
+}
+
+// TestRedis_sentinels_down ends the only sentinel while connections to the master work. More clients want
+// more connections, whose address no sentinel gives.
+func TestRedis_sentinels_down(t *testing.T) {
+	master := redistest.Start(t)
+	proxy := redistest.NewProxy(t, master.Addr)
+	proxy.Delay(10 * time.Millisecond)
+	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: proxy.Addr}, "main")
+	r, refused := openRefusedBy(t, limiter.ClientOptions{Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
+	crowd(t, r, 2, 20)
+	before := r.Client().PoolStats().TotalConns
+	sentinel.Kill()
+	crowd(t, r, 64, 20)
+	if refused.Load() == 0 {
+		t.Error("no connection was refused: the test has tried nothing")
+	}
+	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
+}
+
+// TestRedis_unknown_master has sentinels that watch no master of the name. Their reply is nil, which must not pass
+// for one of Redis.
+func TestRedis_unknown_master(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
+	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	ctx, p := context.Background(), hourBan(t, "p", 1)
+	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
+	_, ran := r.Command(ctx, 1, "get", "k")
+	_, inspected := r.Inspect(ctx, p, limiter.EncodeKey("k"))
+	for name, err := range map[string]error{"Decide": decided, "Command": ran, "Inspect": inspected} {
+		if !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package failover
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// denyRefresher queries denials again before they expire from the cache, many at once and in the
+// background. A refused flood costs a few batches a second, where each of its clients would
+// otherwise send a request of its own.
+type denyRefresher struct {
+	shared *limiter.Redis
+	denied *limiter.DenyCache
+	local  *limiter.Memory
+	span   time.Duration // how long checks are collected
+
+	mu  sync.Mutex
+	due []limiter.Check
+}
+
+// add collects a check for the next refresh.
+func (d *denyRefresher) add(check limiter.Check) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.due = append(d.due, check)
+	if len(d.due) == 1 {
+		time.AfterFunc(d.span, d.refresh)
+	}
+}
+
+// refresh queries all checks that are due. A denial without an answer expires in its time.
+func (d *denyRefresher) refresh() {
+	d.mu.Lock()
+	due := d.due
+	d.due = nil
+	d.mu.Unlock()
+	sent := time.Now()
+	for i := range due {
+		d.shared.PeekAsync(&due[i], func(answered *limiter.Check) {
+			d.denied.Relearn(answered, sent)
+			if answered.Policy.Rule().Ban != nil {
+				d.local.Remember(answered) // an outage does not bring back a ban that was lifted
+			}
+		})
+	}
+}

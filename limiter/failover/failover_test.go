@@ -1,0 +1,136 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// reports collects what a store reports, also from its probes in the background.
+type reports struct {
+	mu           sync.Mutex
+	began, ended []string
+}
+
+func (o *reports) listen(r *limiter.Redis) {
+	r.Topology.Outages.OnOutage = func(err error) { o.add(&o.began, limiter.Kind(err)) }
+	r.Topology.Outages.OnRecovery = func(time.Duration) { o.add(&o.ended, "recovery") }
+}
+
+func (o *reports) add(to *[]string, report string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	*to = append(*to, report)
+}
+
+// outages returns the kinds of those that began, and how many ended.
+func (o *reports) outages() (began []string, ended int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.began), len(o.ended)
+}
+
+// String shows the reports.
+func (o *reports) String() string {
+	began, ended := o.outages()
+	return fmt.Sprintf("%d outages %v, %d recoveries", len(began), began, ended)
+}
+
+func TestFailover_Decide_outage(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 100*time.Millisecond)
+	var reported reports
+	reported.listen(r)
+	f := New(r, limiter.NewMemory(), Options{})
+	p := dayPolicy(t, "guarded", limiter.GCRA, 5)
+	ask := func(mode FailMode) (limiter.Source, limiter.Result, error) {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+		source, err := f.DecideIn(context.Background(), mode, checks)
+		return source, checks[0].Result, err
+	}
+	if source, result, err := ask(FailLocal); source != limiter.SourceRedis || result.Remaining != 4 || err != nil {
+		t.Fatalf("healthy: %s %+v %v", source, result, err)
+	}
+	server.Kill()
+	for i := range 8 {
+		source, result, err := ask(FailLocal)
+		if source != limiter.SourceFallback || err != nil || result.Passes() != (i < 4) {
+			t.Errorf("local, request %d: %s %+v %v; want the four units that are left", i, source, result, err)
+		}
+	}
+	for _, mode := range []FailMode{FailOpen, FailClosed} {
+		if _, _, err := ask(mode); !errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("%s: error %v", mode, err)
+		}
+	}
+	if failing, _ := f.Failing(); !failing || reported.String() != "1 outages [refused], 0 recoveries" {
+		t.Errorf("failing %v, reported %v", failing, &reported)
+	}
+	server.Run(t)
+	redistest.WaitFor(t, "a probe succeeds", func() error {
+		if source, _, _ := ask(FailLocal); source != limiter.SourceRedis {
+			return fmt.Errorf("source %s", source)
+		}
+		return nil
+	})
+	redistest.WaitFor(t, "the recovery is reported", func() error {
+		if failing, _ := f.Failing(); failing || reported.String() != "1 outages [refused], 1 recoveries" {
+			return fmt.Errorf("failing %v, reported %v", failing, &reported)
+		}
+		return nil
+	})
+}
+
+func TestFailover_Decide_hung_Redis(t *testing.T) {
+	server := redistest.Start(t)
+	f := New(openRedis(t, server, 50*time.Millisecond), limiter.NewMemory(), Options{})
+	p := dayPolicy(t, "hung", limiter.GCRA, 1_000)
+	ask := func() error {
+		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause(t)
+	defer server.Resume(t)
+	for range limiter.FailuresInARow {
+		if err := ask(); limiter.Kind(err) != "timeout" {
+			t.Errorf("%v of kind %s", err, limiter.Kind(err))
+		}
+	}
+	for range 200 {
+		if err := ask(); !errors.Is(err, limiter.ErrOutage) {
+			t.Fatalf("a request waited for a server that hangs: %v", err)
+		}
+	}
+}
+
+func TestFailover_Decide_canceled(t *testing.T) {
+	server := redistest.Start(t)
+	var reported reports
+	r := openRedis(t, server, 5*time.Second)
+	reported.listen(r)
+	f := New(r, limiter.NewMemory(), Options{})
+	p := dayPolicy(t, "left", limiter.GCRA, 1_000)
+	server.Pause(t)
+	defer server.Resume(t)
+	for range 2 * limiter.FailuresInARow {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		_, err := f.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if failing, _ := f.Failing(); failing || reported.String() != "0 outages [], 0 recoveries" {
+		t.Errorf("clients that left opened the breaker: %v", &reported)
+	}
+}

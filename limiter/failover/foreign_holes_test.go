@@ -1,0 +1,140 @@
+package failover
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// damagedBucket has a bucket of 10 per day whose stored state a test writes.
+type damagedBucket struct {
+	r    *limiter.Redis
+	p    *limiter.Policy
+	name string
+}
+
+func newDamagedBucket(t *testing.T) *damagedBucket {
+	t.Helper()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	p := dayPolicy(t, "damaged", limiter.GCRA, 10)
+	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
+}
+
+const damagedSerial = 1 << 40
+
+// write stores five owed units, a serial and a tail.
+func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
+	t.Helper()
+	text = doubles(float64(5*b.p.Rule().Params.Window), float64(limiter.TicksNow(b.p)), damagedSerial) + tail
+	b.writeAll(t, text)
+	return text
+}
+
+func (b *damagedBucket) writeAll(t *testing.T, text string) {
+	t.Helper()
+	if err := b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *damagedBucket) read(t *testing.T) string {
+	t.Helper()
+	return b.r.Client().Get(t.Context(), b.name).Val()
+}
+
+// refund refunds a unit that was taken just now, so many units ago.
+func (b *damagedBucket) refund(ago int64) error {
+	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1})
+	c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: limiter.TicksNow(b.p), Second: damagedSerial - ago})
+	b.r.Send(context.Background(), b.r.Topology.AnyNode, c.Alone[:])
+	return c.Err
+}
+
+// TestForeignValue_holes_lengths cuts a state with holes at every length.
+func TestForeignValue_holes_lengths(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	var numbers []float64
+	for i := range kernel.MaxHoles + 2 {
+		numbers = append(numbers, float64(damagedSerial-3*i-2), 1)
+	}
+	whole := b.write(t, doubles(numbers...))
+	for length := range len(whole) + 1 {
+		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*kernel.MaxHoles)
+		for _, op := range everyOperation {
+			b.writeAll(t, whole[:length])
+			err := operate(b.r, op.Operation, op.change, b.p, "torn")
+			if valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))) {
+				t.Errorf("%d bytes, operation %d: %v", length, op, err)
+			}
+		}
+		b.writeAll(t, whole[:length])
+		if stored, err := b.r.Inspect(t.Context(), b.p, limiter.EncodeKey("torn")); err != nil || (valid && stored[0].Value["units_owed"] == nil) {
+			t.Errorf("%d bytes are shown as %+v, %v", length, stored, err)
+		}
+	}
+}
+
+// TestForeignValue_holes_numbers has holes of numbers that no state has. Takes keep them as they are.
+// Only a refund reads them: it fails and changes nothing.
+func TestForeignValue_holes_numbers(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	for _, n := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0.5, 1e-300, 1e300, 1 << 54} {
+		for at := range 4 {
+			numbers := []float64{damagedSerial - 1, 1, damagedSerial - 4, 1}
+			numbers[at] = n
+			tail := doubles(numbers...)
+			for _, op := range everyOperation[1:] {
+				b.write(t, tail)
+				if err := operate(b.r, op.Operation, op.change, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
+					t.Errorf("%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
+				}
+			}
+			before := b.write(t, tail)
+			if err := b.refund(3); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
+				t.Errorf("%v at %d: a refund returns %v", n, at, err)
+			}
+			if b.read(t) != before {
+				t.Errorf("%v at %d: a refund has written %q", n, at, b.read(t))
+			}
+		}
+	}
+}
+
+// TestForeignValue_holes_order has holes of whole numbers in any order and of any length. A refund returns
+// at most its unit.
+func TestForeignValue_holes_order(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	random := rand.New(rand.NewPCG(2, 6))
+	number := func() float64 {
+		return float64([]int64{random.Int64N(1 << 53), 1 << 53, damagedSerial - random.Int64N(9), random.Int64N(5), 0}[random.IntN(5)])
+	}
+	changed := 0
+	for range 3000 {
+		var numbers []float64
+		for range 2 * (1 + random.IntN(kernel.MaxHoles)) {
+			numbers = append(numbers, number())
+		}
+		before := b.write(t, doubles(numbers...))
+		err := b.refund(random.Int64N(8))
+		after := b.read(t)
+		unit, owed := float64(b.p.Rule().Params.Window), limiter.Double(before, 0)
+		if left := limiter.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
+			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
+		}
+		if after != before {
+			changed++
+		}
+	}
+	if changed == 0 || changed == 3000 {
+		t.Errorf("%d of 3000 refunds returned something", changed)
+	}
+}

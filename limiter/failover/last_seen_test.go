@@ -1,0 +1,156 @@
+package failover
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
+// milliseconds behind. This process then denies at least as long as Redis, and no whole window
+// longer.
+func TestLastSeen_denials(t *testing.T) {
+	t.Parallel()
+	const window = 15 * time.Minute
+	for _, algorithm := range limiter.Algorithms() {
+		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
+			now := epoch + into.Microseconds()
+			remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: window})
+			for range 5 {
+				decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			}
+			denied := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0]
+			now += 25_000 // transit time, and the clocks' difference
+			local.Remember(&denied)
+			got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
+			if wait := denied.Result.RetryAfter; got.RetryAfter < wait-time.Second || got.RetryAfter > wait+window/10 {
+				t.Errorf("%s, %v into the window: denied for %v, on Redis for %v", algorithm, into, got.RetryAfter, wait)
+			}
+		}
+	}
+}
+
+// TestLastSeen_out_of_order has the answer to a request arrive after the answers to later ones.
+func TestLastSeen_out_of_order(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		now := epoch
+		remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
+		var answers []limiter.Check
+		for range 6 {
+			now += 1000
+			answers = append(answers, decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0])
+		}
+		if !answers[4].Result.Passes() || answers[5].Result.Passes() {
+			t.Fatalf("%s: %v", algorithm, answers)
+		}
+		local.Remember(&answers[5])
+		local.Remember(&answers[3])
+		if decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes() {
+			t.Errorf("%s: a sixth request of 5 passes", algorithm)
+		}
+	}
+}
+
+// TestLastSeen_lower_limit has a request of the same quota denied by a much lower limit, some seconds after nine
+// tenths of the higher one were used. That many are still known to be used.
+func TestLastSeen_lower_limit(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		now := epoch
+		remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
+		low, err := p.WithLimit(10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
+		local.Remember(&used[0])
+		now += 3_000_000
+		denied := decide(t, remote, limiter.Check{Policy: low, Key: limiter.EncodeKey("k")})
+		if denied[0].Result.Passes() {
+			t.Fatalf("%s: the lower limit passes", algorithm)
+		}
+		local.Remember(&denied[0])
+		if got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 101})[0].Result; got.Passes() {
+			t.Errorf("%s: 101 units pass beside 900 of 1,000", algorithm)
+		}
+	}
+}
+
+// TestLastSeen_clock_steps_back has the clocks of the node and of Redis set back by three hours: the newest
+// answer counts, and not the fuller one of before.
+func TestLastSeen_clock_steps_back(t *testing.T) {
+	t.Parallel()
+	now := epoch
+	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour})
+	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
+	now -= 3 * time.Hour.Microseconds()
+	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
+	if left := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
+		t.Errorf("%d units remain, want 4", left)
+	}
+}
+
+// TestKernel_restoreState compares states, at random later instants, with those restored from the
+// last answers about them, to takes and to refunds of all or some of their units.
+func TestKernel_restoreState(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			for round := range 300 {
+				now := int64(1_000_000_000_000) + random.Int64N(1e9)
+				p := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
+				if err := p.AllowRefunds(); err != nil {
+					t.Fatal(err)
+				}
+				whole, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+				for range 20 {
+					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
+					check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
+					_, _ = whole.Decide(t.Context(), check) // cannot fail
+					local.Remember(&check[0])
+					if limiter.Allowed(check) && random.IntN(2) == 0 {
+						now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
+						whole.Settle(check[0], random.Int64N(check[0].Weight))
+						local.RememberRefund(&decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0])
+					}
+				}
+				for range 5 {
+					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
+					have := decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
+					got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
+					if got.Remaining > have.Remaining {
+						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
+					}
+					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
+						t.Fatalf("round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLastSeen_no_room has an answer for which there is no room: the store reports it before an outage begins.
+func TestLastSeen_no_room(t *testing.T) {
+	t.Parallel()
+	remote, local := limiter.NewMemory(), limiter.NewMemory()
+	local.Limit(1, nil)
+	p := dayPolicy(t, "room", limiter.FixedWindow, 5)
+	for i, want := range []int64{0, 1, 2} {
+		answer := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(i))})[0]
+		local.Remember(&answer)
+		if n := local.Overflows(); n != want {
+			t.Errorf("client %d: %d overflows, want %d", i, n, want)
+		}
+	}
+}

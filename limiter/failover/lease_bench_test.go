@@ -1,0 +1,75 @@
+package failover
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// BenchmarkLeaseTable measures what a request of a busy key costs that a lease decides, and what leases cost
+// the keys that are none.
+func BenchmarkLeaseTable(b *testing.B) {
+	p := mustPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
+	b.Run("spend", func(b *testing.B) {
+		table, checks := limiter.NewLeaseTable(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.7")}}
+		table.Ask = func(q limiter.LeaseQuestion) { // answers at once
+			q.Sent = clock.Now()
+			table.Answered(q, 900_000, time.Minute, kernel.Lease{Units: 200, Lasts: 1_000_000})
+		}
+		table.GiveBack = func(*limiter.BusyKey, limiter.HeldUnits) {}
+		for range 20 {
+			if k, _ := table.Spend(&checks[0], clock.Now()); k != nil {
+				table.AskFor(k)
+			}
+		}
+		spent := 0
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, units := table.Spend(&checks[0], clock.Now()); units.Number > 0 {
+				spent++
+			}
+		}
+		if spent < b.N*9/10 {
+			b.Errorf("%d of %d were spent", spent, b.N)
+		}
+	})
+	b.Run("cold", func(b *testing.B) {
+		table, checks := limiter.NewLeaseTable(), make([]limiter.Check, 5000)
+		for i := range checks {
+			checks[i] = limiter.Check{Policy: p, Key: limiter.EncodeKey("203.0.113." + strconv.Itoa(i))}
+		}
+		at := clock.Now()
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			at += clock.Moment(40 * time.Microsecond)
+			table.Spend(&checks[i%len(checks)], at)
+		}
+	})
+}
+
+// BenchmarkFailover_lease measures decisions of a busy key as programs make them.
+func BenchmarkFailover_lease(b *testing.B) {
+	server := redistest.Start(b)
+	f := newLeasingFailover(b, server)
+	p := mustPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000_000, Window: time.Minute, Lease: limiter.MaxLease})
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := f.Decide(context.Background(), checks); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stats := server.Client(b).Info(context.Background(), "commandstats").Val()
+	_, runs, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
+	runs, _, _ = strings.Cut(runs, ",")
+	if n, err := strconv.Atoi(runs); err == nil {
+		b.ReportMetric(float64(n)/float64(b.N), "runs/op")
+	}
+}

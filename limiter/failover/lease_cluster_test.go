@@ -1,0 +1,178 @@
+package failover
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// newClusterFailover returns a leasing store on a Cluster.
+func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
+	t.Helper()
+	options := limiter.ClientOptions{Mode: limiter.Cluster, Timeout: 10 * time.Second}
+	for _, s := range servers {
+		options.Addresses = append(options.Addresses, s.Addr)
+	}
+	client, err := limiter.NewClient(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	t.Cleanup(func() { _ = r.Close() })
+	return New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+}
+
+// moveSlot moves a slot with all its keys from a master to another, as redis-cli does.
+func moveSlot(t *testing.T, masters []*redistest.Server, slot uint16, from, to int) {
+	t.Helper()
+	ctx := context.Background()
+	do := func(s *redistest.Server, words ...any) {
+		if err := s.Client(t).Do(ctx, words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, target := masters[from], masters[to]
+	source.AwaitEpoch(t, target)
+	do(target, "cluster", "setslot", slot, "importing", source.ClusterID(t))
+	do(source, "cluster", "setslot", slot, "migrating", target.ClusterID(t))
+	host, port, err := net.SplitHostPort(target.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		keys := source.Client(t).ClusterGetKeysInSlot(ctx, int(slot), 100).Val()
+		if len(keys) == 0 {
+			break
+		}
+		words := []any{"migrate", host, port, "", 0, 5000, "keys"}
+		for _, key := range keys {
+			words = append(words, key)
+		}
+		do(source, words...)
+	}
+	for _, m := range []*redistest.Server{target, source, masters[len(masters)-from-to]} {
+		do(m, "cluster", "setslot", slot, "node", target.ClusterID(t))
+	}
+}
+
+// TestFailover_lease_Cluster has two nodes lease from a key whose slot moves meanwhile, with requests that
+// take from a second slot too, and scripts that are dropped. In the end the slot's master has counted
+// exactly what was admitted.
+func TestFailover_lease_Cluster(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowLog} {
+		t.Run(algorithm, func(t *testing.T) {
+			const limit, requests = 12_000, 2000
+			p := mustPolicy(t, limiter.Settings{Name: "moved", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+			scarce := mustPolicy(t, limiter.Settings{Name: "scarce-" + algorithm, Limit: 100, Window: 24 * time.Hour})
+			nodes := []*Store{newClusterFailover(t, masters), newClusterFailover(t, masters)}
+			slot := nodes[0].shared.SlotOf(limiter.EncodeKey("k"))
+			if slot == nodes[0].shared.SlotOf(limiter.EncodeKey("other")) {
+				t.Fatal("the keys must be in different slots")
+			}
+			var admitted, leased atomic.Int64
+			var running sync.WaitGroup
+			for worker := range 6 {
+				running.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(worker), 5))
+					for range requests {
+						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
+						if random.IntN(8) == 0 {
+							checks = append(checks, limiter.Check{Policy: scarce, Key: limiter.EncodeKey("other")})
+						}
+						source, err := nodes[worker%2].Decide(context.Background(), checks)
+						if err != nil || source == limiter.SourceFallback {
+							t.Error(source, err)
+							return
+						}
+						if source == limiter.SourceLease {
+							leased.Add(1)
+						}
+						if limiter.Allowed(checks) {
+							admitted.Add(checks[0].Weight)
+						}
+					}
+				})
+			}
+			done := make(chan struct{})
+			go func() {
+				running.Wait()
+				close(done)
+			}()
+			from := int(slot) * len(masters) / limiter.ClusterSlots
+			to := (from + 1) % len(masters)
+			moves := 0
+			for ended := false; !ended || moves%2 == 0; moves++ { // ends on another master than at first
+				moveSlot(t, masters, slot, from, to)
+				from, to = to, from
+				for _, m := range masters {
+					m.Client(t).ScriptFlush(context.Background())
+				}
+				select {
+				case <-done:
+					ended = true
+				default:
+				}
+			}
+			for _, node := range nodes {
+				node.EndLeases()
+			}
+			if admitted.Load() > limit || leased.Load() < requests {
+				t.Errorf("%d units of %d were admitted, %d requests by leases", admitted.Load(), limit, leased.Load())
+			}
+			awaitUsed(t, nodes[1], p, admitted.Load(), admitted.Load())
+			t.Logf("%d units admitted, %d of %d requests decided by leases, %d moves", admitted.Load(), leased.Load(), 6*requests, moves)
+			moveSlot(t, masters, slot, from, to)
+		})
+	}
+}
+
+// TestFailover_lease_Cluster_failover kills the master of a key whose units are held. They may be spent, and
+// the replica that takes over gets back what is left.
+func TestFailover_lease_Cluster_failover(t *testing.T) {
+	t.Parallel()
+	masters, replicas := redistest.StartReplicatedCluster(t)
+	f := newClusterFailover(t, masters)
+	p := mustPolicy(t, limiter.Settings{Name: "failover", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	lendTo(t, f, p)
+	prolong(f)
+	slot := f.shared.SlotOf(limiter.EncodeKey("k"))
+	dead := int(slot) * len(masters) / limiter.ClusterSlots
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+	before, _ := f.Leased(p.Name(), limiter.EncodeKey("k"))
+	used := p.Capacity() - decide(t, f.shared, check)[0].Result.Remaining
+	redistest.AwaitReplica(t, replicas[dead], masters[dead])
+	masters[dead].Kill()
+	request := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+	if source, err := f.Decide(context.Background(), request); source != limiter.SourceLease || err != nil {
+		t.Errorf("decided by %s, %v; want the lease", source, err)
+	}
+	redistest.WaitFor(t, "the replica is the master", func() error {
+		if info := replicas[dead].Client(t).Info(context.Background(), "replication").Val(); !strings.Contains(info, "role:master") {
+			return limiter.ErrOutage
+		}
+		return nil
+	})
+	redistest.WaitFor(t, "the replica decides", func() error {
+		_, err := f.shared.Decide(context.Background(), []limiter.Check{check})
+		return err
+	})
+	// What was held when the master died has lapsed, or is back.
+	for range 500 {
+		if _, err := f.Decide(context.Background(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.EndLeases()
+	t.Logf("%d units were used when the master died, %d of them held", used, before)
+	awaitUsed(t, f, p, used-before+501, used+501)
+}

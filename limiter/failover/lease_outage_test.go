@@ -1,0 +1,153 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// TestNode_refund_lease refunds a request on several nodes of a Cluster that another one of them has denied. The
+// debt that leases have raised stays.
+func TestNode_refund_lease(t *testing.T) {
+	t.Parallel()
+	s := redisStore(t, redistest.Shared(t))
+	s.set(epoch)
+	p := mustPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
+	if err := s.shared.DecideWithin(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
+		t.Fatalf("leased %+v; want 50 units", l)
+	}
+	s.shared.Topology.AnyNode.Refund(0, checks)
+	if got := remainingOf(t, s, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
+		t.Errorf("%d remain; want 940", got)
+	}
+}
+
+// prolong has what is held last for an hour, so that the pace of the machine does not matter.
+func prolong(f *Store) {
+	for i := range f.leases.Shards {
+		s := &f.leases.Shards[i]
+		s.Mu.Lock()
+		for _, k := range s.Busy {
+			for j := range k.Open {
+				k.Leases[j].Until = clock.Now().Add(time.Hour)
+			}
+		}
+		s.Mu.Unlock()
+	}
+}
+
+// TestFailover_lease_unanswered exchanges a lease by a request for more units than are left of it. Where the
+// reply is lost Redis may have taken the rest back, so that nothing of it is spent. Where no question has left
+// it is still held.
+func TestFailover_lease_unanswered(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	exchange(t, proxy.Addr, proxy.CutNextReply, false)
+	exchange(t, server.Addr, server.Kill, true)
+}
+
+// exchange has a request exchange a lease during a fault, after which the lease is held or not.
+func exchange(t *testing.T, address string, fault func(), held bool) {
+	t.Helper()
+	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	t.Cleanup(func() { _ = r.Close() })
+	f := New(r, limiter.NewMemory(), Options{})
+	p := mustPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	lendTo(t, f, p)
+	prolong(f)
+	before, _ := f.Leased("lost", limiter.EncodeKey("k"))
+	fault()
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000}}
+	source, err := f.Decide(context.Background(), checks)
+	if err != nil || source != limiter.SourceFallback {
+		t.Fatalf("decided by %s, %v; want the fallback", source, err)
+	}
+	if after, _ := f.Leased("lost", limiter.EncodeKey("k")); before == 0 || (after == before) != held || (after == 0) == held {
+		t.Errorf("%d units of %d are held; want them held: %v", after, before, held)
+	}
+}
+
+// TestFailover_lease_refill uses nine tenths of a limit, nearly all of it by leases, before Redis dies: the outage
+// is no refill. The questions of a key that is decided by leases are asked in the background.
+func TestFailover_lease_refill(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+			p := mustPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
+			passed := map[limiter.Source]int{}
+			request := func() {
+				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+				source, err := f.Decide(context.Background(), checks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if limiter.Allowed(checks) {
+					passed[source]++
+				}
+			}
+			for range 1800 {
+				request()
+				<-time.After(50 * time.Microsecond) // slower than a question, so that no request waits for one
+			}
+			server.Kill()
+			for range 2200 {
+				request()
+			}
+			// A bucket may drain a unit meanwhile.
+			if total := passed[limiter.SourceRedis] + passed[limiter.SourceLease] + passed[limiter.SourceFallback]; total > 2001 || passed[limiter.SourceLease] < 1000 || passed[limiter.SourceFallback] == 0 {
+				t.Errorf("%v passed of 2,000", passed)
+			}
+		})
+	}
+}
+
+// TestFailover_lease_slow_answer has a node learn that Redis is fast again after one answer that was so late that
+// no lease would last.
+func TestFailover_lease_slow_answer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	p := mustPolicy(t, limiter.Settings{Name: "slow", Limit: 1_000_000, Window: 10 * time.Second, Lease: limiter.MaxLease})
+	other := mustPolicy(t, limiter.Settings{Name: "other", Limit: 1_000_000, Window: 24 * time.Hour})
+	for name, checks := range map[string]func() []limiter.Check{
+		"alone": func() []limiter.Check { return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a")}} },
+		"with others": func() []limiter.Check {
+			return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("b")}, {Policy: other, Key: limiter.EncodeKey("b")}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+			f.leases.LearnTrip(90 * time.Millisecond)
+			redistest.WaitFor(t, "units are leased", func() error {
+				for range 100 {
+					checks := checks()
+					if _, err := f.Decide(context.Background(), checks); err != nil {
+						t.Fatal(err)
+					}
+					if units, _ := f.Leased("slow", checks[0].Key); units > 0 {
+						return nil
+					}
+				}
+				return errors.New("none are, with a round trip of " + f.leases.RoundTrip().String())
+			})
+		})
+	}
+}

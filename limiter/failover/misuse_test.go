@@ -1,0 +1,134 @@
+package failover
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// storesOfAllKinds returns a store that decides in this process, one that decides on Redis, and one whose Redis
+// fails.
+func storesOfAllKinds(t *testing.T) map[string]*Store {
+	t.Helper()
+	server := redistest.Shared(t)
+	away := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	keepOpen(away.shared)
+	return map[string]*Store{
+		"local":    New(nil, limiter.NewMemory(), Options{}),
+		"shared":   New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
+		"fallback": away,
+	}
+}
+
+// TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Refundable stay charged,
+// on every kind of store.
+func TestFailover_Refund_reserved(t *testing.T) {
+	t.Parallel()
+	for name, store := range storesOfAllKinds(t) {
+		stays := mustPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		returns := mustPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		if err := returns.AllowRefunds(); err != nil {
+			t.Fatal(err)
+		}
+		key := limiter.EncodeKey("k")
+		checks := []limiter.Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Refundable: true}}
+		source, err := store.Decide(t.Context(), checks)
+		if err != nil || !limiter.Allowed(checks) {
+			t.Fatal(name, err, checks)
+		}
+		refundAll(store, checks, source)
+		for p, want := range map[*limiter.Policy]int64{stays: 9, returns: 10} {
+			if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != want {
+				t.Errorf("%s: %s has %d left, %v; want %d", name, p.Name(), left.Remaining, err, want)
+			}
+		}
+	}
+}
+
+// TestStore_Refund_reserved does the same without a Failover.
+func TestStore_Refund_reserved(t *testing.T) {
+	t.Parallel()
+	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory()
+	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
+		p := mustPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
+		if _, err := store.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
+			t.Fatal(name, err, checks)
+		}
+		if store == shared {
+			refundIn(shared, checks)
+		} else {
+			refundIn(local, checks)
+		}
+		for key, want := range map[string]int64{"k": 9, "other": 10} {
+			if left, err := limiter.Peek(t.Context(), store, p, key); err != nil || left.Remaining != want {
+				t.Errorf("%s: %s has %d left, %v; want %d", name, key, left.Remaining, err, want)
+			}
+		}
+	}
+}
+
+// TestFailover_Charge_peeked charges a check that was decided with Peek: the charge has the check's weight on
+// every kind of store.
+func TestFailover_Charge_peeked(t *testing.T) {
+	t.Parallel()
+	for name, store := range storesOfAllKinds(t) {
+		p := mustPolicy(t, limiter.Settings{Name: "peeked-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
+		source, err := store.Decide(t.Context(), checks)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		checks[0].Weight = 4
+		chargeAll(store, checks, source)
+		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 6 {
+			t.Errorf("%s: %d left, %v; want 6", name, left.Remaining, err)
+		}
+	}
+}
+
+// TestFailover_wrongSource refunds and charges by the source of another store: a store without Redis uses its
+// own states.
+func TestFailover_wrongSource(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
+		store := New(nil, limiter.NewMemory(), Options{LocalFraction: 0.5})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true}}
+		if _, err := store.Decide(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+		refundAll(store, checks, source)
+		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
+		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 8 {
+			t.Errorf("%q: %d left, %v; want 8", source, left.Remaining, err)
+		}
+	}
+}
+
+// TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
+func TestStore_Decide_zeroPolicy(t *testing.T) {
+	t.Parallel()
+	if _, err := limiter.Allow(t.Context(), limiter.NewMemory(), concurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
+		t.Errorf("a request that nothing ends: %v", err)
+	}
+	if _, err := limiter.Allow(t.Context(), limiter.NewMemory(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAsEncoded_String returns every key by the text that it returned.
+func TestAsEncoded_String(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "a", strings.Repeat("{", 100), strings.Repeat("}", 128), strings.Repeat("{", 129), strings.Repeat("x", 300)} {
+		for _, key := range []limiter.EncodedKey{limiter.AsEncoded(text), limiter.EncodeKey(text)} {
+			if again := limiter.AsEncoded(key.String()); again != key || len(key.String()) > 128 {
+				t.Errorf("%q has the key %q, and that has %q", text, key, again)
+			}
+		}
+	}
+}

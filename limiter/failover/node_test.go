@@ -1,0 +1,55 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func TestNode_wrong_type(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r := openRedis(t, server, 5*time.Second)
+	at := clock.Now()
+	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
+	p := dayPolicy(t, "mixed", limiter.FixedWindow, 100)
+	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * limiter.FailuresInARow {
+		at = at.Add(limiter.FailuresSpan)
+		if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {
+			t.Fatalf("the client with the bad key: %v", err)
+		}
+	}
+	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
+}
+
+// TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
+// the policies of what was left.
+func TestNode_refund_postponed(t *testing.T) {
+	t.Parallel()
+	p, q := dayPolicy(t, "done", limiter.SlidingWindowLog, 100), dayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
+	opened := make(chan struct{})
+	n := &limiter.Node{Failed: func() {}, Opened: func() { close(opened) }}
+	n.Breaker = limiter.Breaker{Now: clock.Now, OnOpen: func(error) {}}
+	tries := 0
+	n.Batcher.Send = func(_ context.Context, calls []*limiter.Call) bool {
+		if tries++; tries == 1 {
+			calls[0].Checks[1].Result.RetryAfter = 1
+		} else {
+			calls[0].Err = &limiter.UndecidedError{Kind: "refused", Err: errors.New("down")}
+		}
+		return true
+	}
+	n.Refund(0, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: q, Key: limiter.EncodeKey("k"), Weight: 1}})
+	<-opened
+	if got := n.Cause.Load().Policies; len(got) != 1 || got[0] != q {
+		t.Errorf("policies %v, want the postponed one alone", got)
+	}
+}

@@ -1,0 +1,299 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// listener collects the reports of a store.
+type listener struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *listener) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *listener) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, " ")
+}
+
+// openLimited returns a store whose user's permissions the test changes, and its reports: every
+// outage, recovery and loss.
+func openLimited(t *testing.T) (r *limiter.Redis, reported *listener, setPermissions func(rights ...string)) {
+	t.Helper()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	setPermissions = func(rights ...string) {
+		t.Helper()
+		command := []any{"acl", "setuser", "limited", "on", ">secret", "~*"}
+		for _, right := range rights {
+			command = append(command, right)
+		}
+		if err := admin.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setPermissions("+@all")
+	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported = &listener{}
+	r = limiter.NewRedis(client, limiter.RedisOptions{
+		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
+		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
+		OnRecovery: func(time.Duration) { reported.add("recovery") },
+		OnLost:     func(err error) { reported.add("lost:" + limiter.Kind(err)) },
+	})
+	t.Cleanup(func() { _ = r.Close() })
+	return r, reported, setPermissions
+}
+
+// waitReported waits until a store has reported this and nothing else.
+func waitReported(t *testing.T, reported *listener, want string) {
+	t.Helper()
+	redistest.WaitFor(t, "the store reports "+want, func() error {
+		if got := reported.String(); got != want {
+			return fmt.Errorf("it reports %q", got)
+		}
+		return nil
+	})
+}
+
+// waitProbes waits until a node has been probed twice and still fails.
+func waitProbes(t *testing.T, s *limiter.Node) {
+	t.Helper()
+	last := s.Breaker.Probes.Load()
+	for range 2 {
+		redistest.WaitFor(t, "the server is probed", func() error {
+			if at := s.Breaker.Probes.Load(); at != last {
+				last = at
+				return nil
+			}
+			return errors.New("not yet")
+		})
+	}
+	if !s.Breaker.Open() {
+		t.Error("the probe has closed the breaker")
+	}
+}
+
+func TestProbe_missing_permission(t *testing.T) {
+	t.Parallel()
+	for right, algorithm := range map[string]string{"set": limiter.GCRA, "rpush": limiter.SlidingWindowLog, "pexpire": limiter.SlidingWindowLog, "get": limiter.FixedWindow, "llen": limiter.SlidingWindowLog} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			weight := int64(1)
+			if right == "llen" {
+				weight = 100 // a denial alone needs it
+			}
+			r, reported, setPermissions := openLimited(t)
+			p := dayPolicy(t, "limited", algorithm, 100)
+			other := dayPolicy(t, "other", limiter.GCRA, 100)
+			decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			setPermissions("-" + right)
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
+			if err := r.Probe(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
+				t.Errorf("a probe before any decision: %v", err)
+			}
+			if err := r.ProbeAll(t.Context(), []*limiter.Policy{other, p}); limiter.Kind(err) != "auth" {
+				t.Errorf("a probe of all policies: %v", err)
+			}
+			if _, err := r.Decide(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
+				t.Errorf("a decision: %v of kind %s", err, limiter.Kind(err))
+			}
+			if _, err := r.Decide(t.Context(), []limiter.Check{check}); !errors.Is(err, limiter.ErrOutage) {
+				t.Errorf("the next decision: %v", err)
+			}
+			waitProbes(t, r.Topology.AnyNode)
+			if err := r.Probe(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
+				t.Errorf("a probe while the breaker is open: %v", err)
+			}
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth recovery")
+			decide(t, r, check)
+		})
+	}
+}
+
+// TestProbe_refund has a refund from a long log need a permission that no take needs.
+func TestProbe_refund(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"lset", "lrange"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			p := dayPolicy(t, "limited", limiter.SlidingWindowLog, 100)
+			if err := p.AllowRefunds(); err != nil {
+				t.Fatal(err)
+			}
+			first := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
+			decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			setPermissions("-" + right)
+			refundIn(r, first)
+			waitReported(t, reported, "outage:auth lost:auth")
+			waitProbes(t, r.Topology.AnyNode)
+			refundIn(r, first)
+			unsent := 0
+			limiter.KeptOf(&first[0]).Change = 1
+			r.SettleThen(&first[0], false, func(_ *limiter.Check, err error) {
+				if unsent++; !errors.Is(err, limiter.ErrOutage) {
+					t.Errorf("a charge while the breaker is open: %v", err)
+				}
+			})
+			if unsent != 1 {
+				t.Error("a charge is sent while the breaker is open")
+			}
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
+		})
+	}
+}
+
+func TestProbe_idle_store(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := openRedis(t, server, time.Second)
+	p := dayPolicy(t, "idle", limiter.GCRA, 100)
+	server.Kill()
+	if err := errorOf(r, p, "k"); err == nil {
+		t.Fatal("a dead Redis decides")
+	}
+	server.Run(t)
+	redistest.WaitFor(t, "the breaker closes without a request", func() error {
+		if failing, _ := r.Topology.Failing(); failing {
+			return errors.New("it is open")
+		}
+		return nil
+	})
+	client, ctx := server.Client(t), t.Context()
+	name := r.RedisKey(p, limiter.AsEncoded(limiter.ProbeKey))
+	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
+		t.Errorf("the probe has left %v", keys)
+	}
+	if ttl := client.PTTL(ctx, name).Val(); ttl > 3*time.Second || ttl == -1 {
+		t.Errorf("its key lives for %v", ttl)
+	}
+}
+
+func TestProbe_idle_master(t *testing.T) {
+	t.Parallel()
+	r, masters := openTolerantCluster(t)
+	p := dayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
+	key := ""
+	for i := 0; key == ""; i++ {
+		if k := fmt.Sprint("client-", i); r.KeyFormat.NewWriter().SlotOf(k) > 2*limiter.ClusterSlots/3+1 {
+			key = k
+		}
+	}
+	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	masters[2].Kill()
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		_ = errorOf(r, p, key)
+		if failing, _ := r.Topology.Failing(); !failing {
+			return errors.New("closed")
+		}
+		return nil
+	})
+	masters[2].Run(t)
+	redistest.WaitFor(t, "the breaker closes without a request", func() error {
+		if failing, _ := r.Topology.Failing(); failing {
+			return fmt.Errorf("open: %w", r.Topology.To(r.KeyFormat.NewWriter().SlotOf(key)).Cause.Load().Err)
+		}
+		return nil
+	})
+}
+
+func TestProbe_keys(t *testing.T) {
+	t.Parallel()
+	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		r := &limiter.Redis{Admin: limiter.Admin{KeyFormat: naming}}
+		n := naming.NewWriter()
+		for slot := uint16(0); slot < limiter.ClusterSlots; slot += 997 {
+			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, limiter.ProbeKey) {
+				t.Errorf("slot %d: %q lies in %d", slot, key, n.SlotOf(key))
+			}
+		}
+	}
+}
+
+// probing counts the goroutines that probe for a store. Requests that other tests left running keep the stores of
+// these open.
+func probing(r *limiter.Redis) int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("(*Redis).recover(%p,", r))
+}
+
+func TestProbe_ends(t *testing.T) {
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	none := func() error {
+		if n := probing(a.Redis); n > 0 {
+			return fmt.Errorf("%d goroutines probe", n)
+		}
+		return nil
+	}
+	a.Topology.Discover()
+	s := a.Topology.To(0)
+	s.Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
+		if n := probing(a.Redis); n != 1 || !s.Breaker.Open() {
+			return fmt.Errorf("%d goroutines probe", n)
+		}
+		return nil
+	})
+	a.assign(t, owned(0, 16383, masterB))
+	a.Topology.To(0) // retires it
+	redistest.WaitFor(t, "the probes of a retired server end", none)
+	a.Topology.To(0).Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.WaitFor(t, "the probes of a closed store end", none)
+}
+
+// TestProbe_replaced_master sends no further request for the slot.
+func TestProbe_replaced_master(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	a.Topology.Discover()
+	gone := a.Topology.To(0)
+	gone.Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	a.assign(t, owned(0, 16383, masterB))
+	redistest.WaitFor(t, "the outage ends", func() error {
+		if failing, _ := a.Topology.Failing(); failing {
+			return errors.New("it fails")
+		}
+		return nil
+	})
+}
+
+// TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
+func TestRedis_enqueueAsync_full_queue(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), time.Second)
+	reported := &listener{}
+	s := r.Topology.AnyNode
+	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
+	s.Batcher.Waiting = make([]*limiter.Call, limiter.MaxQueue)
+	refundIn(r, []limiter.Check{{Policy: dayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
+	if reported.String() != "overload" || s.Breaker.Row.Load()%(limiter.FailuresInARow+1) != 1 {
+		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(limiter.FailuresInARow+1))
+	}
+	s.Batcher.Waiting = nil
+}

@@ -1,0 +1,265 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// openRedis returns a store on a real Redis and its own clock.
+func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *limiter.Redis {
+	t.Helper()
+	return newTestRedis(t, server, timeout, limiter.KeyFormat{Prefix: "rl"})
+}
+
+// decide sends one request and returns its checks.
+func decide(t testing.TB, s limiter.Store, checks ...limiter.Check) []limiter.Check {
+	t.Helper()
+	if _, err := s.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks
+}
+
+// dayPolicy returns a policy so slow that nothing drains during a test.
+func dayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
+	t.Helper()
+	return mustPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
+}
+
+func TestStores_Decide_concurrent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	const goroutines, each, limit, weight = 64, 20, 101, 3
+	for _, algorithm := range limiter.Algorithms() {
+		stores := map[string][]limiter.Store{
+			"memory": {limiter.NewMemory()},
+			"redis":  {openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second)},
+		}
+		for name, nodes := range stores {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				p := dayPolicy(t, "busy-"+algorithm, algorithm, limit)
+				var allowed atomic.Int64
+				var group sync.WaitGroup
+				for i := range goroutines {
+					group.Go(func() {
+						for range each {
+							checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+							if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
+								t.Error(err)
+							}
+							if limiter.Allowed(checks) {
+								allowed.Add(1)
+							}
+						}
+					})
+				}
+				group.Wait()
+				if got := allowed.Load(); got != limit/weight {
+					t.Errorf("%d requests of weight %d passed, want %d", got, weight, limit/weight)
+				}
+			})
+		}
+	}
+}
+
+// sendBatch decides calls in one batch, past the queue.
+func sendBatch(r *limiter.Redis, requests [][]limiter.Check) []*limiter.Call {
+	calls := make([]*limiter.Call, len(requests))
+	for i, checks := range requests {
+		calls[i] = limiter.NewCall(limiter.OpTake, checks)
+	}
+	r.Send(context.Background(), r.Topology.AnyNode, calls)
+	return calls
+}
+
+func TestBatch_as_if_alone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r := openRedis(t, server, 10*time.Second)
+	for _, size := range []int{1, 2, 128} {
+		for _, algorithm := range limiter.Algorithms() {
+			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
+			limit := int64(size/2 + 1)
+			p := dayPolicy(t, name, algorithm, limit)
+			var requests [][]limiter.Check
+			for range size {
+				requests = append(requests, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}})
+			}
+			for i, c := range sendBatch(r, requests) {
+				want := max(0, limit-1-int64(i))
+				if c.Err != nil || c.Checks[0].Result.Passes() != (int64(i) < limit) || c.Checks[0].Result.Remaining != want {
+					t.Errorf("%s, request %d: %+v, error %v; want %d remaining", name, i, c.Checks[0].Result, c.Err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestBatch_shapes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r := openRedis(t, server, 10*time.Second)
+	var requests [][]limiter.Check
+	for i := range 128 {
+		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: int64(1 + i%3)}}
+		if i%4 == 0 {
+			checks = append(checks, limiter.Check{Policy: dayPolicy(t, "second", limiter.GCRA, 50), Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 2})
+		}
+		requests = append(requests, checks)
+	}
+	for i, c := range sendBatch(r, requests) {
+		if c.Err != nil {
+			t.Fatal(c.Err)
+		}
+		for j := range c.Checks {
+			if want := c.Checks[j].Policy.Capacity() - c.Checks[j].Weight; c.Checks[j].Result.Remaining != want {
+				t.Errorf("request %d, check %d: %d remaining, want %d", i, j, c.Checks[j].Result.Remaining, want)
+			}
+		}
+	}
+}
+
+func TestBatch_wrong_type(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	r := openRedis(t, server, 10*time.Second)
+	for _, algorithm := range limiter.Algorithms() {
+		p := dayPolicy(t, "typed-"+algorithm, algorithm, 10)
+		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
+		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
+		client.RPush(ctx, "rl:{list}:"+p.ID(), "xyz")
+		requests := [][]limiter.Check{{{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("hash"), Weight: 1}},
+			{{Policy: p, Key: limiter.EncodeKey("short"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("list"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1}}}
+		calls := sendBatch(r, requests)
+		for _, i := range []int{0, 4} {
+			if c := calls[i]; c.Err != nil || c.Checks[0].Result.Remaining != int64(9-i/4) {
+				t.Errorf("%s, good request %d: %+v, error %v", algorithm, i, c.Checks[0].Result, c.Err)
+			}
+		}
+		for _, i := range []int{1, 2, 3} {
+			if c := calls[i]; !errors.Is(c.Err, limiter.ErrUndecided) || strings.Contains(c.Err.Error(), "typed") {
+				t.Errorf("%s, bad request %d: error %v; want one that names no key", algorithm, i, c.Err)
+			}
+		}
+	}
+}
+
+func TestRedis_key_TTL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	r := openRedis(t, server, 10*time.Second)
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
+		result := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
+		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
+		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
+			t.Errorf("%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
+		}
+		unused := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
+		if n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val(); n != 0 || unused.Remaining != 100 {
+			t.Errorf("%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
+		}
+	}
+}
+
+func TestRedis_script_flush(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	p := dayPolicy(t, "flush", limiter.GCRA, 100)
+	for i := range 30 {
+		if i%3 == 0 {
+			client.ScriptFlush(context.Background())
+		}
+		if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+			t.Fatalf("request %d: %d remaining", i, got)
+		}
+	}
+}
+
+func TestRedis_Decide_kinds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	client := server.Client(t)
+	ctx := context.Background()
+	p := dayPolicy(t, "kinds", limiter.GCRA, 1_000)
+	check := func(kind string) {
+		t.Helper()
+		r := openRedis(t, server, time.Second)
+		_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		if limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("got %v of kind %s, want %s", err, limiter.Kind(err), kind)
+		}
+	}
+	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
+		continue
+	}
+	check("oom")
+	client.FlushDB(ctx)
+	client.ConfigSet(ctx, "maxmemory", "0")
+	client.ReplicaOf(ctx, "127.0.0.1", "1")
+	check("readonly")
+	client.ConfigSet(ctx, "replica-serve-stale-data", "no")
+	check("masterdown")
+	client.ReplicaOf(ctx, "NO", "ONE")
+	client.ConfigSet(ctx, "requirepass", "secret")
+	check("auth")
+	server.Kill()
+	check("refused")
+}
+
+func TestRedis_Decide_closed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r := openRedis(t, server, time.Second)
+	p := dayPolicy(t, "closed", limiter.GCRA, 1_000)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}); !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it
+// and before its reply arrives.
+func TestRedis_Decide_lost_reply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	p := dayPolicy(t, "lost", limiter.FixedWindow, 1_000)
+	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	const lost = 20
+	for range lost {
+		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}) // opens a connection
+		proxy.CutNextReply()
+		_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		if !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection" {
+			t.Fatalf("a request without a reply was decided: %v", err)
+		}
+	}
+	if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
+		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
+	}
+}

@@ -1,0 +1,135 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestRedis_Close_last_use closes a store that a request still needs for a refund: it decides and
+// refunds until the request ends, and nothing of that is lost.
+func TestRedis_Close_last_use(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	store := openRedis(t, server, 50*time.Millisecond)
+	f := New(store, limiter.NewMemory(), Options{})
+	p := dayPolicy(t, "closing", limiter.GCRA, 100)
+	if err := p.AllowRefunds(); err != nil {
+		t.Fatal(err)
+	}
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
+	if !f.Retain() {
+		t.Fatal("the store is closed")
+	}
+	reserved := decide(t, store, check)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
+		t.Errorf("%d units remain, want 20", left)
+	}
+	refundAll(f, reserved, limiter.SourceRedis)
+	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
+	f.Release()
+	<-store.Uses.Closed
+	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, limiter.ErrClosed) {
+		t.Errorf("a decision after the end: %v", err)
+	}
+	if f.Retain() {
+		t.Error("a closed store is kept open")
+	}
+	after := decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	if left := after[0].Result.Remaining; left != 53 {
+		t.Errorf("%d units remain, want 53", left)
+	}
+}
+
+// TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
+// store: it is closed after the last one.
+func TestRedis_Close_drains_its_queue(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	store := openRedis(t, server, 10*time.Second)
+	f := New(store, limiter.NewMemory(), Options{})
+	p := dayPolicy(t, "draining", limiter.FixedWindow, 100_000)
+	decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	for range 2_000 {
+		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after := decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	if left := after[0].Result.Remaining; left != 94_000 {
+		t.Errorf("%d units remain, want 94000", left)
+	}
+}
+
+// TestReferences_end_once has many acquire and release at the moment that the owner ends.
+func TestReferences_end_once(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		var ended, using atomic.Int32
+		r := limiter.NewReferences(func() {
+			if ended.Add(1) != 1 || using.Load() != 0 {
+				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
+			}
+		})
+		var users sync.WaitGroup
+		for range 4 {
+			users.Go(func() {
+				for range 20 {
+					if r.Acquire() {
+						using.Add(1)
+						using.Add(-1)
+						r.Release()
+					}
+				}
+			})
+		}
+		users.Go(r.Release)
+		users.Wait()
+		<-r.Closed
+		if r.Acquire() {
+			t.Error("acquired after the end")
+		}
+	}
+}
+
+// TestRedis_Close_during_questions closes a store at the moment that a question of an operator is sent. It is
+// answered.
+func TestRedis_Close_during_questions(t *testing.T) {
+	t.Parallel()
+	server, p := redistest.Shared(t), dayPolicy(t, "asked", limiter.GCRA, 100)
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+	for name, ask := range map[string]func(r *limiter.Redis) error{
+		"peek":     func(r *limiter.Redis) error { return r.Peek(context.Background(), &check) },
+		"probe":    func(r *limiter.Redis) error { return r.Probe(context.Background(), []limiter.Check{check}) },
+		"probeAll": func(r *limiter.Redis) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := openRedis(t, server, 10*time.Second)
+			store.Client().AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
+				uses := store.Uses.Count.Load()
+				go store.Close() //nolint:errcheck // it waits for the question
+				for store.Uses.Count.Load() == uses {
+					runtime.Gosched()
+				}
+			})})
+			if err := ask(store); err != nil {
+				t.Error(err)
+			}
+			<-store.Uses.Closed
+			if err := ask(store); !errors.Is(err, limiter.ErrClosed) {
+				t.Errorf("a question after the end: %v", err)
+			}
+		})
+	}
+}

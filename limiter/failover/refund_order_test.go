@@ -1,0 +1,216 @@
+package failover
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
+func refundOrders(n int, random *rand.Rand) (orders [][]int) {
+	forward := make([]int, n)
+	for i := range forward {
+		forward[i] = i
+	}
+	if n <= 5 {
+		return permutations(forward)
+	}
+	backward, apart := slices.Clone(forward), []int(nil)
+	slices.Reverse(backward)
+	for first := range 2 {
+		for i := first; i < n; i += 2 {
+			apart = append(apart, i) // every other one, then those between them
+		}
+	}
+	inward := slices.Clone(apart)
+	slices.Reverse(inward[n/2:])
+	return append(orders, forward, backward, apart, inward, random.Perm(n), random.Perm(n))
+}
+
+func permutations(of []int) (all [][]int) {
+	if len(of) < 2 {
+		return [][]int{slices.Clone(of)}
+	}
+	for i := range of {
+		rest := slices.Delete(slices.Clone(of), i, i+1)
+		for _, p := range permutations(rest) {
+			all = append(all, append(p, of[i]))
+		}
+	}
+	return all
+}
+
+// TestStores_Refund_any_order takes units at one instant and refunds them in many orders. Each comes
+// back at once.
+func TestStores_Refund_any_order(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 8))
+	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
+		s.set(epoch)
+		for n := 2; n <= 20; n++ {
+			p := mustPolicy(t, limiter.Settings{Name: fmt.Sprint("order", n), Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
+			for _, order := range refundOrders(n, random) {
+				key := limiter.EncodeKey(fmt.Sprint(order))
+				left, reserved := int64(10*n), make([][]limiter.Check, n)
+				for i := range reserved {
+					reserved[i] = []limiter.Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Refundable: true}}
+					s.decide(t, reserved[i])
+					left -= reserved[i][0].Weight
+				}
+				for _, i := range order {
+					s.refund(reserved[i])
+					left += reserved[i][0].Weight
+					peek := []limiter.Check{{Policy: p, Key: key, Peek: true}}
+					s.decide(t, peek)
+					if got := peek[0].Result.Remaining; got != left {
+						t.Fatalf("%s: %d units left after refund %d of %v; want %d", s.name, got, i, order, left)
+					}
+				}
+			}
+		}
+	}
+}
+
+// refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
+type refundTrace struct {
+	p          *limiter.Policy
+	random     *rand.Rand
+	now        int64
+	stores     []*testStore
+	redis      *limiter.Redis
+	open       [][][]limiter.Check // reservations, as each store has answered them
+	most, sums int
+}
+
+func (r *refundTrace) step(t *testing.T) {
+	t.Helper()
+	p := r.p
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + r.random.Int64N(3)}
+	kind := r.random.IntN(16)
+	check.Refundable = kind < 7
+	at := 0
+	if len(r.open) > 0 {
+		at = r.random.IntN(len(r.open))
+	}
+	part := r.random.IntN(4) == 0
+	var answers [2][]limiter.Check
+	for i, s := range r.stores {
+		s.set(r.now)
+		answers[i] = []limiter.Check{check}
+		switch {
+		case kind < 8:
+			s.decide(t, answers[i])
+		case kind == 8:
+			s.charge(answers[i])
+		case kind == 9:
+			r.repay(t, i, check.Weight*p.Rule().Params.Window*2/3)
+		case len(r.open) > 0:
+			refund := slices.Clone(r.open[at][i])
+			if part {
+				refund[0].Weight = 1
+			}
+			s.refund(refund)
+		}
+	}
+	if kind > 9 && len(r.open) > 0 {
+		r.open = slices.Delete(r.open, at, at+1)
+	}
+	if answers[0][0].Result != answers[1][0].Result {
+		t.Fatalf("%+v and %+v", answers[0], answers[1])
+	}
+	if check.Refundable && limiter.Allowed(answers[0]) {
+		r.open = append(r.open, [][]limiter.Check{answers[0], answers[1]})
+	}
+}
+
+// repay adds a debt in one of the stores.
+func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
+	t.Helper()
+	p := r.p
+	if store == 0 {
+		s := r.stores[0].local.Lock(p, "k")
+		held, _ := s.Kept("k")
+		if after, units := p.Rule().Algorithm.Kernel.Repay(held, r.now/p.Rule().Params.Tick, &p.Rule().Params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
+			s.Put("k", after)
+		}
+		s.Mu.Unlock()
+		return
+	}
+	built, err := r.redis.Scripts.Get(limiter.KernelSetOf(p.Rule().Algorithm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &p.Rule().Params
+	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
+		float64(limiter.OpRepay), 1, 1, 1, 1, 0, float64(amount))
+	if err := r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compare compares the states, but for the instants at which they were stored where nothing is owed.
+func (r *refundTrace) compare(t *testing.T) {
+	t.Helper()
+	s := r.stores[0].local.Lock(r.p, "k")
+	held, found := s.Kept("k")
+	s.Mu.Unlock()
+	if !found {
+		return
+	}
+	numbers := []float64{float64(held.A), float64(held.B)}
+	if held.C != 0 {
+		numbers = append(numbers, float64(held.C))
+	}
+	if held.Holes != nil {
+		r.most = max(r.most, len(*held.Holes))
+		for _, h := range *held.Holes {
+			if h.Sum {
+				h.Ended += kernel.SerialMask + 1
+				r.sums++
+			}
+			numbers = append(numbers, float64(h.Ended), float64(h.Units))
+		}
+	}
+	stored := r.redis.Client().Get(t.Context(), r.redis.RedisKey(r.p, limiter.EncodeKey("k"))).Val()
+	if stored != doubles(numbers...) {
+		var got []float64
+		for i := range len(stored) / 8 {
+			got = append(got, limiter.Double(stored, i))
+		}
+		t.Fatalf("Redis holds %.0f, the process %.0f", got, numbers)
+	}
+}
+
+// TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
+func TestStores_Refund_agree(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	most, sums := 0, 0
+	for seed := range uint64(8) {
+		p := mustPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
+		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
+		r.redis = r.stores[1].shared
+		for range 1200 {
+			switch r.random.IntN(150) {
+			case 0:
+				r.now += r.random.Int64N(2 * p.Rule().Params.Full)
+			case 1, 2:
+				r.now -= r.random.Int64N(p.Rule().Params.Full / 4)
+			default:
+				r.now += []int64{0, 0, 1, r.random.Int64N(sec)}[r.random.IntN(4)]
+			}
+			r.step(t)
+			r.compare(t)
+		}
+		most, sums = max(most, r.most), sums+r.sums
+	}
+	if most != kernel.MaxHoles || sums == 0 {
+		t.Errorf("at most %d holes, %d sums", most, sums)
+	}
+}

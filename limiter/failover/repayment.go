@@ -1,0 +1,198 @@
+package failover
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this
+// process admits requests by itself. Redis is told of them when it decides again, each unit once:
+//
+//	0.0 s  Redis stops. The breaker opens. A client with 7 of 10 units left takes 5 of them here.
+//	4.0 s  The breaker closes. The client's next request arrives. Its debt of 5 units leaves ahead of
+//	       it in the same run of the script, which answers with the 2 units that are left.
+//	4.1 s  The debts of other clients leave by and by, 128 of them every 250 ms.
+//
+// A debt raises a quota at most to its capacity: eight nodes that each admitted a whole limit would
+// otherwise keep a client waiting for seven windows. Windows and buckets go on while Redis is away, so
+// that a debt decays as the units in Redis would have. Of a bucket that means two states: `beyond` is
+// what was last seen in Redis, and `all` that with what was admitted here; their difference is owed.
+
+const (
+	// repaySpan and repaidPerSpan pace the debts that no request waits for, on each Redis.
+	repaySpan     = 250 * time.Millisecond
+	repaidPerSpan = 128
+
+	// repayScan is how many debts are looked at in a span.
+	repayScan = 16 * repaidPerSpan
+)
+
+// repayAhead sends the debts of the checks' quotas, ahead of the checks themselves: the batcher keeps
+// operations in the background ahead of requests of the same quota.
+func (l *ledger) repayAhead(checks []limiter.Check) {
+	for i := range checks {
+		name, s := limiter.QuotaNameOf(&checks[i]), l.shardOf(checks[i].Key.String())
+		s.mu.Lock()
+		a := s.accounts[name]
+		s.mu.Unlock()
+		if a == nil {
+			continue
+		}
+		n, slot := l.shared.NodeOf(limiter.AsEncoded(a.key))
+		if n.Decides() && l.detach(s, name, a) {
+			l.send(n, slot, a)
+		}
+	}
+}
+
+// detach removes an account if it is still the one of its quota, and reports whether it was.
+func (l *ledger) detach(s *ledgerShard, name limiter.QuotaName, a *account) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.accounts[name] != a {
+		return false
+	}
+	l.drop(s, name)
+	return true
+}
+
+// send sends the debts of an account that was removed, and reports whether there were any. They return to
+// the ledger if they have certainly not arrived. Debts that may have arrived are never sent again.
+func (l *ledger) send(n *limiter.Node, slot uint16, a *account) bool {
+	debts := l.owed(a)
+	if len(debts) == 0 {
+		return false
+	}
+	checks := make([]limiter.Check, len(debts))
+	for i, d := range debts {
+		checks[i] = limiter.Check{Policy: a.policy, Key: limiter.AsEncoded(a.key), Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
+	}
+	c := limiter.NewCall(limiter.OpRepay, checks)
+	c.Slot = slot
+	err := n.Background(c, func(c *limiter.Call) {
+		switch {
+		case c.Err == nil:
+			units := int64(0)
+			for i := range c.Checks {
+				units += c.Checks[i].Result.Remaining
+			}
+			if l.onRepaid != nil {
+				l.onRepaid(a.policy.Name(), units)
+			}
+		case limiter.IsLost(c.Err):
+			n.Lose(limiter.OpRepay, c.Err)
+		default:
+			l.putBack(a, debts)
+		}
+	})
+	if err != nil {
+		l.putBack(a, debts)
+	}
+	return true
+}
+
+// putBack returns debts to the ledger that were not sent, or that Redis has refused.
+func (l *ledger) putBack(a *account, debts []kernel.Debt) {
+	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shardOf(a.key)
+	micros, _ := l.clock(a.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newer := s.accounts[name]
+	if newer == nil {
+		s.accounts[name] = a
+		l.size.Add(1)
+		l.start()
+		return
+	}
+	for _, d := range debts {
+		newer.all, _ = p.Rule().Algorithm.Kernel.Repay(newer.all, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
+	}
+}
+
+// start sets the timer of the debts that no request waits for.
+func (l *ledger) start() {
+	if !l.running.Swap(true) {
+		time.AfterFunc(repaySpan, l.repaySome)
+	}
+}
+
+// repaySome sends some of the debts whose Redis decides, and drops some that have decayed: a long outage
+// would otherwise fill all places with accounts of clients that owe nothing any more.
+func (l *ledger) repaySome() {
+	if l.shared.Topology.Life.Err() != nil {
+		l.lose()
+		return
+	}
+	sent := map[*limiter.Node]int{}
+	left := repayScan
+	for range ledgerShards {
+		if left <= 0 {
+			break
+		}
+		left = l.repayShard(&l.shards[l.next%ledgerShards], sent, left)
+		l.next++
+	}
+	l.running.Store(false)
+	if !l.isEmpty() {
+		l.start()
+	}
+}
+
+// repayShard does so for a shard and returns how many more debts may be looked at. Finding a node may
+// wait for a Cluster, so that no lock is held meanwhile.
+func (l *ledger) repayShard(s *ledgerShard, sent map[*limiter.Node]int, left int) int {
+	for name, a := range s.some(left) {
+		left--
+		n, slot := l.shared.NodeOf(limiter.AsEncoded(a.key))
+		switch {
+		case !n.Decides():
+			l.dropDecayed(s, name, a)
+		case sent[n] < repaidPerSpan && l.detach(s, name, a) && l.send(n, slot, a):
+			sent[n]++
+		}
+	}
+	return left
+}
+
+// dropDecayed removes an account whose units are all free again. One that owes less than a unit stays, as
+// the next ones add to it.
+func (l *ledger) dropDecayed(s *ledgerShard, name limiter.QuotaName, a *account) {
+	micros, _ := l.clock(a.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := a.policy
+	now := micros / p.Rule().Params.Tick
+	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.all, now, &p.Rule().Params) <= now {
+		l.drop(s, name)
+	}
+}
+
+// some returns at most so many accounts of a shard.
+func (s *ledgerShard) some(most int) map[limiter.QuotaName]*account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	some := make(map[limiter.QuotaName]*account, min(most, len(s.accounts)))
+	for name, a := range s.accounts {
+		if len(some) >= most {
+			break
+		}
+		some[name] = a
+	}
+	return some
+}
+
+// lose gives all debts up when the store has ended.
+func (l *ledger) lose() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for name, a := range s.accounts {
+			if l.drop(s, name); len(l.owed(a)) > 0 {
+				l.shared.Topology.AnyNode.Lose(limiter.OpRepay, limiter.ErrClosed)
+			}
+		}
+		s.mu.Unlock()
+	}
+}

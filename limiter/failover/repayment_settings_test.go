@@ -1,0 +1,205 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
+func TestRepayment_settings(t *testing.T) {
+	t.Parallel()
+	window := windowOfBothClocks(time.Hour)
+	for _, s := range []struct {
+		name    string
+		ahead   time.Duration // of Redis's clock
+		format  limiter.KeyFormat
+		options Options
+		slotted bool
+		admits  int64 // of a limit of 10
+	}{
+		{name: "Redis an hour ahead", ahead: time.Hour, admits: 7},
+		{name: "Redis an hour behind", ahead: -time.Hour, admits: 7},
+		{name: "hidden keys", format: limiter.KeyFormat{Secret: "secret"}, admits: 7},
+		{name: "local fraction", options: Options{LocalFraction: 0.5}, admits: 3},
+		{name: "a proxy that wants one slot", slotted: true, admits: 7},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartAt(t, s.ahead)
+			f := New(newTestRedis(t, server, 10*time.Second, s.format), limiter.NewMemory(), s.options)
+			f.shared.Slotted.Store(s.slotted)
+			for _, algorithm := range limiter.Algorithms()[:5] {
+				p := mustPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
+				for range 3 {
+					if result, err := limiter.Allow(t.Context(), f, p, "k"); err != nil || !result.Passes() {
+						t.Fatal(result, err)
+					}
+				}
+				keepOpen(f.shared)
+				for admitted := int64(0); ; admitted++ {
+					result, err := limiter.Allow(t.Context(), f, p, "k")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if result.Passes() {
+						continue
+					}
+					if admitted != s.admits {
+						t.Errorf("%s: %d units were admitted, want %d", algorithm, admitted, s.admits)
+					}
+					break
+				}
+				f.shared.Topology.AnyNode.Breaker.Close()
+				if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 7-s.admits {
+					t.Errorf("%s: %+v, %v; want %d left", algorithm, left, err, 7-s.admits)
+				}
+			}
+		})
+	}
+}
+
+// windowOfBothClocks returns a window of a day or more that clocks so far apart are in together now, and for an hour
+// from now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
+func windowOfBothClocks(apart time.Duration) time.Duration {
+	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
+	for window := 24 * time.Hour; ; window += time.Hour {
+		if passed := now % window; passed > margin && passed < window-margin {
+			return window
+		}
+	}
+}
+
+// TestRepayment_limits has requests bring limits of their own: the last one caps what is settled.
+func TestRepayment_limits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range limiter.Algorithms() {
+		large := mustPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
+		small, err := large.WithLimit(10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.settled.Store(0)
+		n.away()
+		n.take(t, large, 4)
+		n.take(t, small, 3)
+		n.take(t, large, 8)
+		n.back()
+		n.wantRepaid(t, large, 15, 85)
+		n.away()
+		n.take(t, large, 5)
+		if n.take(t, small, 1) {
+			t.Errorf("%s: the small limit admits one more", algorithm)
+		}
+		n.back()
+		n.wantRepaid(t, large, 20, 80)
+	}
+}
+
+// TestRepayment_policies denies requests by the second of two policies: the first owes nothing.
+func TestRepayment_policies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	wide, narrow := dayPolicy(t, "wide", limiter.FixedWindow, 10), dayPolicy(t, "narrow", limiter.TokenBucket, 2)
+	n.away()
+	for range 5 {
+		checks := []limiter.Check{{Policy: wide, Key: limiter.EncodeKey("k")}, {Policy: narrow, Key: limiter.EncodeKey("k")}}
+		if _, err := n.Decide(t.Context(), checks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.back()
+	if left, err := limiter.Peek(t.Context(), n, wide, "k"); err != nil || left.Remaining != 8 {
+		t.Errorf("%+v, %v; want 8 left", left, err)
+	}
+	n.wantRepaid(t, narrow, 4, 0)
+}
+
+// TestRepayment_foreign settles a key whose value became a foreign one. The debt is lost once.
+func TestRepayment_foreign(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for i, algorithm := range limiter.Algorithms() {
+		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
+		n.away()
+		n.take(t, p, 2)
+		if err := server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.back()
+		for range 3 {
+			n.take(t, p, 1)
+		}
+		if got := n.lost.Load(); got != int64(i+1) || !n.ledger.isEmpty() {
+			t.Errorf("%s: %d losses and %d accounts, want %d and none", algorithm, got, n.ledger.size.Load(), i+1)
+		}
+	}
+}
+
+// TestRepayment_Reset resets keys in an outage, and after it before and after their debts were sent.
+func TestRepayment_Reset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range limiter.Algorithms() {
+		p := dayPolicy(t, "reset-"+algorithm, algorithm, 10)
+		n.play(t, p, "away take 10 reset take 4 back reset repaid 0 10 away take 3 back repaid 3 7 reset repaid 3 10 "+
+			"away take 3 forget back repaid 3 10")
+	}
+}
+
+// TestRepayment_closed ends a store in an outage, as a reload with another Redis does. What it is still
+// owed is lost and counted; nothing of it goes on. It counts goroutines, and so runs beside no other test.
+func TestRepayment_closed(t *testing.T) {
+	server := redistest.Shared(t)
+	before := runtime.NumGoroutine()
+	for range 5 {
+		client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, DB: server.DB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lost atomic.Int64
+		f := New(limiter.NewRedis(client, limiter.RedisOptions{OnLost: func(error) { lost.Add(1) }}), limiter.NewMemory(), Options{})
+		keepOpen(f.shared)
+		day, short := dayPolicy(t, "day", limiter.FixedWindow, 10), mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+		for i := range 100 {
+			for _, p := range []*limiter.Policy{day, short} {
+				if result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i)); err != nil || !result.Passes() {
+					t.Fatal(result, err)
+				}
+			}
+		}
+		if err := f.shared.Close(); err != nil {
+			t.Fatal(err)
+		}
+		redistest.WaitFor(t, "the debts are given up", func() error {
+			if left := f.ledger.size.Load(); left > 0 {
+				return fmt.Errorf("%d accounts", left)
+			}
+			return nil
+		})
+		if got := lost.Load(); got != 100 {
+			t.Errorf("%d losses, want one of each debt", got)
+		}
+	}
+	redistest.WaitFor(t, "all goroutines have ended", func() error {
+		if runtime.NumGoroutine() > before {
+			return errors.New("some are left")
+		}
+		return nil
+	})
+}

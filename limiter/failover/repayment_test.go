@@ -1,0 +1,432 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
+type outageNode struct {
+	*Store
+	set     func(micros int64)
+	settled atomic.Int64
+	lost    atomic.Int64
+}
+
+// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
+// server or of a proxy before it.
+func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
+	t.Helper()
+	n := &outageNode{}
+	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	t.Cleanup(func() { _ = r.Close() })
+	r.Scripts.Clock = testClockFragment
+	var now atomic.Int64
+	n.Store = New(r, limiter.NewMemoryOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
+	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
+	n.ledger.running.Store(true) // no timer: debts leave ahead of requests alone
+	admin := server.Client(t)
+	n.set = func(micros int64) {
+		now.Store(micros)
+		if err := admin.Set(t.Context(), "test:clock", micros, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// away keeps requests from Redis, back sends them again.
+func (n *outageNode) away() { keepOpen(n.shared) }
+func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
+
+// take takes units and reports whether they passed.
+func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
+	t.Helper()
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}}
+	if _, err := n.Decide(t.Context(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return limiter.Allowed(checks)
+}
+
+// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
+// were.
+func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
+	t.Helper()
+	left, err := limiter.Peek(t.Context(), n, p, "k")
+	if err != nil || left.Remaining != remaining {
+		t.Errorf("%+v, %v; want %d left", left, err, remaining)
+	}
+	if got := n.settled.Load(); got != units {
+		t.Errorf("%d units settled; want %d", got, units)
+	}
+	if !n.ledger.isEmpty() {
+		t.Errorf("%d accounts left", n.ledger.size.Load())
+	}
+}
+
+// TestRepayment_vectors plays the vectors of the design: what a node owes after an outage, and what that
+// leaves on Redis.
+func TestRepayment_vectors(t *testing.T) {
+	t.Parallel()
+	bucketOfTen := limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second}
+	counterOfTen := limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}
+	windowOfTen := limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: 10 * time.Second}
+	for _, v := range []struct {
+		name     string
+		settings limiter.Settings
+		steps    string
+	}{
+		{"a bucket that was full", bucketOfTen, "take 10 away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 " +
+			"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0 repaid 10 0"},
+		{"a bucket that was not seen", bucketOfTen, "away take 10 at 5000 back repaid 5 5 repaid 5 5"},
+		{"the window before", counterOfTen, "away at 5000 take 6 at 12000 back repaid 6 6 repaid 6 6"},
+		{"both windows", counterOfTen, "take 2 away at 5000 take 6 at 15000 take 3 back repaid 9 3 repaid 9 3"},
+		{"the current window", windowOfTen, "away at 8000 take 6 at 9500 back repaid 6 4 repaid 6 4"},
+		{"a window that has ended", windowOfTen, "away at 8000 take 6 at 12000 back repaid 0 10 repaid 0 10"},
+		{"a log", logOfTen, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			server := redistest.Shared(t)
+			newOutageNode(t, server, server.Addr).play(t, mustPolicy(t, v.settings), "at 0 "+v.steps)
+		})
+	}
+}
+
+// TestRepayment_nodes has two nodes admit a whole bucket each. Both drain theirs, so that 10 of the 20
+// units are owed after 5 s.
+func TestRepayment_nodes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	a, b := newOutageNode(t, server, server.Addr), newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 10, Window: 10 * time.Second})
+	for _, n := range []*outageNode{a, b} {
+		n.set(epoch)
+		n.away()
+		n.take(t, p, 10)
+	}
+	for i, n := range []*outageNode{a, b} {
+		n.set(epoch + 5*sec)
+		n.back()
+		n.wantRepaid(t, p, 5, int64(5-5*i))
+	}
+}
+
+// TestRepayment_capacity has many nodes admit a whole limit each. No quota is raised above its capacity.
+func TestRepayment_capacity(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		for range 4 {
+			n := newOutageNode(t, server, server.Addr)
+			n.set(epoch + 1)
+			n.away()
+			if !n.take(t, p, 10) {
+				t.Fatal("a node has no quota of its own")
+			}
+			n.back()
+			if left, err := limiter.Peek(t.Context(), n, p, "k"); err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour {
+				t.Errorf("%s: %+v, %v", algorithm, left, err)
+			}
+		}
+		n := newOutageNode(t, server, server.Addr)
+		n.set(epoch + 1)
+		denied := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}}
+		if n.take(t, p, 1) {
+			t.Errorf("%s: a unit passes", algorithm)
+		}
+		if _, err := n.Decide(t.Context(), denied); err != nil || denied[0].Result.RetryAfter > 2*time.Hour {
+			t.Errorf("%s: %+v, %v", algorithm, denied[0].Result, err)
+		}
+	}
+}
+
+// TestRepayment_unknown admits a request that Redis may have charged: nothing is owed for it. One that was
+// certainly not sent is owed.
+func TestRepayment_unknown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
+		for _, outcome := range []struct {
+			reason error
+			units  int64
+		}{
+			{limiter.ErrTimeout, 0}, {&limiter.UndecidedError{Kind: "connection", Err: errors.New("EOF")}, 0},
+			{errors.Join(limiter.ErrOutage, limiter.ErrTimeout), 0},
+			{&limiter.UndecidedError{Kind: "value", Err: limiter.Failure("FOREIGNVALUE")}, 0},
+			{limiter.ErrUnsent, 1}, {limiter.ErrOutage, 1}, {limiter.ErrOverload, 1}, {limiter.ErrAlreadyTimedOut, 1}, {errors.Join(limiter.ErrOutage, limiter.ErrUnsent), 1},
+			{limiter.Undecided(limiter.Failure("OOM command not allowed")), 1}, {limiter.Undecided(limiter.Failure("READONLY You can't write")), 1},
+		} {
+			n.settled.Store(0)
+			before, err := limiter.Peek(t.Context(), n, p, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason); err != nil {
+				t.Fatal(err)
+			}
+			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
+		}
+	}
+}
+
+// TestRepayment_unknownFirst has the first request of an outage time out, so that Redis may have charged
+// it. What was seen of the bucket before drains beneath all that is admitted afterwards.
+func TestRepayment_unknownFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 9)
+	if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, limiter.ErrTimeout); err != nil {
+		t.Fatal(err)
+	}
+	n.play(t, p, "away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 "+
+		"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0")
+}
+
+// TestRepayment_atOnce has two requests begin an outage at once: the one that has seen the bucket adds to
+// the account of the other.
+func TestRepayment_atOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(epoch)
+	n.take(t, p, 8)
+	n.away()
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+	seen := n.ledger.lastSeen(&check)
+	n.ledger.admit(&check, limiter.LastSeen{}, limiter.ErrOutage)
+	n.ledger.admit(&check, seen, limiter.ErrOutage)
+	n.set(epoch + 8*sec)
+	n.back()
+	n.wantRepaid(t, p, 2, 8)
+}
+
+// TestRepayment_decayed begins an outage with clients whose units are free again soon. They leave their
+// places to others.
+func TestRepayment_decayed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.local.Limit(5, nil)
+	n.set(epoch)
+	n.away()
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
+		n.take(t, p, 10)
+	}
+	scan := func() {
+		for i := range n.ledger.shards {
+			n.ledger.repayShard(&n.ledger.shards[i], map[*limiter.Node]int{}, repayScan)
+		}
+	}
+	scan()
+	if got := n.ledger.size.Load(); got != 5 {
+		t.Fatalf("%d accounts, want 5", got)
+	}
+	n.set(epoch + 3*sec)
+	scan()
+	if got := n.ledger.size.Load(); got != 0 {
+		t.Errorf("%d accounts, want none", got)
+	}
+	day := dayPolicy(t, "day", limiter.FixedWindow, 10)
+	n.take(t, day, 3)
+	n.back()
+	n.wantRepaid(t, day, 3, 7)
+}
+
+// TestRepayment_lostReply loses the reply to a settlement. Its units are never sent again; those that are
+// admitted afterwards are.
+func TestRepayment_lostReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	n := newOutageNode(t, server, proxy.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
+	n.set(epoch)
+	other := mustPolicy(t, limiter.Settings{Name: "other", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
+	if _, err := limiter.Peek(t.Context(), n, other, "k"); err != nil { // loads the script that also settles
+		t.Fatal(err)
+	}
+	n.away()
+	n.take(t, p, 3)
+	n.back()
+	proxy.CutNextReply()
+	if _, err := limiter.Peek(t.Context(), n, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	redistest.WaitFor(t, "the loss is reported", func() error {
+		if n.lost.Load() != 1 {
+			return fmt.Errorf("%d losses", n.lost.Load())
+		}
+		return nil
+	})
+	n.away()
+	n.take(t, p, 2)
+	n.back()
+	n.wantRepaid(t, p, 2, 5) // Redis has done both
+}
+
+// TestRepayment_refused has Redis refuse to write while debts are sent: they stay.
+func TestRepayment_refused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "refused-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		n.settled.Store(0)
+		n.away()
+		n.take(t, p, 2)
+		n.back()
+		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.take(t, p, 3)
+		redistest.WaitFor(t, "the debts are back", func() error {
+			if got := n.ledger.debtsOf(p); n.ledger.size.Load() != 1 || len(got) != 1 {
+				return fmt.Errorf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
+			}
+			return nil
+		})
+		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.back()
+		n.wantRepaid(t, p, 5, 5)
+	}
+}
+
+// debtsOf returns the debts of the key "k".
+func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
+	s := l.shardOf("k")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.accounts[limiter.QuotaName{Policy: p.Rule().ID, Key: "k"}]
+	if a == nil {
+		return nil
+	}
+	return l.owed(a)
+}
+
+// TestRepayment_Refund refunds units that were reserved in an outage, before and after they were settled.
+func TestRepayment_Refund(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(epoch)
+	for _, algorithm := range limiter.Algorithms() {
+		p := mustPolicy(t, limiter.Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		n.settled.Store(0)
+		n.away()
+		var reserved [3][]limiter.Check
+		for i := range reserved {
+			reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(i + 1), Refundable: true}}
+			if source, err := n.Decide(t.Context(), reserved[i]); err != nil || source != limiter.SourceFallback {
+				t.Fatal(source, err)
+			}
+		}
+		refundAll(n.Store, reserved[2], limiter.SourceFallback)
+		n.back()
+		n.wantRepaid(t, p, 3, 7)
+		refundAll(n.Store, reserved[0], limiter.SourceFallback) // too late
+		n.wantRepaid(t, p, 3, 7)
+	}
+}
+
+// TestRepayment_Charge charges what requests turned out to cost while Redis is away.
+func TestRepayment_Charge(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
+	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
+}
+
+// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
+// decayed.
+func TestRepayment_paced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	var settled atomic.Int64
+	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	p := dayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
+	short := mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+	keepOpen(f.shared)
+	const keys = 500
+	for i := range keys {
+		for _, policy := range []*limiter.Policy{p, short} {
+			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
+				t.Fatal(result, err)
+			}
+		}
+	}
+	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f.shared.Topology.AnyNode.Breaker.Close()
+	redistest.WaitFor(t, "all debts are settled", func() error {
+		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
+			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
+		}
+		return nil
+	})
+	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
+		t.Errorf("settled within %v; want at least %v", took, least)
+	}
+	if got := settled.Load(); got != keys-1 {
+		t.Errorf("%d units settled, want %d", got, keys-1)
+	}
+	for _, i := range []int{0, 7, keys - 1} {
+		want := int64(9)
+		if i == 7 {
+			want = 10
+		}
+		if left, err := limiter.Peek(t.Context(), f, p, fmt.Sprint(i)); err != nil || left.Remaining != want {
+			t.Errorf("key %d: %+v, %v; want %d left", i, left, err, want)
+		}
+	}
+	redistest.WaitFor(t, "the timer has ended", func() error {
+		if f.ledger.running.Load() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
+// TestRepayment_off forgives outages.
+func TestRepayment_off(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{ForgiveOutages: true})
+	p := dayPolicy(t, "off", limiter.FixedWindow, 10)
+	keepOpen(f.shared)
+	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	f.shared.Topology.AnyNode.Breaker.Close()
+	if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 10 {
+		t.Errorf("%+v, %v", left, err)
+	}
+}

@@ -1,0 +1,246 @@
+package failover
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// leaving is a check that leaves units to others.
+func leaving(p *limiter.Policy, weight, reserve int64) limiter.Check {
+	return limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}
+}
+
+// TestFailover_reserve_deny_cache has lesser requests denied, and repeats these denials. Others still get what
+// was left to them.
+func TestFailover_reserve_deny_cache(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	for _, algorithm := range limiter.Algorithms() {
+		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
+		decide(t, f, leaving(p, 3, 2))
+		for i, want := range []limiter.Source{limiter.SourceRedis, limiter.SourceDenyCache, limiter.SourceDenyCache} {
+			checks := []limiter.Check{leaving(p, 1, 2)}
+			source, err := f.Decide(t.Context(), checks)
+			if r := checks[0].Result; err != nil || source != want || r.Passes() || !r.ForOthers || r.Remaining != 0 {
+				t.Errorf("%s: lesser request %d: %s, %+v, %v; want a denial by %s", algorithm, i, source, r, err, want)
+			}
+		}
+		if r := decide(t, f, leaving(p, 1, 1))[0].Result; !r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s: a request that leaves 1 of 2: %+v", algorithm, r)
+		}
+		if r := decide(t, f, leaving(p, 1, 0))[0].Result; !r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s: a request that leaves nothing: %+v", algorithm, r)
+		}
+		if r := decide(t, f, leaving(p, 1, 0))[0].Result; r.Passes() || r.ForOthers {
+			t.Errorf("%s: a sixth unit of 5: %+v", algorithm, r)
+		}
+	}
+}
+
+// TestFailover_reserve_outage has the last answer before an outage be that of a lesser request. The outage goes
+// on from what was used, without what was left to others.
+func TestFailover_reserve_outage(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		for _, fraction := range []float64{1, 0.5} {
+			r := openRedis(t, redistest.Shared(t), 10*time.Second)
+			f := New(r, limiter.NewMemory(), Options{LocalFraction: fraction, ForgiveOutages: true})
+			p := dayPolicy(t, "outage-"+algorithm, algorithm, 20)
+			if left := decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
+				t.Fatalf("%s: %d remain, want 6", algorithm, left)
+			}
+			keepOpen(r)
+			var lesser, others int64
+			for range 20 {
+				if limiter.Allowed(decide(t, f, leaving(p, 1, 10))) {
+					lesser++
+				}
+			}
+			for range 20 {
+				if limiter.Allowed(decide(t, f, leaving(p, 1, 0))) {
+					others++
+				}
+			}
+			if want := int64(6 * fraction); lesser != want {
+				t.Errorf("%s: of %v of the limit lesser requests got %d, want %d", algorithm, fraction, lesser, want)
+			}
+			if want := int64(10 * fraction); others != want {
+				t.Errorf("%s: of %v of the limit others got %d, want %d", algorithm, fraction, others, want)
+			}
+		}
+	}
+}
+
+// TestFailover_reserve_Unused decides in an outage by periods and by a fraction of the limits: what is left for others
+// is not used.
+func TestFailover_reserve_Unused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, fraction := range []float64{1, 0.5} {
+		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: 24 * time.Hour}} {
+			settings.Limit = 100
+			p, f := mustPolicy(t, settings), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{LocalFraction: fraction})
+			keepOpen(f.shared)
+			if got := decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
+				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
+			}
+		}
+	}
+}
+
+// TestFailover_reserve_scaleDown has a tenth of a limit enforced in an outage. What can pass the whole limit
+// can pass the tenth, and nothing else can.
+func TestFailover_reserve_scaleDown(t *testing.T) {
+	t.Parallel()
+	queue := mustPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 95, Window: 10 * time.Second, Burst: 100, MaxDelay: new(2 * time.Second)})
+	window := dayPolicy(t, "window", limiter.FixedWindow, 95)
+	for _, p := range []*limiter.Policy{queue, window} {
+		most := p.MostReserve()
+		for _, test := range []struct {
+			weight, reserve int64
+			never           bool
+		}{
+			{1, 1, false}, {1, most, false}, {1, most + 1, true}, {p.Capacity() - most, most, false}, {p.Capacity() - most + 1, most, true},
+			{2, 19, false}, {p.Capacity(), 1, true}, {p.Capacity() + 1, 0, true}, {p.Capacity(), 0, false}, {1, 1 << 62, true}, {1<<63 - 1, 1 << 62, true},
+		} {
+			f := New(new(limiter.Redis), limiter.NewMemory(), Options{LocalFraction: 0.1, ForgiveOutages: true})
+			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
+			if _, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut); err != nil {
+				t.Fatal(err)
+			}
+			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
+				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings(), test.weight, test.reserve, r, test.never)
+			}
+			peek := leaving(p, 1, test.reserve)
+			peek.Peek = true
+			if source := f.PeekLocal(&peek); source != limiter.SourceFallback || !peek.Result.Passes() || peek.Result.Remaining < 0 {
+				t.Errorf("%v: a look that leaves %d: %+v", p.Settings(), test.reserve, peek.Result)
+			}
+		}
+	}
+}
+
+// TestStores_reserve_ban has lesser requests denied many times. That is no offense before they would be denied
+// for themselves.
+func TestStores_reserve_ban(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	queue := new(20 * time.Second)
+	for _, settings := range []limiter.Settings{
+		{Algorithm: limiter.FixedWindow, Limit: 10}, {Algorithm: limiter.SlidingWindowCounter, Limit: 10}, {Algorithm: limiter.SlidingWindowLog, Limit: 10},
+		{Algorithm: limiter.GCRA, Limit: 10}, {Algorithm: limiter.LeakyBucket, Limit: 60, Burst: 10, MaxDelay: queue},
+	} {
+		settings.Name, settings.Window, settings.Ban, settings.BanAfter = "ban-"+settings.Algorithm, time.Minute, []time.Duration{time.Hour}, 2
+		p := mustPolicy(t, settings)
+		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+			s.set(epoch)
+			state := new(limiter.State)
+			one := func(weight, reserve int64) limiter.Result {
+				r := decide(t, s, leaving(p, weight, reserve))[0].Result
+				if twin := state.TakeReserving(p, epoch, weight, reserve); twin != r {
+					t.Errorf("%s/%s: %+v, by itself %+v", settings.Algorithm, s.name, r, twin)
+				}
+				return r
+			}
+			one(5, 5)
+			for range 5 {
+				if r := one(1, 5); r.Passes() || r.Banned || !r.ForOthers {
+					t.Errorf("%s/%s: a lesser request: %+v", settings.Algorithm, s.name, r)
+				}
+			}
+			one(5, 0)
+			for i := range 3 {
+				if r := one(1, 5); r.Banned != (i > 0) || r.ForOthers {
+					t.Errorf("%s/%s: lesser request %d of a full quota: %+v", settings.Algorithm, s.name, i, r)
+				}
+			}
+		}
+	}
+}
+
+// TestStores_reserve_with_others has a request of two policies, of which one is denied for the sake of others.
+// Neither is charged.
+func TestStores_reserve_with_others(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	cluster, _ := openCluster(t)
+	for _, algorithm := range limiter.Algorithms() {
+		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
+		stores := map[string]limiter.Store{"memory": limiter.NewMemory(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
+		for name, s := range stores {
+			for i, passes := range []bool{true, true, false, false} {
+				checks := decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
+				if limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes {
+					t.Errorf("%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
+				}
+			}
+			checks := decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
+			if !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97 {
+				t.Errorf("%s/%s: others: %+v", name, algorithm, checks)
+			}
+		}
+	}
+}
+
+// TestWire_reserve holds the message of a batch without reserves to the length that it has had, and groups apart
+// of different reserves.
+func TestWire_reserve(t *testing.T) {
+	t.Parallel()
+	p := dayPolicy(t, "wire", limiter.FixedWindow, 10)
+	length := func(op limiter.Operation, reserves ...int64) (bytes, groups int) {
+		var m limiter.Message
+		var calls []*limiter.Payload
+		for _, reserve := range reserves {
+			calls = append(calls, &limiter.NewCall(op, []limiter.Check{leaving(p, 1, reserve)}).Payload)
+		}
+		m.Write(calls, limiter.KeyFormat{Prefix: "rl"}.NewWriter())
+		return len(m.Text.Bytes), len(m.Groups)
+	}
+	const head, group = 8 + 7*8, 5 * 8
+	for _, test := range []struct {
+		op            limiter.Operation
+		reserves      []int64
+		bytes, groups int
+	}{
+		{limiter.OpTake, []int64{0, 0, 0}, head + group, 1},
+		{limiter.OpTake, []int64{3, 3, 3}, head + group + 8, 1},
+		{limiter.OpTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
+		{limiter.OpTakeRefundable, []int64{0, 3}, head + 2*group + 8, 2},
+		{limiter.OpSettle, []int64{0, 3}, head + group + 2*5*8, 1},
+	} {
+		if bytes, groups := length(test.op, test.reserves...); bytes != test.bytes || groups != test.groups {
+			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)
+		}
+	}
+}
+
+func TestCheck_Reserve_negative(t *testing.T) {
+	t.Parallel()
+	_, err := limiter.NewMemory().Decide(t.Context(), []limiter.Check{leaving(dayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
+	if !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0") {
+		t.Error(err)
+	}
+}
+
+// TestStores_reserve_enormous has weights that overflow with what they leave: no store lets one pass.
+func TestStores_reserve_enormous(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for _, algorithm := range limiter.Algorithms() {
+		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
+		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
+			for name, s := range map[string]limiter.Store{"redis": r, "memory": limiter.NewMemory()} {
+				checks := decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})
+				if checks[0].Result.RetryAfter != limiter.Never || checks[0].Unused() != 10 {
+					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, name, units[0], units[1], checks[0].Result)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// fill takes from many keys of a policy.
+func fill(t *testing.T, s limiter.Store, p *limiter.Policy, keys int) {
+	t.Helper()
+	for i := range keys {
+		decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+	}
+}
+
+func TestResetAll_one_policy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	r := openRedis(t, server, 10*time.Second)
+	f := New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	one, two := dayPolicy(t, "one", limiter.TokenBucket, 5), dayPolicy(t, "two", limiter.SlidingWindowLog, 5)
+	before := mustPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: time.Hour})
+	fill(t, r, one, 2500)
+	fill(t, r, before, 10)
+	fill(t, r, two, 10)
+	foreign := []string{r.KeyFormat.NewWriter().Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	for _, name := range foreign {
+		client.Set(context.Background(), name, "foreign", 0)
+	}
+	if found, err := f.ResetAll(context.Background(), "one"); found.Shared != 2510 || err != nil {
+		t.Errorf("forgot %+v, %v, want 2510: also those of former settings", found, err)
+	}
+	if left := client.DBSize(context.Background()).Val(); left != int64(10+len(foreign)) {
+		t.Errorf("%d keys are left, want %d", left, 10+len(foreign))
+	}
+}
+
+func TestResetAll_deny_cache(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	p := dayPolicy(t, "denied", limiter.FixedWindow, 1)
+	pass := func() bool {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+		if _, err := f.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		return limiter.Allowed(checks)
+	}
+	if !pass() || pass() {
+		t.Fatal("want one request to pass")
+	}
+	if _, err := f.ResetAll(context.Background(), "denied"); err != nil || !pass() {
+		t.Errorf("still denied, %v", err)
+	}
+}
+
+func TestResetAll_Cluster(t *testing.T) {
+	t.Parallel()
+	r, _ := openCluster(t)
+	p := dayPolicy(t, "spread", limiter.GCRA, 5)
+	fill(t, r, p, 300)
+	if found, err := r.ResetAll(context.Background(), "spread"); found != 300 || err != nil {
+		t.Errorf("forgot %d, %v, want 300", found, err)
+	}
+	if found, err := r.ResetAll(context.Background(), "spread"); found != 0 || err != nil {
+		t.Errorf("then %d, %v, want none", found, err)
+	}
+}
+
+// TestResetAll_hung_master: the other masters are reset all the same.
+func TestResetAll_hung_master(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+	local := limiter.NewMemory()
+	f := New(openClusterWithin(t, masters, time.Second), local, Options{})
+	p := dayPolicy(t, "partly", limiter.GCRA, 5)
+	fill(t, r, p, 300)
+	fill(t, local, p, 300)
+	for _, master := range masters {
+		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	masters[1].Pause(t)
+	defer masters[1].Resume(t)
+	found, err := f.ResetAll(context.Background(), "partly")
+	if !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300 {
+		t.Errorf("forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
+	}
+}
+
+func TestResetAll_in_process(t *testing.T) {
+	t.Parallel()
+	m := limiter.NewMemory()
+	one, two := dayPolicy(t, "one", limiter.SlidingWindowLog, 5), dayPolicy(t, "two", limiter.GCRA, 5)
+	fill(t, m, one, 100)
+	fill(t, m, two, 50)
+	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
+		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
+	}
+	if c := decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
+		t.Errorf("got %+v, want a fresh quota", c.Result)
+	}
+}
+
+// beforeCommand runs a function before commands of a name are sent.
+type beforeCommand struct {
+	name string
+	do   func()
+}
+
+func (beforeCommand) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (h beforeCommand) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if cmd.Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h beforeCommand) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		if cmds[0].Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestReset_meanwhile decides requests while a quota is reset. What Redis answered before it forgot the quota is not
+// kept for an outage.
+func TestReset_meanwhile(t *testing.T) {
+	t.Parallel()
+	p, key := dayPolicy(t, "meanwhile", limiter.FixedWindow, 5), limiter.EncodeKey("k")
+	for name, reset := range map[string]func(f *Store) (ResetCount, error){
+		"key":    func(f *Store) (ResetCount, error) { return f.Reset(context.Background(), p, key) },
+		"policy": func(f *Store) (ResetCount, error) { return f.ResetAll(context.Background(), p.Name()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRedis(t, redistest.Shared(t), 10*time.Second)
+			f := New(r, limiter.NewMemory(), Options{})
+			decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+			asked := 0
+			r.Client().AddHook(beforeCommand{"unlink", func() {
+				asked++
+				decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+			}})
+			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
+				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)
+			}
+			if f.HasLocalState(p, key) {
+				t.Error("this process goes on from the count that was reset")
+			}
+		})
+	}
+}

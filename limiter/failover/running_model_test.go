@@ -1,0 +1,261 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// runningModel is the Go twin of scripts/concurrency.lua: what Redis has of one key.
+type runningModel struct {
+	limit, timeout int64
+	entries        map[int64]runningEntry // by node
+}
+
+type runningEntry struct{ epoch, count, expiry int64 }
+
+// runningMessage is what a node sends.
+type runningMessage struct {
+	op          limiter.Operation
+	epoch, base int64
+	units       int64
+}
+
+// run runs a message at an instant and returns the wait and what remains.
+func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining int64) {
+	for id, e := range m.entries {
+		e.expiry = min(e.expiry, now+m.timeout)
+		if m.entries[id] = e; e.expiry <= now {
+			delete(m.entries, id)
+		}
+	}
+	total := int64(0)
+	for _, e := range m.entries {
+		total += e.count
+	}
+	own, known := m.entries[node]
+	left := func(total int64) int64 { return max(0, m.limit-total) }
+	switch {
+	case msg.op == limiter.OpPeek:
+		return 0, left(total)
+	case known && msg.epoch < own.epoch:
+		return int64(limiter.Superseded), left(total)
+	case known && msg.epoch == own.epoch:
+	case msg.base < 0:
+		return int64(limiter.Lost), left(total)
+	default:
+		total += msg.base - own.count
+		own.count = msg.base
+	}
+	if msg.op == limiter.OpTake {
+		if total+msg.units > m.limit {
+			return kernel.RunningHint, left(total)
+		}
+		own.count += msg.units
+		total += msg.units
+	} else {
+		released := min(msg.units, own.count)
+		own.count -= released
+		total -= released
+	}
+	if own.count == 0 && msg.base == limiter.NothingLeft {
+		delete(m.entries, node)
+	} else {
+		m.entries[node] = runningEntry{msg.epoch, own.count, now + m.timeout}
+	}
+	return 0, left(total)
+}
+
+// rawNode sends messages as they are.
+type rawNode struct {
+	*limiter.Redis
+	t testing.TB
+}
+
+func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
+	t.Helper()
+	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r.Scripts.Clock = testClockFragment
+	return &rawNode{r, t}
+}
+
+// send runs a message and returns its answer.
+func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait, remaining int64) {
+	n.t.Helper()
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}})}
+	c := limiter.NewCall(msg.op, []limiter.Check{check})
+	if err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second); err != nil || c.Err != nil {
+		n.t.Fatal(err, c.Err)
+	}
+	result := c.Checks[0].Result
+	if wait = int64(result.RetryAfter); wait > 0 {
+		wait = result.RetryAfter.Microseconds()
+	}
+	return wait, result.Remaining
+}
+
+// checkStored holds what Redis has of a key equal to a model.
+func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
+	n.t.Helper()
+	fields, err := n.Client().HGetAll(context.Background(), n.RedisKey(p, limiter.EncodeKey(key))).Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	total := int64(0)
+	for id, e := range m.entries {
+		total += e.count
+		text := fields[doubles(float64(id))]
+		if len(text) != 24 || limiter.Double(text, 0) != float64(e.epoch) || limiter.Double(text, 1) != float64(e.count) || limiter.Double(text, 2) != float64(e.expiry) {
+			n.t.Fatalf("Redis has %x, the model %+v", text, e)
+		}
+	}
+	switch head := fields["all"]; {
+	case len(m.entries) == 0 && len(fields) == 0:
+	case len(head) != 40, len(fields) != len(m.entries)+1, limiter.Double(head, 0) != float64(total), limiter.Double(head, 1) != float64(len(m.entries)):
+		n.t.Fatalf("Redis has %d fields and %x, the model %+v", len(fields), head, m.entries)
+	}
+}
+
+// TestConcurrency_vectors plays published traces on both twins: limit and units, a timeout of 15 s.
+func TestConcurrency_vectors(t *testing.T) {
+	const second = 1_000_000
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	a, b := newRawNode(t, server), newRawNode(t, server)
+	take, release, state, peek := limiter.OpTake, limiter.OpRelease, limiter.OpState, limiter.OpPeek
+	type step struct {
+		at        int64 // seconds
+		by        *rawNode
+		message   runningMessage
+		wait      int64 // runningHint: denied
+		remaining int64
+	}
+	const denied = kernel.RunningHint
+	for number, v := range []struct {
+		limit int64
+		steps []step
+	}{
+		{2, []step{
+			{0, a, runningMessage{take, 1, 0, 1}, 0, 1},
+			{0, b, runningMessage{take, 1, 0, 1}, 0, 0},
+			{0, a, runningMessage{take, 1, limiter.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, limiter.NothingLeft, 1}, 0, 1},
+			{0, a, runningMessage{take, 1, limiter.NoBase, 1}, 0, 0},
+		}},
+		{2, []step{
+			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
+			{0, a, runningMessage{take, 1, 0, 1}, int64(limiter.Superseded), 2},
+		}},
+		{2, []step{
+			{0, a, runningMessage{take, 2, 1, 1}, 0, 0},
+			{0, a, runningMessage{state, 2, 1, 0}, 0, 0},
+		}},
+		{2, []step{
+			{0, b, runningMessage{take, 1, 0, 1}, 0, 1},
+			{0, a, runningMessage{take, 1, 0, 2}, denied, 1},
+			{0, a, runningMessage{state, 2, 2, 0}, 0, 0},
+			{0, a, runningMessage{release, 2, limiter.NoBase, 2}, 0, 1},
+			{0, b, runningMessage{take, 1, limiter.NoBase, 1}, 0, 0},
+		}},
+		{2, []step{
+			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
+			{16, a, runningMessage{take, 1, 0, 1}, 0, 1},
+			{17, b, runningMessage{take, 1, 0, 2}, denied, 1},
+			{31, b, runningMessage{take, 1, 0, 2}, 0, 0},
+		}},
+		{20, []step{
+			{0, a, runningMessage{take, 3, limiter.NoBase, 1}, int64(limiter.Lost), 20},
+			{0, a, runningMessage{take, 4, 7, 1}, 0, 12},
+			{0, a, runningMessage{state, 4, 7, 0}, 0, 12},
+		}},
+		{4, []step{
+			{0, b, runningMessage{take, 1, 0, 2}, 0, 2},
+			{0, a, runningMessage{state, 1, 3, 0}, 0, 0},
+			{0, b, runningMessage{release, 1, limiter.NoBase, 1}, 0, 0},
+			{0, b, runningMessage{take, 1, limiter.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{peek, 0, 0, 0}, 0, 0},
+		}},
+		{1, []step{
+			{0, a, runningMessage{take, 1, 0, 1}, 0, 0},
+			{0, a, runningMessage{take, 2, 0, 1}, 0, 0},
+			{0, a, runningMessage{release, 1, limiter.NothingLeft, 1}, int64(limiter.Superseded), 0},
+			{0, b, runningMessage{take, 1, 0, 1}, denied, 0},
+		}},
+	} {
+		client.FlushDB(context.Background())
+		p := concurrencyPolicy(t, v.limit)
+		model := &runningModel{v.limit, 15 * second, map[int64]runningEntry{}}
+		for i, s := range v.steps {
+			now := epoch + s.at*second
+			client.Set(context.Background(), "test:clock", now, 0)
+			for twin, answer := range map[string]func() (int64, int64){
+				"Lua": func() (int64, int64) { return s.by.send(p, "k", s.message) },
+				"Go":  func() (int64, int64) { return model.run(now, s.by.Running.Node, s.message) },
+			} {
+				if wait, remaining := answer(); wait != s.wait || remaining != s.remaining {
+					t.Errorf("vector %d, step %d, %s: wait %d, remaining %d; want %d, %d", number+1, i+1, twin, wait, remaining, s.wait, s.remaining)
+				}
+			}
+			a.checkStored(p, "k", model)
+		}
+	}
+}
+
+// TestConcurrency_twins_agree sends random messages of several nodes under a clock that steps in both
+// directions.
+func TestConcurrency_twins_agree(t *testing.T) {
+	t.Parallel()
+	const second, steps = 1_000_000, 250
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	nodes := []*rawNode{newRawNode(t, server), newRawNode(t, server), newRawNode(t, server)}
+	for seed := range redistest.Rounds[uint64](30, 400) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			client.FlushDB(context.Background())
+			random := rand.New(rand.NewPCG(seed, 1))
+			limit := 1 + random.Int64N(6)
+			p := concurrencyPolicy(t, limit)
+			model := &runningModel{limit, 15 * second, map[int64]runningEntry{}}
+			now, latest := epoch, int64(1)
+			for range steps {
+				switch random.IntN(12) {
+				case 0:
+					now += random.Int64N(20 * second)
+				case 1:
+					now -= random.Int64N(20 * second)
+				default:
+					now += random.Int64N(second)
+				}
+				client.Set(context.Background(), "test:clock", now, 0)
+				n := nodes[random.IntN(len(nodes))]
+				n.t = t
+				latest += random.Int64N(2)
+				msg := runningMessage{op: limiter.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: 1 + random.Int64N(2)}
+				switch random.IntN(6) {
+				case 0:
+					msg.op, msg.units = limiter.OpState, 0
+				case 1:
+					msg = runningMessage{op: limiter.OpPeek}
+				case 2:
+					msg.op = limiter.OpRelease
+				case 3:
+					msg.op, msg.base = limiter.OpRelease, limiter.NothingLeft
+				}
+				msg.units = min(msg.units, limit)
+				wait, remaining := n.send(p, "k", msg)
+				if w, r := model.run(now, n.Running.Node, msg); w != wait || r != remaining {
+					t.Fatalf("%+v: Redis answers %d, %d, the model %d, %d", msg, wait, remaining, w, r)
+				}
+				if msg.op != limiter.OpPeek {
+					n.checkStored(p, "k", model)
+				}
+			}
+		})
+	}
+}

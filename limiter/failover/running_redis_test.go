@@ -1,0 +1,189 @@
+package failover
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// runningNode is a process with a store of its own on a Redis that others use too.
+type runningNode struct {
+	*Store
+	redis *limiter.Redis
+	t     testing.TB
+}
+
+func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
+	t.Helper()
+	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	return &runningNode{New(r, limiter.NewMemory(), Options{}), r, t}
+}
+
+// take decides a request of one check by Redis.
+func (n *runningNode) take(p *limiter.Policy, weight int64) []limiter.Check {
+	n.t.Helper()
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}}
+	if source, err := n.Decide(context.Background(), checks); err != nil || source != limiter.SourceRedis {
+		n.t.Fatalf("decided by %s: %v", source, err)
+	}
+	return checks
+}
+
+// settle waits until no message is on its way.
+func (n *runningNode) settle() {
+	batcher := &n.redis.Topology.AnyNode.Batcher
+	for pending := true; pending; pause() {
+		batcher.Mu.Lock()
+		pending = len(batcher.Unsettled.Quotas) > 0 // also releases that have ended their records
+		batcher.Mu.Unlock()
+		pending = pending || busy(n.redis.Running)
+	}
+}
+
+// busy reports whether a message is on its way or a state is due.
+func busy(t *limiter.RunningTracker) bool {
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.Mu.Lock()
+		for _, r := range s.Records {
+			if r.Inflight > 0 || r.Dirty {
+				s.Mu.Unlock()
+				return true
+			}
+		}
+		s.Mu.Unlock()
+	}
+	return false
+}
+
+func TestRedis_concurrency_two_nodes(t *testing.T) {
+	server := redistest.Shared(t)
+	a, b := newRunningNode(t, server), newRunningNode(t, server)
+	p := concurrencyPolicy(t, 3)
+	first, second := a.take(p, 1), b.take(p, 2)
+	if r := second[0].Result; !r.Passes() || r.Remaining != 0 || r.ResetAfter != time.Second {
+		t.Fatalf("the second: %+v", r)
+	}
+	if r := a.take(p, 1)[0].Result; r.RetryAfter != time.Second || r.Remaining != 0 {
+		t.Errorf("beyond the limit: %+v", r)
+	}
+	b.EndRunning(second)
+	b.settle()
+	if r := a.take(p, 3)[0].Result; r.Passes() || r.Remaining != 2 {
+		t.Errorf("3 beside 1 of 3: %+v", r)
+	}
+	third := a.take(p, 2)
+	if r := third[0].Result; !r.Passes() || r.Remaining != 0 {
+		t.Errorf("2 beside 1 of 3: %+v", r)
+	}
+	a.EndRunning(first)
+	a.settle()
+	a.EndRunning(third)
+	a.settle()
+	keys, err := server.Client(t).Keys(context.Background(), "*").Result()
+	if err != nil || len(keys) != 0 {
+		t.Errorf("nothing runs; keys %v, error %v", keys, err)
+	}
+	for _, n := range []*runningNode{a, b} {
+		if n.redis.Running.Records.Load() != 0 || n.Running("running") != 0 {
+			t.Errorf("%d records, %d run", n.redis.Running.Records.Load(), n.Running("running"))
+		}
+	}
+}
+
+func TestRedis_concurrency_parallel(t *testing.T) {
+	server := redistest.Shared(t)
+	const limit, clients, rounds = 10, 32, 200
+	p := concurrencyPolicy(t, limit)
+	gauge := new(peak)
+	finished := make(chan int)
+	for range 2 {
+		n := newRunningNode(t, server)
+		for range clients {
+			go func() {
+				passed := 0
+				for range rounds {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+					source, err := n.Decide(context.Background(), checks)
+					if err != nil {
+						t.Error(err)
+					}
+					if limiter.Allowed(checks) {
+						if source == limiter.SourceDenyCache {
+							t.Error("what may only deny let a request through")
+						}
+						passed++
+						gauge.add(1)
+						runtime.Gosched()
+						gauge.add(-1)
+						n.EndRunning(checks)
+					}
+				}
+				finished <- passed
+			}()
+		}
+	}
+	passed := 0
+	for range 2 * clients {
+		passed += <-finished
+	}
+	if gauge.most > limit || passed == 0 {
+		t.Errorf("up to %d ran at once, %d passed", gauge.most, passed)
+	}
+	t.Logf("%d of %d passed, up to %d at once", passed, 2*clients*rounds, gauge.most)
+}
+
+// TestRedis_Inspect_concurrency shows what each node runs, and nothing of a foreign value.
+func TestRedis_Inspect_concurrency(t *testing.T) {
+	server := redistest.Shared(t)
+	a, b := newRunningNode(t, server), newRunningNode(t, server)
+	p, ctx, key := concurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
+	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
+	stored, err := a.redis.Inspect(ctx, p, key)
+	if err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5) {
+		t.Fatalf("%+v, %v", stored, err)
+	}
+	nodes, _ := stored[0].Value["nodes"].([]map[string]any)
+	found := map[any]any{}
+	for _, n := range nodes {
+		found[n["node"]] = n["running"]
+	}
+	if found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2 {
+		t.Errorf("%+v", nodes)
+	}
+	if n, err := a.redis.Reset(ctx, p, key); n != 1 || err != nil {
+		t.Errorf("a reset found %d, %v", n, err)
+	}
+	// This node's count is back with its next request, the other's with its next state.
+	third := a.take(p, 4)
+	if r := third[0].Result; !r.Passes() || r.Remaining != 3 {
+		t.Errorf("after the reset: %+v", r)
+	}
+	a.EndRunning(third)
+	a.EndRunning(running[0])
+	b.EndRunning(running[1])
+	a.settle()
+	b.settle()
+	for _, foreign := range []func(client *goredis.Client, name string){
+		func(client *goredis.Client, name string) { client.Set(ctx, name, "text", 0) },
+		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", "x") },
+		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", strings.Repeat("\xff", 40)) },
+	} {
+		client, name := server.Client(t), a.redis.RedisKey(p, key)
+		client.Del(ctx, name)
+		foreign(client, name)
+		if _, err := a.redis.Decide(ctx, []limiter.Check{{Policy: p, Key: key}}); limiter.Kind(err) != "value" {
+			t.Errorf("decided with the error %v", err)
+		}
+		if stored, err := a.redis.Inspect(ctx, p, key); err != nil || len(stored) != 1 {
+			t.Errorf("%+v, %v", stored, err)
+		}
+	}
+}

@@ -1,0 +1,458 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// This file plays the nodes' own code against a real Redis. A network between them delays messages and
+// answers, reorders, loses and repeats none; nodes crash. With faults Redis also loses its data, returns
+// to older data, its clock steps, and nodes lose contact. Time is the test's.
+
+// schedules is how many schedules are played of each kind.
+func schedules() uint64 { return redistest.Rounds[uint64](400, 20_000) }
+
+const (
+	scheduleSteps   = 70
+	scheduleTimeout = 12 // seconds: the node timeout
+	scheduleWait    = 2  // seconds until a message counts as unanswered
+)
+
+// schedule is one key, the nodes that run requests of it, and the network.
+type schedule struct {
+	t         testing.TB
+	random    *rand.Rand
+	raw       []*rawNode // one per node: sends its messages
+	nodes     []*scheduledNode
+	policy    *limiter.Policy
+	key       string
+	now       int64 // seconds
+	ahead     int64 // of Redis's clock
+	set       int64 // what Redis's clock was set to
+	network   []*scheduledMessage
+	late      []*scheduledMessage // in a socket
+	answers   []*scheduledMessage
+	ids       int64
+	faulty    bool
+	local     bool // requests that Redis does not decide run by the local rule
+	backup    map[string]string
+	hasBackup bool
+}
+
+// scheduledNode is a process: its tracker, and the requests that it runs.
+type scheduledNode struct {
+	store    *limiter.Redis // its tracker alone is used
+	raw      *rawNode
+	id       int64
+	running  [][]limiter.Check
+	inflight []*scheduledMessage
+	cut      bool
+}
+
+// scheduledMessage is a message on its way, of a request or a statement.
+type scheduledMessage struct {
+	node    *scheduledNode
+	message runningMessage
+	checks  []limiter.Check
+	run     limiter.Run
+	sent    int64
+	wait    int64 // the answer
+	again   bool  // it is a request's second
+}
+
+func newSchedule(t testing.TB, seed uint64, raw []*rawNode) *schedule {
+	s := &schedule{t: t, random: rand.New(rand.NewPCG(seed, 3)), raw: raw, key: fmt.Sprint("k", seed), set: -1 << 40}
+	limit := 1 + int64(seed%4)
+	s.policy = mustPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: scheduleTimeout * time.Second})
+	for i := range 2 + int(seed/4%2) {
+		s.nodes = append(s.nodes, s.newNode(raw[i]))
+	}
+	return s
+}
+
+func (s *schedule) newNode(raw *rawNode) *scheduledNode {
+	s.ids++
+	n := &scheduledNode{raw: raw, id: s.ids}
+	tracker := limiter.NewRunningTracker()
+	tracker.Node = s.ids
+	tracker.Now = func() time.Time { return time.Unix(s.now, 0) }
+	tracker.Ticking.Store(true) // the schedule decides when states leave
+	tracker.Send = func(st limiter.Statement) {
+		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, st.Stamp.First, st.Stamp.Second, st.Run.Units}})
+	}
+	n.store = &limiter.Redis{Running: tracker, Uses: limiter.NewReferences(func() {})}
+	return n
+}
+
+func (s *schedule) send(m *scheduledMessage) {
+	m.sent = s.now
+	m.node.inflight = append(m.node.inflight, m)
+	switch {
+	case !m.node.cut:
+		s.network = append(s.network, m)
+	case s.random.IntN(2) == 0:
+		s.late = append(s.late, m)
+	}
+}
+
+// take begins a request, or sends it again.
+func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
+	n.store.Running.Begin(checks)
+	stamp := limiter.KeptOf(&checks[0]).Receipt
+	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{limiter.OpTake, stamp.First, stamp.Second, checks[0].Weight}})
+}
+
+// deliver runs a message on Redis.
+func (s *schedule) deliver(m *scheduledMessage) {
+	if clock := epoch + (s.now+s.ahead)*1_000_000; clock != s.set {
+		if err := m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.set = clock
+	}
+	m.node.raw.as(m.node.id)
+	m.wait, _ = m.node.raw.send(s.policy, s.key, m.message)
+	s.answers = append(s.answers, m)
+}
+
+// as makes the node send under an ID.
+func (n *rawNode) as(id int64) {
+	if n.Running.Node != id {
+		n.Running.Node = id
+		n.Writers = sync.Pool{New: func() any { return &limiter.Writer{Keys: n.KeyFormat.NewWriter(), Node: id} }}
+	}
+}
+
+// finish removes a message from those that its node waits for, and reports whether it was one.
+func (m *scheduledMessage) finish() bool {
+	i := slices.Index(m.node.inflight, m)
+	if i >= 0 {
+		m.node.inflight = slices.Delete(m.node.inflight, i, i+1)
+	}
+	return i >= 0
+}
+
+// answer passes an answer to its node.
+func (s *schedule) answer(m *scheduledMessage) {
+	if !m.finish() {
+		return
+	}
+	if m.checks == nil {
+		outcome := limiter.RanOK
+		if m.wait < 0 {
+			outcome = limiter.RanLate
+		}
+		m.node.store.Running.Finish(m.run, outcome)
+		return
+	}
+	m.checks[0].Result = limiter.Result{RetryAfter: time.Duration(m.wait)}
+	err := m.node.store.EndTakes(m.checks, nil)
+	switch {
+	case err == limiter.ErrLate && !m.again: //nolint:errorlint // it is returned as it is
+		s.take(m.node, m.checks, true)
+	case err != nil:
+		s.undecided(m)
+	case m.wait == 0:
+		m.node.running = append(m.node.running, m.checks)
+	}
+}
+
+// giveUp ends a message without an answer.
+func (s *schedule) giveUp(m *scheduledMessage, reason error) {
+	if !m.finish() {
+		return
+	}
+	if m.checks == nil {
+		m.node.store.Running.Finish(m.run, limiter.OutcomeOf(reason))
+		return
+	}
+	if err := m.node.store.EndTakes(m.checks, reason); err != nil {
+		s.undecided(m)
+	}
+}
+
+// undecided lets a request run that Redis did not decide, where the local rule does.
+func (s *schedule) undecided(m *scheduledMessage) {
+	if !s.local {
+		return
+	}
+	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
+		limiter.KeptOf(&m.checks[0]).Places = int32(m.checks[0].Weight)
+		m.node.store.LetRun(m.checks)
+		m.node.running = append(m.node.running, m.checks)
+	}
+}
+
+// units returns how many units a node runs.
+func (n *scheduledNode) units() (units int64) {
+	for _, checks := range n.running {
+		units += checks[0].Weight
+	}
+	return units
+}
+
+func (n *scheduledNode) end(i int) {
+	checks := n.running[i]
+	n.running = slices.Delete(n.running, i, i+1)
+	n.store.EndRunning(checks)
+}
+
+// tick lets a second pass, unless a node in contact would be forgotten meanwhile.
+func (s *schedule) tick() {
+	if !s.faulty {
+		for _, n := range s.nodes {
+			if n.units() > 0 && s.expiresBy(n, s.now+1) {
+				return
+			}
+		}
+	}
+	s.now++
+	for _, n := range s.nodes {
+		for _, m := range slices.Clone(n.inflight) {
+			if s.now-m.sent >= scheduleWait {
+				s.giveUp(m, limiter.ErrTimeout)
+			}
+		}
+	}
+}
+
+// expiresBy reports whether Redis forgets a node by an instant.
+func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
+	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), doubles(float64(n.id))).Result()
+	return err == nil && limiter.Double(text, 2) <= float64(epoch+(at+s.ahead)*1_000_000)
+}
+
+// remove takes a random message out of a list.
+func (s *schedule) remove(list *[]*scheduledMessage) *scheduledMessage {
+	if len(*list) == 0 {
+		return nil
+	}
+	i := s.random.IntN(len(*list))
+	m := (*list)[i]
+	*list = slices.Delete(*list, i, i+1)
+	return m
+}
+
+func (s *schedule) step() {
+	n := s.nodes[s.random.IntN(len(s.nodes))]
+	switch p := s.random.IntN(100); {
+	case p < 22:
+		if len(n.inflight) <= 3 {
+			weight := min(1+s.random.Int64N(2), s.policy.Capacity())
+			s.take(n, []limiter.Check{{Policy: s.policy, Key: limiter.AsEncoded(s.key), Weight: weight}}, false)
+		}
+	case p < 38:
+		if len(n.running) > 0 {
+			n.end(s.random.IntN(len(n.running)))
+		}
+	case p < 66:
+		if m := s.remove(&s.network); m != nil {
+			s.deliver(m)
+		}
+	case p < 88:
+		if m := s.remove(&s.answers); m != nil {
+			switch s.random.IntN(40) {
+			case 0: // lost, as the node notices
+				s.giveUp(m, limiter.ErrTimeout)
+			case 1: // lost, which the node notices by the time
+			default:
+				s.answer(m)
+			}
+		}
+	case p < 92:
+		s.tick()
+	case p < 94:
+		if m := s.remove(&s.network); m != nil {
+			s.late = append(s.late, m)
+		}
+	case p < 96:
+		if m := s.remove(&s.late); m != nil {
+			s.deliver(m)
+		}
+	case p < 97:
+		s.remove(&s.late)
+	case p < 98: // it does not leave the node
+		if m := s.remove(&s.network); m != nil {
+			s.giveUp(m, limiter.ErrUnsent)
+		}
+	}
+	s.serve()
+}
+
+// serve has every node send the states that are due.
+func (s *schedule) serve() {
+	for _, n := range s.nodes {
+		n.store.Running.SendDue(limiter.StatesPerSpan)
+	}
+}
+
+// fault does something that Redis, a node or the network does at its worst.
+func (s *schedule) fault() {
+	n := s.random.IntN(len(s.nodes))
+	client, name := s.raw[0].Client(), s.raw[0].RedisKey(s.policy, limiter.AsEncoded(s.key))
+	ctx := context.Background()
+	switch s.random.IntN(6) {
+	case 0:
+		client.Del(ctx, name)
+	case 1:
+		s.backup, s.hasBackup = client.HGetAll(ctx, name).Val(), true
+	case 2:
+		if client.Del(ctx, name); s.hasBackup && len(s.backup) > 0 {
+			client.HSet(ctx, name, s.backup)
+		}
+	case 3:
+		s.ahead += int64(s.random.IntN(16)) - 10
+	case 4:
+		s.nodes[n].inflight = nil
+		s.nodes[n] = s.newNode(s.nodes[n].raw)
+	case 5:
+		s.nodes[n].cut = !s.nodes[n].cut
+	}
+}
+
+// drain delivers everything, and has it answered, until the nodes send nothing more.
+func (s *schedule) drain() {
+	for again := true; again; again = len(s.network)+len(s.late)+len(s.answers) > 0 {
+		for len(s.network) > 0 {
+			s.deliver(s.remove(&s.network))
+		}
+		for len(s.answers) > 0 {
+			s.answer(s.remove(&s.answers))
+		}
+		for m := s.remove(&s.late); m != nil; m = s.remove(&s.late) {
+			s.deliver(m)
+		}
+		s.serve()
+	}
+}
+
+// running returns how many units run on all nodes.
+func (s *schedule) running() (units int64) {
+	for _, n := range s.nodes {
+		units += n.units()
+	}
+	return units
+}
+
+// checkCounts holds what Redis counts of each node equal to what runs there.
+func (s *schedule) checkCounts(when string) {
+	s.t.Helper()
+	fields := s.raw[0].Client().HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, limiter.AsEncoded(s.key))).Val()
+	total, now := int64(0), float64(epoch+(s.now+s.ahead)*1_000_000)
+	for field, text := range fields {
+		if field != "all" && limiter.Double(text, 2) > now {
+			total += int64(limiter.Double(text, 1))
+		}
+	}
+	for _, n := range s.nodes {
+		counted := int64(0)
+		if text := fields[doubles(float64(n.id))]; text != "" && limiter.Double(text, 2) > now {
+			counted = int64(limiter.Double(text, 1))
+		}
+		if counted != n.units() {
+			s.t.Fatalf("%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)
+		}
+	}
+	if total != s.running() {
+		s.t.Fatalf("%s %d run, Redis counts %d", when, s.running(), total)
+	}
+}
+
+func scheduleNodes(t *testing.T) []*rawNode {
+	t.Helper()
+	server := redistest.Shared(t)
+	var raw []*rawNode
+	for range 3 {
+		raw = append(raw, newRawNode(t, server))
+	}
+	return raw
+}
+
+// TestConcurrency_schedules: never more than the limit run while nodes are in contact with Redis and
+// Redis keeps its data. Once all is answered Redis counts what runs.
+func TestConcurrency_schedules(t *testing.T) {
+	t.Parallel()
+	raw := scheduleNodes(t)
+	most := int64(0)
+	for seed := range schedules() {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			s := newSchedule(t, seed, raw)
+			for step := range scheduleSteps {
+				s.step()
+				if s.running() > s.policy.Capacity() {
+					t.Fatalf("step %d: %d run of %d", step, s.running(), s.policy.Capacity())
+				}
+				most = max(most, s.running())
+			}
+			s.drain()
+			s.now += scheduleWait
+			for _, n := range s.nodes {
+				for _, m := range slices.Clone(n.inflight) {
+					s.giveUp(m, limiter.ErrTimeout)
+				}
+			}
+			s.now++ // states wait after a failure
+			s.drain()
+			s.checkCounts("after all was answered")
+			for _, n := range s.nodes {
+				for len(n.running) > 0 {
+					n.end(0)
+				}
+			}
+			s.drain()
+			s.now += scheduleTimeout
+			s.drain()
+			for _, n := range s.nodes {
+				if records := n.store.Running.Records.Load(); records != 0 || n.store.Running.ShardOf(s.key).Due.Len() != 0 {
+					t.Fatalf("nothing runs, and %d records are left", records)
+				}
+			}
+		})
+	}
+	if most < 4 {
+		t.Errorf("at most %d ran at once: the schedules test nothing", most)
+	}
+}
+
+// TestConcurrency_faults: whatever happened, Redis counts what runs after the node timeout and a third
+// of it.
+func TestConcurrency_faults(t *testing.T) {
+	t.Parallel()
+	raw := scheduleNodes(t)
+	for seed := range schedules() {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			s := newSchedule(t, seed, raw)
+			s.key, s.faulty, s.local = "f"+s.key, true, seed%2 == 1
+			for range scheduleSteps {
+				if s.random.IntN(25) == 0 {
+					s.fault()
+				}
+				s.step()
+			}
+			for _, n := range s.nodes {
+				n.cut = false
+			}
+			raw[0].peek(s)
+			s.drain()
+			for range scheduleTimeout + scheduleTimeout/3 + 1 {
+				s.tick()
+				s.drain()
+			}
+			s.checkCounts("healed:")
+		})
+	}
+}
+
+// peek has Redis look at the key, as any request does: after a step of its clock.
+func (n *rawNode) peek(s *schedule) {
+	s.deliver(&scheduledMessage{node: &scheduledNode{raw: n, id: 1 << 40}, message: runningMessage{op: limiter.OpPeek}})
+	s.answers = s.answers[:len(s.answers)-1]
+}

@@ -1,0 +1,217 @@
+package failover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func concurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
+	t.Helper()
+	return mustPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit})
+}
+
+// memoryFailover returns a failover without a shared store, and what it decides by.
+func memoryFailover() (*Store, *limiter.Memory) {
+	m := limiter.NewMemory()
+	return New(nil, m, Options{}), m
+}
+
+func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
+	t.Helper()
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: weight}}
+	if _, err := f.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks
+}
+
+func TestMemory_concurrency(t *testing.T) {
+	f, m := memoryFailover()
+	p := concurrencyPolicy(t, 5)
+	first := decideRunning(t, f, p, "k", 3)
+	if r := first[0].Result; !r.Passes() || r.Remaining != 2 || r.ResetAfter != time.Second {
+		t.Fatalf("the first: %+v", r)
+	}
+	denied := decideRunning(t, f, p, "k", 3)
+	if r := denied[0].Result; r.RetryAfter != time.Second || r.Remaining != 2 || r.ResetAfter != time.Second {
+		t.Fatalf("beyond the limit: %+v", r)
+	}
+	f.EndRunning(denied)
+	if decideRunning(t, f, p, "k", 3)[0].Result.Passes() {
+		t.Error("the end of a denied request returned units")
+	}
+	if !decideRunning(t, f, p, "other", 5)[0].Result.Passes() {
+		t.Error("another key has no units")
+	}
+	second := decideRunning(t, f, p, "k", 2)
+	if n := f.Running("running"); n != 10 || m.Len() != 2 {
+		t.Errorf("%d units run, %d states; want 10, 2", n, m.Len())
+	}
+	f.EndRunning(first)
+	f.EndRunning(second)
+	if r := decideRunning(t, f, p, "k", 5)[0].Result; !r.Passes() || r.Remaining != 0 {
+		t.Errorf("after all ended: %+v", r)
+	}
+	if r := decideRunning(t, f, p, "k", 6)[0].Result; r.RetryAfter != limiter.Never {
+		t.Errorf("a weight above the limit: %+v", r)
+	}
+}
+
+// TestMemory_concurrency_together decides checks of a policy that counts running requests beside others: all or
+// nothing.
+func TestMemory_concurrency_together(t *testing.T) {
+	f, _ := memoryFailover()
+	p, rate := concurrencyPolicy(t, 5), dayPolicy(t, "rate", limiter.FixedWindow, 2)
+	all := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: rate, Key: limiter.EncodeKey("k")}}
+	for i, want := range []bool{true, true, false, false} {
+		checks := slices.Clone(all)
+		if _, err := f.Decide(context.Background(), checks); err != nil || limiter.Allowed(checks) != want {
+			t.Fatalf("request %d: %+v, %v", i, checks, err)
+		}
+	}
+	if n := f.Running("running"); n != 2 {
+		t.Errorf("%d run; the denied ones do not", n)
+	}
+	peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
+	if _, err := f.Decide(context.Background(), peek); err != nil || peek[0].Result.Remaining != 3 {
+		t.Errorf("a peek: %+v, %v", peek, err)
+	}
+	f.EndRunning(peek)
+	if n := f.Running("running"); n != 2 {
+		t.Errorf("%d run after the end of a peek", n)
+	}
+}
+
+// TestMemory_concurrency_survives drops what can be dropped: requests that run still do.
+func TestMemory_concurrency_survives(t *testing.T) {
+	clock := int64(0)
+	m := limiter.NewMemoryOnClock(func() int64 { return clock })
+	m.Limit(1, nil)
+	f := New(nil, m, Options{})
+	p := concurrencyPolicy(t, 1)
+	var running [][]limiter.Check
+	for _, key := range []string{"a", "b", "c"} {
+		running = append(running, decideRunning(t, f, p, key, 1))
+	}
+	clock += int64(48 * time.Hour / time.Microsecond)
+	for i := range 100 {
+		decide(t, m, limiter.Check{Policy: dayPolicy(t, "other", limiter.FixedWindow, 1), Key: limiter.EncodeKey(string(rune('a' + i%26)))})
+	}
+	m.Prune()
+	if n := m.Reset(p, limiter.EncodeKey("a")) + m.ResetAll("running"); n != 0 {
+		t.Errorf("a reset found %d", n)
+	}
+	for i, key := range []string{"a", "b", "c"} {
+		if decideRunning(t, f, p, key, 1)[0].Result.Passes() {
+			t.Errorf("%s runs a second time", key)
+		}
+		f.EndRunning(running[i])
+		if !decideRunning(t, f, p, key, 1)[0].Result.Passes() {
+			t.Errorf("%s is full after its request ended", key)
+		}
+	}
+}
+
+// peak counts what runs at once, from outside.
+type peak struct {
+	mu        sync.Mutex
+	now, most int64
+}
+
+func (p *peak) add(units int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now += units
+	p.most = max(p.most, p.now)
+}
+
+func TestMemory_concurrency_parallel(t *testing.T) {
+	f, m := memoryFailover()
+	p := concurrencyPolicy(t, 7)
+	var group sync.WaitGroup
+	gauge := new(peak)
+	for range 16 {
+		group.Go(func() {
+			for range 2000 {
+				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+				if _, err := f.Decide(context.Background(), checks); err != nil {
+					t.Error(err)
+				}
+				if limiter.Allowed(checks) {
+					gauge.add(1)
+					gauge.add(-1)
+					f.EndRunning(checks)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0 {
+		t.Errorf("up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
+	}
+}
+
+// wantFieldError wants settings to be refused for a field.
+func wantFieldError(t *testing.T, s limiter.Settings, want string) {
+	t.Helper()
+	_, err := limiter.NewPolicy(s)
+	var field *limiter.FieldError
+	if !errors.As(err, &field) || field.Field != want {
+		t.Errorf("%+v: %v; want an error about %s", s, err, want)
+	}
+}
+
+func TestSettings_concurrency(t *testing.T) {
+	delay := time.Second
+	for _, c := range []struct {
+		field string
+		s     limiter.Settings
+	}{
+		{"Limit, MaxConcurrent", limiter.Settings{Limit: 5}},
+		{"Window, MaxConcurrent", limiter.Settings{Window: time.Minute}},
+		{"Window, MaxConcurrent", limiter.Settings{Calendar: "month"}},
+		{"Location, MaxConcurrent", limiter.Settings{Location: time.UTC}},
+		{"Algorithm, MaxConcurrent", limiter.Settings{Algorithm: limiter.FixedWindow}},
+		{"Burst, MaxConcurrent", limiter.Settings{Burst: 5}},
+		{"MaxDelay, MaxConcurrent", limiter.Settings{MaxDelay: &delay}},
+		{"Ban, MaxConcurrent", limiter.Settings{Ban: []time.Duration{time.Minute}}},
+		{"Ban, MaxConcurrent", limiter.Settings{BanAfter: 3}},
+		{"Lease, MaxConcurrent", limiter.Settings{Lease: limiter.MaxLease}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 4 * time.Second}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 11 * time.Minute}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 6*time.Second + 1}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: -time.Second}},
+		{"MaxConcurrent", limiter.Settings{MaxConcurrent: limiter.MaxRunning + 1}},
+		{"MaxConcurrent", limiter.Settings{MaxConcurrent: -1}},
+	} {
+		s := c.s
+		s.Name, s.MaxConcurrent = "p", cmp.Or(s.MaxConcurrent, 10)
+		wantFieldError(t, s, c.field)
+	}
+	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
+	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
+	p := concurrencyPolicy(t, 5)
+	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.AllowRefunds() == nil || p.LargestLimit() != limiter.MaxRunning {
+		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
+	}
+	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
+	if !p.Settings().Equal(same) || !same.Equal(p.Settings()) {
+		t.Error("the default makes settings differ")
+	}
+	if text := same.String(); text != "max_concurrent 5, node_timeout 15s" {
+		t.Error(text)
+	}
+	if s := p.Settings(); s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5 {
+		t.Errorf("%+v, limit %d", s, p.Limit())
+	}
+	if other, err := p.WithLimit(limiter.MaxRunning, 0); err != nil || other.ID() != p.ID() {
+		t.Error(err)
+	}
+}

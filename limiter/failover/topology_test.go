@@ -1,0 +1,209 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The addresses of masters that are never contacted: reserved for documentation.
+const (
+	masterA = "192.0.2.1:6379"
+	masterB = "192.0.2.2:6379"
+)
+
+// refused is a failure that opens a breaker at once.
+var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused")}
+
+// testCluster is a store on a Cluster whose slots the test assigns. It sends nothing.
+type testCluster struct {
+	*limiter.Redis
+	reports
+
+	owners atomic.Pointer[[]goredis.ClusterSlot]
+}
+
+// newTestCluster assigns the slots. The client has not read them yet.
+func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
+	t.Helper()
+	a := &testCluster{}
+	a.owners.Store(&owners)
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs:        []string{masterA},
+		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) { return *a.owners.Load(), nil },
+	})
+	a.Redis = limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	a.Topology.Send = func(context.Context, *limiter.Node, []*limiter.Call) bool { return false }
+	a.listen(a.Redis)
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// counts returns how many outages began and ended.
+func (a *testCluster) counts() [2]int {
+	began, ended := a.outages()
+	return [2]int{len(began), ended}
+}
+
+// owned returns slots that a master has.
+func owned(first, last int, master string) goredis.ClusterSlot {
+	return goredis.ClusterSlot{Start: first, End: last, Nodes: []goredis.ClusterNode{{Addr: master}}}
+}
+
+// assign assigns the slots anew and waits until the client has read them.
+func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
+	t.Helper()
+	a.owners.Store(&owners)
+	redistest.WaitFor(t, "the client knows the new masters", func() error {
+		a.Topology.Reload()
+		for _, o := range owners {
+			if got := a.Topology.MasterOf(uint16(o.Start)).Options().Addr; got != o.Nodes[0].Addr {
+				return fmt.Errorf("slot %d is of %s", o.Start, got)
+			}
+		}
+		return nil
+	})
+}
+
+// nodes returns those of some slots, each once.
+func (a *testCluster) nodes(first, last uint16) []*limiter.Node {
+	var found []*limiter.Node
+	for slot := first; slot <= last; slot++ {
+		if s := a.Topology.To(slot); !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func TestSlotKeys(t *testing.T) {
+	t.Parallel()
+	keys := limiter.SlotKeys()
+	for slot := range limiter.ClusterSlots {
+		if got := limiter.SlotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
+			t.Fatalf("the key of slot %d lies in %d", slot, got)
+		}
+	}
+}
+
+func TestTopology_to(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 99, masterA), owned(100, 16383, masterB))
+	if s := a.Topology.To(0); s != a.Topology.AnyNode {
+		t.Fatal("before, a slot is not that of the whole")
+	}
+	a.Topology.AnyNode.Breaker.Failure(refused)
+	a.Topology.AnyNode.Failed()
+	redistest.WaitFor(t, "a failure has the masters asked for", func() error {
+		if !a.Topology.Known.Load() || a.Topology.Loading.Load() {
+			return errors.New("not known")
+		}
+		return nil
+	})
+	for master, slots := range map[string][2]uint16{masterA: {0, 99}, masterB: {100, 300}} {
+		of := a.nodes(slots[0], slots[1])
+		client, _ := of[0].Client.(*goredis.Client)
+		if len(of) != 1 || client == nil || client.Options().Addr != master {
+			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].Client)
+		}
+	}
+	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight
+	if failing, _ := a.Topology.Failing(); failing || a.counts()[1] != 1 {
+		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.reports)
+	}
+}
+
+func TestTopology_moved_slot(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 8191, masterA), owned(8192, 16383, masterB))
+	a.Topology.Discover()
+	first := a.Topology.To(0)
+	a.nodes(1, 20)
+	a.assign(t, owned(0, 0, masterB), owned(1, 8191, masterA), owned(8192, 16383, masterB))
+	first.Breaker.Failure(refused)
+	if s := a.Topology.To(0); s == first {
+		t.Error("the slot that has moved is still asked of its old master")
+	}
+	if of := a.nodes(1, 20); len(of) != 1 || of[0] != first {
+		t.Errorf("the other slots have %d servers", len(of))
+	}
+	if failing, _ := a.Topology.Failing(); !failing || a.counts()[1] != 0 {
+		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.reports)
+	}
+}
+
+func TestTopology_outages(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(*limiter.Node){
+		"a probe is under way":   func(s *limiter.Node) { s.Breaker.Close() },
+		"a request is under way": func(s *limiter.Node) { s.Report(limiter.OpTake, 0, nil, clock.Now(), refused) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newTestCluster(t, owned(0, 16383, masterA))
+			a.Topology.Discover()
+			a.nodes(0, 2)
+			gone := a.Topology.To(0)
+			gone.Breaker.Failure(refused)
+			a.assign(t, owned(0, 16383, masterB)) // a replica has been promoted
+			a.Topology.To(0)
+			late(gone)
+			if of := a.nodes(0, 2); len(of) != 1 || of[0] == gone {
+				t.Errorf("the slots have %d servers", len(of))
+			}
+			if failing, _ := a.Topology.Failing(); failing || a.counts() != [2]int{1, 1} {
+				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.reports)
+			}
+			a.Topology.To(0).Breaker.Failure(refused)
+			if failing, _ := a.Topology.Failing(); !failing || a.counts() != [2]int{2, 1} {
+				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.reports)
+			}
+		})
+	}
+}
+
+func TestTopology_returning_master(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	a.Topology.Discover()
+	first := a.nodes(0, 9)[0]
+	first.Breaker.Failure(refused)
+	a.assign(t, owned(0, 16383, masterB))
+	a.Topology.To(0)
+	a.assign(t, owned(0, 16383, masterA))
+	a.Topology.To(0).Breaker.Failure(refused)
+	of := a.nodes(0, 9)
+	if len(of) != 1 || of[0] == first {
+		t.Fatalf("the slots have %d servers", len(of))
+	}
+	of[0].Breaker.Failure(refused)
+	if failing, _ := a.Topology.Failing(); !failing {
+		t.Error("it fails, and that is not known")
+	}
+}
+
+func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	a.Topology.Discover()
+	p := dayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
+	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
+	if err := a.EnqueueGroup(context.Background(), group, limiter.OpPeek, clock.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	before := group.Node
+	before.Breaker.Failure(refused)
+	a.assign(t, owned(0, 16383, masterB))
+	if err := a.EnqueueGroup(context.Background(), group, limiter.OpTakeRefundable, clock.Now().Add(time.Minute)); err != nil || group.Node == before {
+		t.Errorf("error %v, sent to the old master: %v", err, group.Node == before)
+	}
+}

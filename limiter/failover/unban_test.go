@@ -1,0 +1,137 @@
+package failover
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestFailover_ban_reset resets a key and a whole policy: both forget bans.
+func TestFailover_ban_reset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	p := hourBan(t, "reset", 1)
+	for _, f := range []*Store{New(nil, limiter.NewMemory(), Options{}), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})} {
+		for _, reset := range []func() (ResetCount, error){
+			func() (ResetCount, error) { return f.Reset(context.Background(), p, limiter.EncodeKey("k")) },
+			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
+		} {
+			for range 3 {
+				oneOf(t, f, p, "k")
+			}
+			if r, _ := oneOf(t, f, p, "k"); !r.Banned {
+				t.Fatalf("%+v", r)
+			}
+			if _, err := reset(); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := oneOf(t, f, p, "k"); !r.Passes() || r.Remaining != 1 {
+				t.Errorf("after a reset: %+v", r)
+			}
+			if list, _, err := f.Banned(context.Background(), "reset"); err != nil || len(list) > 0 {
+				t.Errorf("%+v, %v", list, err)
+			}
+			if _, err := reset(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestFailover_UnbanAll lifts all bans of one policy, also where the denials of a client are counted that is
+// not banned, and tells only the bans.
+func TestFailover_UnbanAll(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]*limiter.Redis{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
+		f := New(shared, limiter.NewMemory(), Options{DenyAge: time.Minute})
+		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
+		for range 4 {
+			for _, key := range []string{"a", "b"} {
+				oneOf(t, f, lifted, key)
+			}
+		}
+		for range 3 {
+			oneOf(t, f, lifted, "counted")
+			oneOf(t, f, kept, "a")
+		}
+		for _, pattern := range []string{"", "*", "l*", "lifte?"} {
+			if n, err := f.UnbanAll(context.Background(), pattern); n != 0 || err != nil {
+				t.Errorf("%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
+			}
+		}
+		n, err := f.UnbanAll(context.Background(), "lifted")
+		if n != 2 || err != nil {
+			t.Errorf("%s: %d bans lifted, %v; want 2", name, n, err)
+		}
+		for _, key := range []string{"a", "counted"} {
+			if r, _ := oneOf(t, f, lifted, key); r.Passes() || r.Banned {
+				t.Errorf("%s: %s gets %+v; want a denial without a ban, the first of two", name, key, r)
+			}
+		}
+		if r, _ := oneOf(t, f, kept, "a"); !r.Banned {
+			t.Errorf("%s: the other policy's client gets %+v; want a ban", name, r)
+		}
+	}
+}
+
+// TestUnban_foreign_value deletes a foreign value in place of a ban, and calls it none.
+func TestUnban_foreign_value(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r, p := openRedis(t, server, 10*time.Second), hourBan(t, "foreign", 1)
+	server.Client(t).LPush(context.Background(), r.BanKey(p, limiter.EncodeKey("k")), "x")
+	banned, err := r.Unban(context.Background(), p, limiter.EncodeKey("k"))
+	if banned || err != nil {
+		t.Errorf("%v, %v; want no ban", banned, err)
+	}
+}
+
+// TestUnban_clock lists and lifts bans of a Redis whose clock is behind, on nodes that have decided nothing.
+func TestUnban_clock(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartAt(t, -2*time.Hour)
+	p := hourBan(t, "clock", 1)
+	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	for _, key := range []string{"a", "b", "c"} {
+		for range 3 {
+			oneOf(t, f, p, key)
+		}
+	}
+	newNode := func() *Store {
+		return New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	}
+	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
+		t.Errorf("listed are %+v, %v", list, err)
+	}
+	if banned, err := newNode().Unban(context.Background(), p, limiter.EncodeKey("a")); err != nil || !banned {
+		t.Errorf("%v, %v; want one ban lifted", banned, err)
+	}
+	if n, err := newNode().UnbanAll(context.Background(), "clock"); err != nil || n != 2 {
+		t.Errorf("%v, %v; want two bans lifted", n, err)
+	}
+}
+
+// TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
+func TestUnban_rights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := hourBan(t, "rights", 1)
+	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	for range 3 {
+		oneOf(t, f, p, "a")
+	}
+	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
+	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	t.Cleanup(func() { _ = r.Close() })
+	if list, complete, err := New(r, limiter.NewMemory(), Options{}).Banned(t.Context(), ""); err == nil || complete {
+		t.Errorf("listed are %v, complete: %v; want an error", list, complete)
+	}
+}

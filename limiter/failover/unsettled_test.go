@@ -1,0 +1,314 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// reserveMany makes takes that can be refunded, in parallel.
+func reserveMany(t *testing.T, f *Store, p *limiter.Policy, key string, n int) [][]limiter.Check {
+	t.Helper()
+	reserved := make([][]limiter.Check, n)
+	var group sync.WaitGroup
+	for i := range reserved {
+		group.Go(func() {
+			reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Refundable: true}}
+			if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
+				t.Errorf("%+v %v", reserved[i], err)
+			}
+		})
+	}
+	group.Wait()
+	return reserved
+}
+
+// TestFailover_Refund_long_log has 600 requests of a client end at once. In one case as many entries
+// follow as is worst; in the other as many as in the first attack that was found.
+func TestFailover_Refund_long_log(t *testing.T) {
+	for _, later := range []int{300, 9000} {
+		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
+			server := redistest.Start(t)
+			client := server.Client(t)
+			ctx := context.Background()
+			r := openRedis(t, server, 2*time.Second)
+			f := New(r, limiter.NewMemory(), Options{})
+			p, other := dayPolicy(t, "log", limiter.SlidingWindowLog, 100_000), dayPolicy(t, "other", limiter.GCRA, 1_000_000)
+			if err := p.AllowRefunds(); err != nil {
+				t.Fatal(err)
+			}
+			reserved := reserveMany(t, f, p, "k", 600)
+			for left := later; left > 0; left -= 300 {
+				reserveMany(t, f, p, "k", 300)
+			}
+			client.ConfigSet(ctx, "slowlog-log-slower-than", "0")
+			client.ConfigSet(ctx, "slowlog-max-len", "100000")
+			client.SlowLogReset(ctx)
+			want := int64(100_000 - later)
+			if later > 1000 {
+				want -= 600
+			}
+			for _, checks := range reserved {
+				refundAll(f, checks, limiter.SourceRedis)
+			}
+			var asked, undecided int
+			redistest.WaitFor(t, "all is refunded", func() error {
+				for range 20 {
+					_, err := f.DecideIn(ctx, FailClosed, []limiter.Check{{Policy: other, Key: limiter.EncodeKey(fmt.Sprint(asked)), Weight: 1}})
+					if asked++; err != nil {
+						undecided++
+					}
+				}
+				check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+				if err := r.Peek(ctx, &check); err != nil || check.Result.Remaining != want {
+					return fmt.Errorf("%+v, want %d, %w", check.Result, want, err)
+				}
+				return nil
+			})
+			var runs []time.Duration
+			for _, entry := range client.SlowLogGet(ctx, 100_000).Val() {
+				if entry.Args[0] == "evalsha" {
+					runs = append(runs, entry.Duration)
+				}
+			}
+			slices.Sort(runs)
+			t.Logf("%d other requests; runs of the script: median %v, longest %v", asked, runs[len(runs)/2], runs[len(runs)-1])
+			if undecided > 0 || len(runs) < 10 {
+				t.Errorf("%d of %d requests of others were not decided; all was refunded in %d runs", undecided, asked, len(runs))
+			}
+		})
+	}
+}
+
+// TestFailover_Refund_order has a client of one unit return as soon as its refund is queued, while
+// others keep Redis busy. Without an order a few requests in a hundred overtook the refund and were
+// denied; so did those that follow a charge.
+func TestFailover_Refund_order(t *testing.T) {
+	t.Parallel()
+	for trip, rounds := range map[time.Duration]int{0: 400, 6 * time.Millisecond: 120} {
+		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr)
+			proxy.Delay(trip)
+			client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := limiter.NewRedis(client, limiter.RedisOptions{})
+			t.Cleanup(func() { _ = r.Close() })
+			f := New(r, limiter.NewMemory(), Options{})
+			p, budget := dayPolicy(t, "one", limiter.FixedWindow, 1), dayPolicy(t, "budget", limiter.FixedWindow, 1)
+			if err := p.AllowRefunds(); err != nil {
+				t.Fatal(err)
+			}
+			stop := keepBusy(t, f, p, budget)
+			defer stop()
+			overtook, unpaid := 0, 0
+			for i := range rounds {
+				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
+				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
+					t.Fatal(err)
+				}
+				if !limiter.Allowed(checks) {
+					overtook++
+					continue // already refunded
+				}
+				refundAll(f, checks, limiter.SourceRedis)
+				if i%4 > 0 {
+					continue
+				}
+				owes := []limiter.Check{{Policy: budget, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}
+				chargeAll(f, owes, limiter.SourceRedis)
+				if _, err := f.DecideIn(context.Background(), FailClosed, owes); err != nil || limiter.Allowed(owes) {
+					unpaid++
+				}
+			}
+			if overtook > 0 || unpaid > 0 {
+				t.Errorf("of %d requests %d overtook a refund, and of %d so many a charge: %d", rounds, overtook, rounds/4, unpaid)
+			}
+			stop()
+			redistest.WaitFor(t, "nothing is left of those that were followed", func() error {
+				b := &r.Topology.AnyNode.Batcher
+				b.Mu.Lock()
+				defer b.Mu.Unlock()
+				if len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
+					return fmt.Errorf("%d calls wait, %d quotas", len(b.Waiting), len(b.Unsettled.Quotas))
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// keepBusy sends requests of other clients, for the same policies, until the function is called.
+func keepBusy(t *testing.T, f *Store, refunds, charges *limiter.Policy) (stop func()) {
+	t.Helper()
+	var over atomic.Bool
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			for n := 0; !over.Load(); n++ {
+				checks := []limiter.Check{{Policy: refunds, Key: limiter.EncodeKey(fmt.Sprint("busy", i)), Weight: 1, Refundable: true}}
+				if n%4 == 0 {
+					checks = []limiter.Check{{Policy: charges, Key: limiter.EncodeKey(fmt.Sprint("busy", i)), Weight: 1}}
+				}
+				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		group.Wait()
+	}
+}
+
+// TestBatcher_holds stalls a batch with a refund: the requests behind it go on.
+func TestBatcher_holds(t *testing.T) {
+	g := newGate()
+	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
+	p := dayPolicy(t, "held", limiter.GCRA, 10)
+	back := newRefund(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
+	back.Detach(nil)
+	if err := g.Enqueue(back); err != nil {
+		t.Fatal(err)
+	}
+	<-g.started
+	for _, key := range []string{"k", "other"} {
+		c := limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+		if err := g.Enqueue(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sizes []int
+	sizes = append(sizes, <-g.started, <-g.started) // the other, and then the one that was held
+	if !slices.Equal(sizes, []int{1, 1}) {
+		t.Errorf("batches of %v", sizes)
+	}
+	close(g.release)
+	redistest.WaitFor(t, "nothing is under way", func() error {
+		g.Mu.Lock()
+		defer g.Mu.Unlock()
+		if len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open > 0 {
+			return fmt.Errorf("%+v", g.Unsettled)
+		}
+		return nil
+	})
+}
+
+// TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
+func TestBatcher_fill_left_refund(t *testing.T) {
+	b := limiter.Batcher{Timeout: time.Second}
+	back := newRefund(limiter.Check{Policy: dayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	b.Unsettled.Add(back)
+	b.Waiting = append(b.Waiting, back)
+	if left, sent := back.Leave(); !left || sent {
+		t.Fatalf("left is %v, sent is %v", left, sent)
+	}
+	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
+		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))
+	}
+}
+
+// TestBatcher_watch_held has the batch with a refund not come back, while further senders may open: the
+// request behind it leaves at half of the timeout, and until then nothing tries to send it.
+func TestBatcher_watch_held(t *testing.T) {
+	for name, usual := range map[string]time.Duration{"stalled": 0, "not stalled": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate()
+			defer close(g.release)
+			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
+			p := dayPolicy(t, "held", limiter.GCRA, 10)
+			back := newRefund(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
+			back.Detach(nil)
+			if err := g.Enqueue(back); err != nil {
+				t.Fatal(err)
+			}
+			<-g.started
+			if err := g.Enqueue(limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-g.started:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the request does not leave")
+			}
+			g.Mu.Lock()
+			defer g.Mu.Unlock()
+			if tries := g.Unsettled.Batch; tries > 20 {
+				t.Errorf("%d batches were filled, most of them empty", tries)
+			}
+		})
+	}
+}
+
+// TestBatcher_next_watch has a sender end because it is too soon for the postponed refund that it has put
+// back. The batch in flight does not come back.
+func TestBatcher_next_watch(t *testing.T) {
+	g := newGate()
+	defer close(g.release)
+	g.Senders.RoundTrip = 500 * time.Millisecond // no busy machine stalls for so long
+	g.Senders.Open = 2
+	g.Senders.Begin(&limiter.Inflight{})
+	postponed := newRefund(limiter.Check{Policy: dayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	g.Unsettled.Add(postponed)
+	g.Waiting = append(g.Waiting, postponed)
+	if calls := g.Next(nil, &limiter.Inflight{}); len(calls) > 0 {
+		t.Fatal("the refund left at once")
+	}
+	select {
+	case <-g.started:
+	case <-time.After(10 * time.Second):
+		t.Error("the refund does not leave")
+	}
+}
+
+// TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
+// the next batch, and one that is too large for any leaves alone.
+func TestBatcher_fill(t *testing.T) {
+	b := limiter.Batcher{Timeout: time.Second}
+	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
+		b.Waiting = append(b.Waiting, limiter.NewCall(limiter.OpTake, make([]limiter.Check, checks)))
+	}
+	var batches [][]int
+	for len(b.Waiting) > 0 {
+		var sizes []int
+		for _, c := range b.Fill(nil) {
+			sizes = append(sizes, len(c.Checks))
+		}
+		batches = append(batches, sizes)
+	}
+	if got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"; got != want {
+		t.Errorf("batches of requests with so many checks: %s, want %s", got, want)
+	}
+}
+
+// gate is a batcher whose batches wait until the test opens it.
+type gate struct {
+	limiter.Batcher
+	started chan int // the size of each batch as it starts
+	release chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
+	g.Senders.Usual = time.Hour // no batch counts as stalled here
+	g.Send = func(_ context.Context, calls []*limiter.Call) bool {
+		g.started <- len(calls)
+		<-g.release
+		return false
+	}
+	return g
+}

@@ -1,0 +1,151 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
+)
+
+// This file has nodes side by side whose buckets have a serial, and nodes from before, whose script
+// is in testdata.
+
+// olderNode returns a store whose buckets have states of two numbers alone.
+func olderNode(t *testing.T, server *redistest.Server) *limiter.Redis {
+	t.Helper()
+	bucket, err := os.ReadFile("testdata/bucket_of_two_numbers.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, name := range []string{scripts.ClockFragment, "prelude", "kernels", "", "batch"} {
+		fragment := string(bucket)
+		if name != "" {
+			if fragment, err = scripts.Fragment(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text += fragment + "\n"
+	}
+	r := openRedis(t, server, 10*time.Second)
+	r.Scripts.Always = true
+	r.Scripts.Built = map[limiter.KernelSet]*limiter.Script{limiter.KernelSetOf(kernel.Named(limiter.GCRA)): {Text: text, Sha: goredis.NewScript(text).Hash()}}
+	return r
+}
+
+// upgradePolicy returns a policy of ten units, one of which drains in an hour.
+func upgradePolicy(t *testing.T) *limiter.Policy {
+	t.Helper()
+	p := mustPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10})
+	if err := p.AllowRefunds(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// wantLeft takes a unit and compares what is left.
+func wantLeft(t *testing.T, r *limiter.Redis, p *limiter.Policy, refundable bool, want int64) {
+	t.Helper()
+	c := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: refundable})
+	if got := c[0].Result; !got.Passes() || got.Remaining != want {
+		t.Errorf("%+v; want %d left", got, want)
+	}
+}
+
+// wantSize compares the length of the stored state.
+func wantSize(t *testing.T, r *limiter.Redis, p *limiter.Policy, want int64) {
+	t.Helper()
+	if got := r.Client().StrLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); got != want {
+		t.Errorf("a state of %d bytes; want %d", got, want)
+	}
+}
+
+func TestUpgrade_without_refunds(t *testing.T) {
+	server := redistest.Shared(t)
+	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
+	for i, r := range []*limiter.Redis{older, newer, older, newer, newer, older} {
+		wantLeft(t, r, p, false, int64(9-i))
+		wantSize(t, r, p, 16)
+	}
+}
+
+func TestUpgrade_old_state(t *testing.T) {
+	server := redistest.Shared(t)
+	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
+	wantLeft(t, older, p, true, 9)
+	wantSize(t, older, p, 16)
+	wantLeft(t, newer, p, true, 8)
+	wantSize(t, newer, p, 24)
+	wantLeft(t, newer, p, false, 7)
+	wantSize(t, newer, p, 24)
+}
+
+// TestUpgrade_new_state has a client whose requests are reserved on a newer node come to an older one.
+// There its state is a foreign value: the fail mode decides, and the state stays as it is.
+func TestUpgrade_new_state(t *testing.T) {
+	server := redistest.Shared(t)
+	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
+	wantLeft(t, older, p, false, 9)
+	wantLeft(t, newer, p, true, 8)
+	before := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	node := New(older, limiter.NewMemory(), Options{})
+	for i := range 2 * limiter.FailuresInARow {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
+		source, err := node.Decide(context.Background(), checks)
+		if err != nil || source != limiter.SourceFallback || checks[0].Result.Remaining != int64(9-i) {
+			t.Errorf("request %d: %+v by %s, %v", i, checks[0].Result, source, err)
+		}
+		_, err = node.DecideIn(context.Background(), FailClosed, checks)
+		if limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
+			t.Errorf("fail mode closed: %v of kind %s", err, limiter.Kind(err))
+		}
+	}
+	if after := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); after != before {
+		t.Errorf("the state is %q and was %q", after, before)
+	}
+	decide(t, older, limiter.Check{Policy: p, Key: limiter.EncodeKey("another")})
+	wantLeft(t, newer, p, false, 7)
+}
+
+// TestUpgrade_new_state_ends has a state with a serial expire, from when on older nodes count again.
+func TestUpgrade_new_state_ends(t *testing.T) {
+	server := redistest.Shared(t)
+	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
+	p := mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.GCRA, Limit: 100, Window: time.Second, Burst: 10})
+	wantLeft(t, newer, p, true, 9)
+	if ttl := newer.Client().PTTL(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
+		t.Errorf("the state lives for %v; a full bucket drains in 100 ms", ttl)
+	}
+	redistest.WaitFor(t, "older nodes count again", func() error {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+		_, err := older.Decide(context.Background(), checks)
+		if err == nil && checks[0].Result.Remaining != 9 {
+			return fmt.Errorf("%+v", checks[0].Result)
+		}
+		return err
+	})
+	wantSize(t, older, p, 16)
+}
+
+// TestUpgrade_lost_serial refunds a take whose serial an even older node has dropped.
+func TestUpgrade_lost_serial(t *testing.T) {
+	server := redistest.Shared(t)
+	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
+	checks := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
+	name := r.RedisKey(p, limiter.EncodeKey("k"))
+	state := r.Client().Get(t.Context(), name).Val()
+	if err := r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	refundIn(r, checks)
+	wantLeft(t, r, p, false, 4)
+	wantSize(t, r, p, 16)
+}
