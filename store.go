@@ -22,6 +22,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // memoryKey is the pool's key of the one in-process store.
@@ -81,7 +82,7 @@ func (o redisOptions) poolKey() string {
 // sharedRedis is a store on one Redis, behind a failover.
 type sharedRedis struct {
 	key       string
-	store     *limiter.Redis
+	store     *redis.Store
 	failover  *failover.Store
 	overrides *overrides.Live
 }
@@ -124,7 +125,7 @@ func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 			return nil, optionError(err)
 		}
 		troubles := &storeReporter{}
-		store := limiter.NewRedis(client, troubles.watch(o))
+		store := redis.New(client, troubles.watch(o))
 		failover := failover.New(store, memory.store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.names.CountOutage, OnLeaseEnd: memory.names.CountLeased,

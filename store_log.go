@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
@@ -31,8 +32,8 @@ type storeReporter struct {
 func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
 
 // watch returns the options of a store whose troubles these are.
-func (s *storeReporter) watch(o redisOptions) limiter.RedisOptions {
-	return limiter.RedisOptions{
+func (s *storeReporter) watch(o redisOptions) redis.Options {
+	return redis.Options{
 		KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
 			s.losses.begin(time.Now())

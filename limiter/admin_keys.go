@@ -18,17 +18,26 @@ type Admin struct {
 	client    goredis.UniversalClient
 	Timeout   time.Duration
 	KeyFormat KeyFormat
-	clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
+	Clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
+
+// NewAdmin returns the administration of the keys that a client's Redis has. An answer is waited for as long as
+// decisions are.
+func NewAdmin(client goredis.UniversalClient, keys KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
+	return Admin{client, TimeoutOf(client), keys, clockOf}
+}
+
+// Client returns the client, for administration.
+func (a *Admin) Client() goredis.UniversalClient { return a.client }
 
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *Admin) BanKey(p *Policy, key EncodedKey) string {
-	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().Ban.ID, key.text))
+	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().Ban.ID, key.String()))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (a *Admin) RedisKey(p *Policy, key EncodedKey) string {
-	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().ID, key.text))
+	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().ID, key.String()))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.
@@ -45,7 +54,7 @@ func (a *Admin) banPattern(policy string) string {
 // MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
 // look the same.
 func (a *Admin) MayBeHMAC(key EncodedKey) bool {
-	digits, marked := strings.CutPrefix(key.text, hashedMark)
+	digits, marked := strings.CutPrefix(key.String(), hashedMark)
 	return marked && a.KeyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
@@ -63,14 +72,14 @@ func (a *Admin) masterOf(ctx context.Context, name string) (*goredis.Client, err
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
 func (a *Admin) nowOn(name string) int64 {
-	ahead, _ := a.clock(slotOfName(name)).Ahead()
+	ahead, _ := a.Clock(slotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
 func (a *Admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
-	clock := a.clock(slotOfName(name))
+	clock := a.Clock(slotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return
 	}

@@ -43,7 +43,7 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 	}
 	for i, answer := range answers {
 		policy, key, ok := splitBanKey(names[i], head)
-		if isRedirection(answer.Err()) {
+		if IsRedirection(answer.Err()) {
 			answer = a.client.Get(ctx, names[i])
 		}
 		state, left, err := a.readBan(answer, names[i])
@@ -61,7 +61,7 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 // none, or a foreign value.
 func (a *Admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
-	if isNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
+	if IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {

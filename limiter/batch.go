@@ -24,12 +24,12 @@ type Batcher struct {
 	// true where Redis answered, so that a connection is ready for the next batch.
 	Send func(ctx context.Context, calls []*Call) bool
 
-	// uses are the store's references, which calls in the background hold.
-	uses *references
+	// Uses are the store's references, which calls in the background hold.
+	Uses *References
 
-	// onRefused is called after each batch that returned to the queue because Redis refuses new
+	// OnRefused is called after each batch that returned to the queue because Redis refuses new
 	// connections; may be nil.
-	onRefused func(err error)
+	OnRefused func(err error)
 
 	Timeout time.Duration // of the calls; 0: no call is held
 
@@ -57,16 +57,16 @@ func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error 
 	until := clock.Now().Add(timeout)
 	if b.tryInline(c) {
 		if w := b.sendAlone(ctx, c, timeout, until); w != nil {
-			return w.wait()
+			return w.Wait()
 		}
 		return nil
 	}
-	w := c.awaitedBy(ctx, until)
+	w := c.AwaitedBy(ctx, until)
 	if err := b.Enqueue(c); err != nil {
-		w.recycle()
+		w.Recycle()
 		return err
 	}
-	return w.wait()
+	return w.Wait()
 }
 
 // tryInline reports whether the caller is to send its call itself, as a sender of its own: nothing
@@ -86,7 +86,7 @@ func (b *Batcher) tryInline(c *Call) bool {
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
 // of their own. It returns a waiter where the call has returned to the queue.
-func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration, until clock.Moment) (queued *waiter) {
+func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration, until clock.Moment) (queued *Waiter) {
 	sending, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.MarkSent()
@@ -100,7 +100,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration,
 	if refusal == nil {
 		c.beginReservations()
 	} else {
-		queued = c.awaitedBy(ctx, until)
+		queued = c.AwaitedBy(ctx, until)
 		b.lookBy(queued)
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
@@ -135,12 +135,12 @@ func (b *Batcher) Enqueue(c *Call) error {
 		c.Recycle()
 		return ErrOverload
 	}
-	if c.detached && !c.retain(b.uses) {
+	if c.detached && !c.retain(b.Uses) {
 		c.Recycle()
 		return ErrClosed
 	}
 	b.follow(c)
-	if c.op.isBackground() {
+	if c.Op.IsBackground() {
 		b.Unsettled.Add(c)
 	}
 	b.Waiting = append(b.Waiting, c)

@@ -47,14 +47,14 @@ func (b *Batcher) Fill(calls []*Call) []*Call {
 			b.Waiting[kept] = c
 			kept++
 		case !c.MarkSent():
-			if c.op.isBackground() {
+			if c.Op.IsBackground() {
 				b.Unsettled.remove(c)
 			}
 			c.Recycle()
 		default:
 			l.add(c)
 			calls = append(calls, c)
-			if c.op.isBackground() {
+			if c.Op.IsBackground() {
 				background++
 				b.Unsettled.putInBatch(c)
 			}
@@ -84,7 +84,7 @@ func (l *load) add(c *Call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *Call) refundsLog() bool {
-	return c.op == OpSettle && slices.ContainsFunc(c.Checks, func(c Check) bool {
+	return c.Op == OpSettle && slices.ContainsFunc(c.Checks, func(c Check) bool {
 		return KeptOf(&c).Change < 0 && c.Policy.Rule().Algorithm.Logs && (c.Policy.Rule().Params.Limit >= longLog || c.Policy.Settings().Dynamic)
 	})
 }
@@ -94,9 +94,9 @@ func (c *Call) refundsLog() bool {
 func backgroundFirst(calls []*Call) {
 	slices.SortStableFunc(calls, func(a, b *Call) int {
 		switch {
-		case a.op.isBackground() == b.op.isBackground():
+		case a.Op.IsBackground() == b.Op.IsBackground():
 			return 0
-		case a.op.isBackground():
+		case a.Op.IsBackground():
 			return -1
 		}
 		return 1

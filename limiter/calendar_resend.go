@@ -11,13 +11,13 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel
 // A script raises the error before it changes anything of the request. The second time it is the answer:
 // Redis's clock has jumped between the two.
 
-// hasUncovered reports whether the answer says of a call that its periods are not around now.
-func (m *Message) hasUncovered() bool {
-	if m.redisTime == 0 || !m.usesPeriods() {
+// HasUncovered reports whether the answer says of a call that its periods are not around now.
+func (m *Message) HasUncovered() bool {
+	if m.RedisTime == 0 || !m.usesPeriods() {
 		return false
 	}
-	for _, c := range m.order {
-		if c.isUncovered() {
+	for _, c := range m.Order {
+		if c.IsUncovered() {
 			return true
 		}
 	}
@@ -26,5 +26,5 @@ func (m *Message) hasUncovered() bool {
 
 // usesPeriods reports whether a policy of the message counts in calendar periods.
 func (m *Message) usesPeriods() bool {
-	return m.kernels&KernelSetOf(&kernel.CalendarAlgorithm) != 0
+	return m.Kernels&KernelSetOf(&kernel.CalendarAlgorithm) != 0
 }

@@ -30,13 +30,13 @@ type Call struct {
 	Alone    [1]*Call    // itself, for a batch of one
 	inflight Inflight    // where it is sent alone
 	detached bool        // no caller waits for it
-	done     func()      // of a detached call: runs when it is answered; may be nil
-	uses     *references // of a detached call, queued or in flight: keeps the store open
+	Done     func()      // of a detached call: runs when it is answered; may be nil
+	uses     *References // of a detached call, queued or in flight: keeps the store open
 
 	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
 
 	state  atomic.Int32
-	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
+	waiter *Waiter // that waits for it in the queue or for its answer; nil: there is none
 }
 
 // NewCall makes a call of an operation on checks.
@@ -55,7 +55,7 @@ func NewLeaseCall(check *Check, wish kernel.Wish, rest int64, r kernel.Receipt) 
 
 func emptyCall() *Call {
 	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.detached, c.done, c.Alone[0] = false, nil, c
+	c.detached, c.Done, c.Alone[0] = false, nil, c
 	c.state.Store(callQueued)
 	return c
 }
@@ -65,15 +65,15 @@ func emptyCall() *Call {
 func (c *Call) Recycle() {
 	clear(c.Checks)
 	uses := c.uses
-	c.Err, c.done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
+	c.Err, c.Done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
 	callPool.Put(c)
 	if uses != nil {
 		uses.Release()
 	}
 }
 
-// take copies the answers to the caller's checks, and recycles the call.
-func (c *Call) take(checks []Check) {
+// Take copies the answers to the caller's checks, and recycles the call.
+func (c *Call) Take(checks []Check) {
 	copy(checks, c.Checks)
 	for i := range c.Receipts {
 		KeptOf(&checks[i]).Receipt = c.Receipts[i]
@@ -82,7 +82,7 @@ func (c *Call) take(checks []Check) {
 }
 
 // retain keeps a store open until the call is recycled. It returns false where the store is closed.
-func (c *Call) retain(uses *references) bool {
+func (c *Call) retain(uses *References) bool {
 	if uses == nil || !uses.Acquire() {
 		return uses == nil
 	}
@@ -95,7 +95,7 @@ func (c *Call) MarkSent() bool { return c.state.CompareAndSwap(callQueued, callS
 
 // Detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
 // the call is answered.
-func (c *Call) Detach(done func()) { c.detached, c.done = true, done }
+func (c *Call) Detach(done func()) { c.detached, c.Done = true, done }
 
 // answer wakes the caller, or recycles the call where there is none.
 func (c *Call) answer() {
@@ -104,8 +104,8 @@ func (c *Call) answer() {
 		w.woken <- nil
 		return
 	}
-	if c.done != nil {
-		c.done()
+	if c.Done != nil {
+		c.Done()
 	}
 	c.Recycle()
 }

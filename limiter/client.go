@@ -62,7 +62,7 @@ const ConnectBudget = 5 * time.Second
 // MaxPoolSize is the most connections to one node: an address has no more ports.
 const MaxPoolSize = 65535
 
-// NewClient makes a client for a [Redis] store. It does not connect, and it never sends a command
+// NewClient makes a client for a [redis.Store] store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
 func NewClient(o ClientOptions) (goredis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
@@ -183,11 +183,11 @@ func (o *ClientOptions) setDB(text string) error {
 
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client goredis.UniversalClient) error {
-	return client.Process(ctx, noRetryCmd{goredis.NewCmd(ctx, "ping")})
+	return client.Process(ctx, NoRetryCmd{goredis.NewCmd(ctx, "ping")})
 }
 
-// timeoutOf returns how long a client waits for a reply.
-func timeoutOf(client goredis.UniversalClient) time.Duration {
+// TimeoutOf returns how long a client waits for a reply.
+func TimeoutOf(client goredis.UniversalClient) time.Duration {
 	var timeout time.Duration
 	switch c := client.(type) {
 	case *goredis.Client:

@@ -14,49 +14,49 @@ import (
 type Writer struct {
 	Keys     *keyWriter
 	Node     int64 // of this process, see runningTracker
-	messages []*Message
-	used     int        // by the current batch
-	payloads []*Payload // of the batch
+	Messages []*Message
+	Used     int        // by the current batch
+	Payloads []*Payload // of the batch
 }
 
-// message returns the next reusable message, to a Redis with that clock.
-func (w *Writer) message(clock *clock.Offset) *Message {
-	if w.used == len(w.messages) {
-		w.messages = append(w.messages, &Message{node: w.Node})
+// Message returns the next reusable message, to a Redis with that clock.
+func (w *Writer) Message(clock *clock.Offset) *Message {
+	if w.Used == len(w.Messages) {
+		w.Messages = append(w.Messages, &Message{node: w.Node})
 	}
-	w.used++
-	m := w.messages[w.used-1]
-	m.clock, m.asOf = clock, 0
+	w.Used++
+	m := w.Messages[w.Used-1]
+	m.clock, m.AsOf = clock, 0
 	return m
 }
 
-// noRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
+// NoRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
 // again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
 // Cluster's redirections, which are answers.
-type noRetryCmd struct{ *goredis.Cmd }
+type NoRetryCmd struct{ *goredis.Cmd }
 
 // NoRetry implements [goredis.Cmder].
-func (noRetryCmd) NoRetry() bool { return true }
+func (NoRetryCmd) NoRetry() bool { return true }
 
-// process sends a message by one command.
-func (m *Message) process(ctx context.Context, client goredis.UniversalClient, name, script string) error {
+// Process sends a message by one command.
+func (m *Message) Process(ctx context.Context, client goredis.UniversalClient, name, script string) error {
 	m.Command(name, script)
-	m.began = time.Now()
+	m.Began = time.Now()
 	err := client.Process(ctx, m.Sent)
-	m.ended = time.Now()
+	m.Ended = time.Now()
 	return err
 }
 
 // Command makes the command of a message.
 func (m *Message) Command(name, script string) {
 	m.args[0], m.args[1] = name, script
-	m.Sent = noRetryCmd{goredis.NewCmd(context.Background(), m.args...)}
+	m.Sent = NoRetryCmd{goredis.NewCmd(context.Background(), m.args...)}
 	m.Sent.SetFirstKeyPos(commandArgs)
 }
 
 // Deliver passes the outcome of a message that was sent to its calls.
 func (m *Message) Deliver(err error) {
-	m.redisTime = 0
+	m.RedisTime = 0
 	if err == nil {
 		err = m.read(m.Sent.Val())
 	}
@@ -67,15 +67,15 @@ func (m *Message) Deliver(err error) {
 		err = ErrClosed
 	}
 	err = Undecided(err)
-	for _, c := range m.order {
+	for _, c := range m.Order {
 		c.Err = err
 	}
 }
 
-// isTorn reports whether a message was refused because some of its keys have moved with their slot, and
+// IsTorn reports whether a message was refused because some of its keys have moved with their slot, and
 // others have not. Nothing has run.
-func (m *Message) isTorn() bool {
-	return len(m.order) > 1 && m.redisTime == 0 && Kind(m.order[0].Err) == "tryagain"
+func (m *Message) IsTorn() bool {
+	return len(m.Order) > 1 && m.RedisTime == 0 && Kind(m.Order[0].Err) == "tryagain"
 }
 
 // commandArgs is how many arguments of EVALSHA come before the keys: the command, the script, the

@@ -101,8 +101,8 @@ func repeated(checks []Check) (first, second int) {
 	return 0, 0
 }
 
-// refundable reports whether a check needs a take that can be refunded.
-func refundable(checks []Check) bool {
+// Refundable reports whether a check needs a take that can be refunded.
+func Refundable(checks []Check) bool {
 	for i := range checks {
 		if checks[i].Refundable {
 			return true
@@ -111,8 +111,8 @@ func refundable(checks []Check) bool {
 	return false
 }
 
-// countsRunning reports whether one of the checks counts running requests.
-func countsRunning(checks []Check) bool {
+// CountsRunning reports whether one of the checks counts running requests.
+func CountsRunning(checks []Check) bool {
 	for i := range checks {
 		if checks[i].Policy.CountsRunning() {
 			return true

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // One policy in this process: two requests a minute for each key.
@@ -100,7 +101,7 @@ func Example_failover() {
 		fmt.Println(err)
 		return
 	}
-	shared := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	shared := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	defer shared.Close() //nolint:errcheck // nothing is left to send
 	store := failover.New(shared, limiter.NewMemory(), failover.Options{DenyAge: time.Second})
 

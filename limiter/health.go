@@ -9,22 +9,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
-// attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
+// Attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
-type attempt struct {
-	op       Operation
-	slot     uint16
+type Attempt struct {
+	Op       Operation
+	Slot     uint16
 	Policies []*Policy
 	Err      error // why it failed
 }
 
-// attemptOf returns the attempt of an operation on checks of one slot.
-func attemptOf(op Operation, slot uint16, checks []Check, err error) *attempt {
+// AttemptOf returns the attempt of an operation on checks of one slot.
+func AttemptOf(op Operation, slot uint16, checks []Check, err error) *Attempt {
 	if op == OpSettle && !slices.ContainsFunc(checks, func(c Check) bool { return KeptOf(&c).Change < 0 }) {
 		op = OpTake // a charge needs no other permissions
 	}
-	a := &attempt{op: op, slot: slot, Err: err}
+	a := &Attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
 	}
@@ -35,7 +35,7 @@ func attemptOf(op Operation, slot uint16, checks []Check, err error) *attempt {
 // closes, in turn.
 type Outages struct {
 	mu         sync.Mutex   // while they are reported
-	failing    atomic.Int32 // changes under the lock
+	Failing    atomic.Int32 // changes under the lock
 	since      clock.Moment
 	OnOutage   func(err error)
 	OnRecovery func(after time.Duration)
@@ -44,7 +44,7 @@ type Outages struct {
 func (o *Outages) Begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.failing.Add(1) == 1 {
+	if o.Failing.Add(1) == 1 {
 		o.since = clock.Now()
 		if o.OnOutage != nil {
 			o.OnOutage(err)
@@ -55,7 +55,7 @@ func (o *Outages) Begin(err error) {
 func (o *Outages) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.failing.Add(-1) == 0 && o.OnRecovery != nil {
+	if o.Failing.Add(-1) == 0 && o.OnRecovery != nil {
 		o.OnRecovery(clock.Now().Since(o.since))
 	}
 }

@@ -116,7 +116,7 @@ func (a *Admin) readLog(ctx context.Context, p *Policy, name string) (map[string
 
 // ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
-	if isNil(err) {
+	if IsNil(err) {
 		return nil
 	}
 	return err
@@ -145,7 +145,7 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := a.clock(slotOfName(name)).Ahead()
+	ahead, _ := a.Clock(slotOfName(name)).Ahead()
 	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
 	for id, text := range fields {
 		if id == "all" {
@@ -160,7 +160,7 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": nodeName(int64(Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+		nodes = append(nodes, map[string]any{"node": NodeName(int64(Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil

@@ -44,14 +44,14 @@ func (k KeyFormat) Reserved(tag, name string) string {
 // Append appends the name of a key in the states of an ID.
 func (k *keyWriter) Append(dst []byte, id, key string) []byte {
 	dst = append(dst, k.Head...)
-	dst = k.appendClient(dst, key)
+	dst = k.AppendClient(dst, key)
 	dst = append(dst, "}:"...)
 	return append(dst, id...)
 }
 
-// appendClient appends the part between the braces, which is never empty: a Cluster ignores empty
+// AppendClient appends the part between the braces, which is never empty: a Cluster ignores empty
 // braces.
-func (k *keyWriter) appendClient(dst []byte, key string) []byte {
+func (k *keyWriter) AppendClient(dst []byte, key string) []byte {
 	switch {
 	case k.mac != nil:
 		k.mac.Reset()
@@ -67,7 +67,7 @@ func (k *keyWriter) appendClient(dst []byte, key string) []byte {
 // SlotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as in the Redis Cluster specification.
 func (k *keyWriter) SlotOf(key string) uint16 {
-	k.client = k.appendClient(k.client[:0], key)
+	k.client = k.AppendClient(k.client[:0], key)
 	client := k.client
 	if end := bytes.IndexByte(client, '}'); end > 0 {
 		client = client[:end]

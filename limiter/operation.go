@@ -52,7 +52,7 @@ func (o Operation) isStamped() bool {
 	return o == OpTake || o == OpTakeRefundable || o == OpRelease || o == OpState
 }
 
-// isBackground reports whether the operation changes a state after its request was answered.
-func (o Operation) isBackground() bool {
+// IsBackground reports whether the operation changes a state after its request was answered.
+func (o Operation) IsBackground() bool {
 	return o == OpSettle || o == OpRepay || o == OpRelease
 }

@@ -8,7 +8,7 @@ import (
 
 // Payload is what a call carries to Redis and back: an operation on the checks of a request, and its outcome.
 type Payload struct {
-	op       Operation
+	Op       Operation
 	Checks   []Check
 	Receipts []kernel.Receipt
 	Err      error
@@ -18,7 +18,7 @@ type Payload struct {
 
 // fill copies the checks, to settle them with their receipts, so that the caller may leave at any time.
 func (p *Payload) fill(op Operation, checks []Check) {
-	p.op, p.Err, p.Shows = op, nil, false
+	p.Op, p.Err, p.Shows = op, nil, false
 	p.Checks = append(p.Checks[:0], checks...)
 	p.Receipts = p.Receipts[:0]
 	if op.decides() {
@@ -61,7 +61,7 @@ func (p *Payload) Leased() kernel.Lease {
 
 // sameShape reports whether two payloads differ in their keys alone.
 func (p *Payload) sameShape(other *Payload) bool {
-	if p.op != other.op || len(p.Checks) != len(other.Checks) {
+	if p.Op != other.Op || len(p.Checks) != len(other.Checks) {
 		return false
 	}
 	for i := range p.Checks {
@@ -75,7 +75,7 @@ func (p *Payload) sameShape(other *Payload) bool {
 
 // quotas returns a check for each quota. The debts of an outage are of one.
 func (p *Payload) quotas() []Check {
-	if p.op == OpRepay {
+	if p.Op == OpRepay {
 		return p.Checks[:1]
 	}
 	return p.Checks
@@ -83,7 +83,7 @@ func (p *Payload) quotas() []Check {
 
 // IsPostponed reports whether the script had no room for a refund.
 func (p *Payload) IsPostponed() bool {
-	return p.op == OpSettle && p.Err == nil && !Allowed(p.Checks)
+	return p.Op == OpSettle && p.Err == nil && !Allowed(p.Checks)
 }
 
 // keepPostponed leaves those checks of a refund that are still to do.
@@ -99,13 +99,13 @@ func (p *Payload) keepPostponed() {
 	p.Checks, p.Receipts = p.Checks[:left], p.Receipts[:left]
 }
 
-// isUncovered reports whether the calendar periods that were sent are not around Redis's time.
-func (p *Payload) isUncovered() bool { return p.Err != nil && Kind(p.Err) == KindClock }
+// IsUncovered reports whether the calendar periods that were sent are not around Redis's time.
+func (p *Payload) IsUncovered() bool { return p.Err != nil && Kind(p.Err) == KindClock }
 
 // beginReservations counts what was reserved, before a request that was denied for it is answered. The caller has
 // not left.
 func (p *Payload) beginReservations() {
-	if p.op != OpTakeRefundable || p.Err != nil || !Allowed(p.Checks) {
+	if p.Op != OpTakeRefundable || p.Err != nil || !Allowed(p.Checks) {
 		return
 	}
 	for i := range p.Checks {

@@ -66,7 +66,7 @@ func (b *Batcher) putBack(calls []*Call, sent time.Time) (others []*Call, refusa
 
 // refused reports a refused connection, whose batch has returned to the queue.
 func (b *Batcher) refused(refusal error) {
-	if refusal != nil && b.onRefused != nil {
-		b.onRefused(refusal)
+	if refusal != nil && b.OnRefused != nil {
+		b.OnRefused(refusal)
 	}
 }

@@ -36,7 +36,7 @@ type door struct {
 func newDoor() *door {
 	d := &door{open: make(chan struct{})}
 	d.Senders.Usual, d.Senders.RoundTrip = time.Hour, 100*time.Millisecond // no batch stalls; many senders
-	d.onRefused = func(error) { d.reports.Add(1) }
+	d.OnRefused = func(error) { d.reports.Add(1) }
 	d.Send = func(_ context.Context, calls []*Call) bool {
 		switch d.sent.Add(1) {
 		case 1:

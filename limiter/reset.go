@@ -26,7 +26,7 @@ func (a *Admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, er
 func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	cmd := noRetryCmd{goredis.NewCmd(ctx, "unlink", name)}
+	cmd := NoRetryCmd{goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
@@ -67,7 +67,7 @@ func (a *Admin) unlinkEach(ctx context.Context, master *goredis.Client, names []
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for i, answer := range answers {
 		n, failed := answer.Result()
-		if isRedirection(failed) {
+		if IsRedirection(failed) {
 			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)

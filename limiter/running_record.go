@@ -30,8 +30,8 @@ import (
 // runningRecord is what this process knows of the requests that it runs for one key. The lock of its
 // shard guards it.
 type runningRecord struct {
-	policy  *Policy // one of those that count in the key's state
-	key     string
+	Policy  *Policy // one of those that count in the key's state
+	Key     string
 	running int64 // units that run
 	takes   int64 // units of takes in flight
 
@@ -50,13 +50,13 @@ type runningRecord struct {
 
 // Run is one check's message on its way, or a check's part in what runs.
 type Run struct {
-	record *runningRecord
+	Record *runningRecord
 	epoch  int64
 	Units  int64
 }
 
-// runOf returns the message or the part of a check; nil where it has none.
-func runOf(c *Check) *Run {
+// RunOf returns the message or the part of a check; nil where it has none.
+func RunOf(c *Check) *Run {
 	m, _ := KeptOf(c).Held.(*Run)
 	return m
 }
@@ -74,10 +74,10 @@ type runningOutcome int
 
 const (
 	RanOK      runningOutcome = iota // it ran; a take was granted
-	ranDenied                        // a take was denied, by whatever check
+	RanDenied                        // a take was denied, by whatever check
 	RanLate                          // its epoch was superseded or lost, and it changed nothing
 	ranUnknown                       // it may have run, or run later
-	ranNever                         // it was not sent
+	RanNever                         // it was not sent
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
@@ -124,7 +124,7 @@ func (r *runningRecord) beginState() (Run, kernel.Receipt) {
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
 // was made meanwhile.
 func (t *RunningTracker) endTake(m Run, outcome runningOutcome, now time.Time) (release bool) {
-	r := m.record
+	r := m.Record
 	r.takes -= m.Units
 	r.Inflight--
 	isCurrent := m.epoch == r.epoch
@@ -133,9 +133,9 @@ func (t *RunningTracker) endTake(m Run, outcome runningOutcome, now time.Time) (
 		r.running += m.Units
 		r.known = r.known || isCurrent
 		return false
-	case ranDenied:
+	case RanDenied:
 		return !isCurrent
-	case ranNever:
+	case RanNever:
 		if !isCurrent {
 			t.newEpoch(r, now)
 		}
@@ -153,7 +153,7 @@ func (t *RunningTracker) endTake(m Run, outcome runningOutcome, now time.Time) (
 
 // endMessage ends a release or a state.
 func (t *RunningTracker) endMessage(m Run, outcome runningOutcome, now time.Time) {
-	r := m.record
+	r := m.Record
 	if r.ended {
 		t.endLast(r, outcome, now)
 		return
@@ -171,7 +171,7 @@ func (t *RunningTracker) endMessage(m Run, outcome runningOutcome, now time.Time
 		r.known = r.known || isCurrent
 	case isCurrent && (outcome == RanLate || m.Units > 0):
 		t.newEpoch(r, now)
-	case outcome != RanLate && (!r.known || outcome == ranNever):
+	case outcome != RanLate && (!r.known || outcome == RanNever):
 		t.markDirty(r, now)
 	}
 }
@@ -182,7 +182,7 @@ func (t *RunningTracker) endLast(ended *runningRecord, outcome runningOutcome, n
 	if outcome == RanOK || outcome == RanLate {
 		return
 	}
-	r := t.Find(ended.policy, ended.key, now)
+	r := t.Find(ended.Policy, ended.Key, now)
 	if outcome == ranUnknown {
 		t.keep(r, now)
 	}
@@ -194,7 +194,7 @@ func (t *RunningTracker) endLast(ended *runningRecord, outcome runningOutcome, n
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
 func (t *RunningTracker) keep(r *runningRecord, now time.Time) {
-	r.keepTill = now.Add(r.policy.Settings().NodeTimeout)
+	r.keepTill = now.Add(r.Policy.Settings().NodeTimeout)
 }
 
 // LetThrough counts units that run without Redis's decision.
@@ -230,5 +230,5 @@ func OutcomeOf(err error) runningOutcome {
 	case !errors.Is(err, ErrUndecided), errors.As(err, &caught), MayHaveRun(err):
 		return ranUnknown
 	}
-	return ranNever
+	return RanNever
 }

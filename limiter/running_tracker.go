@@ -16,7 +16,7 @@ type RunningTracker struct {
 	Node   int64 // names this process in Redis
 	epochs atomic.Int64
 	Send   func(Statement)  // hands a message over without waiting for the answer
-	failed func() bool      // reports whether all of Redis fails
+	Failed func() bool      // reports whether all of Redis fails
 	Now    func() time.Time // with a monotonic reading
 
 	seed     maphash.Seed
@@ -25,7 +25,7 @@ type RunningTracker struct {
 	policies sync.Map    // the first policy of each ID, so that states of one ID have one shape
 	Ticking  atomic.Bool // the timer is set
 	next     int         // the shard that the next tick begins with; only the tick uses it
-	ended    func() bool // reports whether the store has ended
+	Ended    func() bool // reports whether the store has ended
 }
 
 // runningShards is how many locks the records are spread over.
@@ -76,7 +76,7 @@ func (t *RunningTracker) Find(p *Policy, key string, now time.Time) *runningReco
 	s, name := t.ShardOf(key), QuotaName{p.Rule().ID, key}
 	r := s.Records[name]
 	if r == nil {
-		r = &runningRecord{policy: t.policyOf(p), key: key, epoch: t.epochs.Add(1), place: -1}
+		r = &runningRecord{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
 		s.Records[name] = r
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
@@ -97,7 +97,7 @@ func (t *RunningTracker) policyOf(p *Policy) *Policy {
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
 func (t *RunningTracker) drop(r *runningRecord) {
-	s, name := t.ShardOf(r.key), QuotaName{r.policy.Rule().ID, r.key}
+	s, name := t.ShardOf(r.Key), QuotaName{r.Policy.Rule().ID, r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
 		s.Due.Remove(r.place)
@@ -109,7 +109,7 @@ func (t *RunningTracker) drop(r *runningRecord) {
 
 // statePeriod returns the time between two states of a record.
 func (r *runningRecord) statePeriod() time.Duration {
-	return r.policy.Settings().NodeTimeout / statesPerTimeout
+	return r.Policy.Settings().NodeTimeout / statesPerTimeout
 }
 
 // markDirty has a state sent soon. The shard's lock is held.
@@ -124,7 +124,7 @@ func (t *RunningTracker) markDirty(r *runningRecord, now time.Time) {
 func (t *RunningTracker) schedule(r *runningRecord, at time.Time) {
 	r.due = at
 	if r.place >= 0 {
-		t.ShardOf(r.key).Due.Fix(r.place)
+		t.ShardOf(r.Key).Due.Fix(r.place)
 	}
 }
 
@@ -138,10 +138,10 @@ func (t *RunningTracker) start(after time.Duration) {
 // tick sends the states that are due, at most so many at once, and sets the timer again while there are
 // records.
 func (t *RunningTracker) tick() {
-	if t.ended() {
+	if t.Ended() {
 		return
 	}
-	left, failed := 1, t.failed()
+	left, failed := 1, t.Failed()
 	if !failed {
 		left = t.SendDue(StatesPerSpan)
 	}
@@ -219,16 +219,16 @@ func (t *RunningTracker) Begin(checks []Check) {
 	}
 }
 
-// end ends a take, and releases its units where a base has them.
-func (t *RunningTracker) end(m Run, outcome runningOutcome) {
-	now, s := t.Now(), t.ShardOf(m.record.key)
+// End ends a take, and releases its units where a base has them.
+func (t *RunningTracker) End(m Run, outcome runningOutcome) {
+	now, s := t.Now(), t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	var next *Statement
 	if t.endTake(m, outcome, now) {
-		m, stamp := m.record.beginRelease(m.Units, now)
+		m, stamp := m.Record.beginRelease(m.Units, now)
 		next = &Statement{OpRelease, m, stamp}
 	}
-	t.tidy(m.record, now)
+	t.tidy(m.Record, now)
 	s.Mu.Unlock()
 	if next != nil {
 		t.Send(*next)
@@ -242,9 +242,9 @@ func (t *RunningTracker) tidy(r *runningRecord, now time.Time) {
 	}
 }
 
-// release tells Redis that units do not run any more.
-func (t *RunningTracker) release(m Run) {
-	now, r, s := t.Now(), m.record, t.ShardOf(m.record.key)
+// Release tells Redis that units do not run any more.
+func (t *RunningTracker) Release(m Run) {
+	now, r, s := t.Now(), m.Record, t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	r.running -= m.Units
 	m, stamp := r.beginRelease(m.Units, now)
@@ -267,12 +267,12 @@ func (t *RunningTracker) IsFull(c *Check) bool {
 
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
 func (t *RunningTracker) Finish(m Run, outcome runningOutcome) {
-	now, s := t.Now(), t.ShardOf(m.record.key)
+	now, s := t.Now(), t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.endMessage(m, outcome, now)
-	if (outcome == ranNever || outcome == ranUnknown) && m.record.Dirty {
-		t.schedule(m.record, now.Add(failedSpan))
+	if (outcome == RanNever || outcome == ranUnknown) && m.Record.Dirty {
+		t.schedule(m.Record, now.Add(failedSpan))
 	}
-	t.tidy(m.record, now)
+	t.tidy(m.Record, now)
 }

@@ -46,8 +46,8 @@ const leaseFragment KernelSet = 1 << 30
 // TakesFragment is takes.lua instead of batch.lua, for one kernel.
 const TakesFragment KernelSet = 1 << 29
 
-// fragmentsOf returns the fragments that decide by a policy.
-func fragmentsOf(p *Policy) KernelSet {
+// FragmentsOf returns the fragments that decide by a policy.
+func FragmentsOf(p *Policy) KernelSet {
 	set := KernelSetOf(p.Rule().Algorithm)
 	if p.Rule().Ban != nil {
 		set |= banFragment
@@ -63,15 +63,15 @@ func (s KernelSet) place(a *kernel.Algorithm) int64 {
 // Script is a text that Redis identifies by its SHA-1.
 type Script struct{ Text, Sha string }
 
-// scriptSet builds the script for each set of kernels, once.
-type scriptSet struct {
+// ScriptSet builds the script for each set of kernels, once.
+type ScriptSet struct {
 	Clock  string // a fragment instead of Redis's own clock, for tests
 	Always bool   // batch.lua for everything, for tests
 	mu     sync.RWMutex
 	Built  map[KernelSet]*Script
 }
 
-func (s *scriptSet) Get(kernels KernelSet) (*Script, error) {
+func (s *ScriptSet) Get(kernels KernelSet) (*Script, error) {
 	if s.Always {
 		kernels &^= TakesFragment
 	}
@@ -97,7 +97,7 @@ func (s *scriptSet) Get(kernels KernelSet) (*Script, error) {
 }
 
 // build returns the text of a script.
-func (s *scriptSet) build(kernels KernelSet) (string, error) {
+func (s *ScriptSet) build(kernels KernelSet) (string, error) {
 	if kernels&TakesFragment != 0 {
 		return scripts.BuildTakes(s.Clock, KernelNames[bits.TrailingZeros(uint(kernels))])
 	}

@@ -57,8 +57,8 @@ func storedEntry(text string) (entry [3]int64, ok bool) {
 	return entry, true
 }
 
-// nodeName returns a node's ID as text.
-func nodeName(id int64) string { return fmt.Sprintf("%014x", id) }
+// NodeName returns a node's ID as text.
+func NodeName(id int64) string { return fmt.Sprintf("%014x", id) }
 
 // CodePattern matches the last part of a key of this module.
 var CodePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)

@@ -81,7 +81,7 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
-		case isRedirection(failed):
+		case IsRedirection(failed):
 			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}

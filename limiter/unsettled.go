@@ -87,7 +87,7 @@ func (u *unsettled) putInBatch(c *Call) {
 
 // isFollowedBy reports whether a call has to wait for operations on its quotas.
 func (u *unsettled) isFollowedBy(c *Call) bool {
-	if len(u.Quotas) == 0 || c.op.isBackground() {
+	if len(u.Quotas) == 0 || c.Op.IsBackground() {
 		return false
 	}
 	for i := range c.Checks {
@@ -137,7 +137,7 @@ func (b *Batcher) hold(c *Call) {
 // the queue and leave the calls. The lock must be held.
 func (b *Batcher) finishBackground(calls []*Call) []*Call {
 	return slices.DeleteFunc(calls, func(c *Call) bool {
-		if !c.op.isBackground() {
+		if !c.Op.IsBackground() {
 			return false
 		}
 		b.Unsettled.remove(c)

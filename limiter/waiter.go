@@ -22,40 +22,40 @@ const (
 	lookSpacing = time.Millisecond
 )
 
-// waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
+// Waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
 // soon as the waiter has left it.
-type waiter struct {
+type Waiter struct {
 	ctx   context.Context //nolint:containedctx // of the request that waits
 	until clock.Moment
 	woken chan error // of capacity 1; nil: the call was answered
 }
 
 // waiterPool holds waiters whose channel is empty.
-var waiterPool = sync.Pool{New: func() any { return &waiter{woken: make(chan error, 1)} }}
+var waiterPool = sync.Pool{New: func() any { return &Waiter{woken: make(chan error, 1)} }}
 
-// awaitedBy makes a waiter the call's, before it is queued.
-func (c *Call) awaitedBy(ctx context.Context, until clock.Moment) *waiter {
-	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+// AwaitedBy makes a waiter the call's, before it is queued.
+func (c *Call) AwaitedBy(ctx context.Context, until clock.Moment) *Waiter {
+	w := waiterPool.Get().(*Waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.ctx, w.until = ctx, until
 	c.waiter = w
 	return w
 }
 
-// recycle ends the waiter, which no call may have.
-func (w *waiter) recycle() {
+// Recycle ends the waiter, which no call may have.
+func (w *Waiter) Recycle() {
 	w.ctx = nil
 	waiterPool.Put(w)
 }
 
-// wait waits for the answer to a call that was queued. After an error the call is gone.
-func (w *waiter) wait() error {
+// Wait waits for the answer to a call that was queued. After an error the call is gone.
+func (w *Waiter) Wait() error {
 	err := <-w.woken
-	w.recycle()
+	w.Recycle()
 	return err
 }
 
 // lookBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
-func (b *Batcher) lookBy(w *waiter) {
+func (b *Batcher) lookBy(w *Waiter) {
 	if b.looking && b.looksAt <= w.until {
 		return
 	}

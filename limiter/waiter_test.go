@@ -79,14 +79,14 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	errs := make(chan error, 2)
 	g.request(ctx, time.Hour, func(err error) { errs <- err })
 	<-g.started
-	w := NewCall(OpTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
+	w := NewCall(OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
 	g.lookBy(w)
 	if !g.looking || g.looksAt != w.until {
 		t.Errorf("looking %v at %v, want %v", g.looking, g.looksAt, w.until)
 	}
 	g.Mu.Unlock()
-	w.recycle()
+	w.Recycle()
 	leave()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v of a call that was sent, want the client's leave", err)
@@ -101,7 +101,7 @@ func TestBatcher_lookBy_after_a_look(t *testing.T) {
 	defer b.Mu.Unlock()
 	b.looked = clock.Now()
 	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
-		b.lookBy(&waiter{until: b.looked.Add(due)})
+		b.lookBy(&Waiter{until: b.looked.Add(due)})
 	}
 	if got := b.looksAt.Since(b.looked); got != lookSpacing {
 		t.Errorf("the next look is %v after the last one, want %v", got, lookSpacing)

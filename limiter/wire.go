@@ -17,33 +17,33 @@ type Message struct {
 	policies []*Policy
 	places   map[*Policy]int // of the policies above fewPolicies
 	numbers  []int           // of the policies of each group, from 1
-	order    []*Payload      // the calls in the order of the keys
+	Order    []*Payload      // the calls in the order of the keys
 	names    []argument
 	arena    []byte // memory of the names
 	Text     argument
 	args     []any
 	extra    []int64 // of one policy
-	kernels  KernelSet
+	Kernels  KernelSet
 	node     int64      // of this process, see runningTracker
-	Sent     noRetryCmd // the command that was sent
+	Sent     NoRetryCmd // the command that was sent
 
 	clock        *clock.Offset // of the node that it goes to; nil: not known
-	asOf         int64         // Redis's time as far as known, in microseconds; 0: not asked for yet
-	began, ended time.Time     // when it was sent, and answered
-	redisTime    int64         // by the answer, in microseconds since the Unix epoch; 0: none
+	AsOf         int64         // Redis's time as far as known, in microseconds; 0: not asked for yet
+	Began, Ended time.Time     // when it was sent, and answered
+	RedisTime    int64         // by the answer, in microseconds since the Unix epoch; 0: none
 }
 
 // now returns the time of the Redis that the message goes to, as far as known, in microseconds since the Unix
 // epoch.
 func (m *Message) now() int64 {
-	if m.asOf == 0 {
-		m.asOf = time.Now().UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
+	if m.AsOf == 0 {
+		m.AsOf = time.Now().UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 		if m.clock != nil {
 			ahead, _ := m.clock.Ahead()
-			m.asOf += ahead.Microseconds()
+			m.AsOf += ahead.Microseconds()
 		}
 	}
-	return m.asOf
+	return m.AsOf
 }
 
 // group is the calls of one shape: same operation, same policies, same weights, the same left to others.
@@ -97,12 +97,12 @@ next:
 
 // writeKeys writes the key of every check, in the order that the answers will have.
 func (m *Message) writeKeys(keys *keyWriter) {
-	m.order, m.names, m.arena, m.policies, m.kernels = m.order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
+	m.Order, m.names, m.arena, m.policies, m.Kernels = m.Order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
 	for i := range m.Groups {
-		m.order = append(m.order, m.Groups[i].calls...)
+		m.Order = append(m.Order, m.Groups[i].calls...)
 	}
 	bans := false
-	for _, c := range m.order {
+	for _, c := range m.Order {
 		for i := range c.Checks {
 			p := c.Checks[i].Policy
 			m.writeKey(keys, p.Rule().ID, c.Checks[i].Key)
@@ -131,8 +131,8 @@ func (m *Message) writePolicies() {
 	clear(m.places)
 	for i := range m.Groups {
 		shape := m.Groups[i].calls[0]
-		if shape.op == opLease {
-			m.kernels |= leaseFragment
+		if shape.Op == opLease {
+			m.Kernels |= leaseFragment
 		}
 		for j := range shape.Checks {
 			m.numbers = append(m.numbers, m.policyNumber(shape.Checks[j].Policy))
@@ -141,7 +141,7 @@ func (m *Message) writePolicies() {
 	m.WriteNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
 		t := &p.Rule().Params
-		for _, n := range [...]int64{m.kernels.place(p.Rule().Algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
+		for _, n := range [...]int64{m.Kernels.place(p.Rule().Algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
 			m.WriteNumber(n)
 		}
 	}
@@ -153,23 +153,23 @@ func (m *Message) writePolicies() {
 			}
 		}
 	}
-	if m.kernels&banFragment != 0 {
+	if m.Kernels&banFragment != 0 {
 		m.writeBans()
 	}
 	if m.takesOnly() {
-		m.kernels |= TakesFragment
+		m.Kernels |= TakesFragment
 	}
 }
 
 // takesOnly reports whether takes.lua decides the message: takes of one check each, whose weight may pass, all of one
 // kernel.
 func (m *Message) takesOnly() bool {
-	if m.kernels&^taking != 0 || bits.OnesCount(uint(m.kernels)) != 1 {
+	if m.Kernels&^taking != 0 || bits.OnesCount(uint(m.Kernels)) != 1 {
 		return false
 	}
 	for i := range m.Groups {
 		shape := m.Groups[i].calls[0]
-		if shape.op != OpTake || len(shape.Checks) != 1 {
+		if shape.Op != OpTake || len(shape.Checks) != 1 {
 			return false
 		}
 		if check := &shape.Checks[0]; UnitsOf(check) == 0 || NeverPasses(check) {
@@ -191,7 +191,7 @@ func (m *Message) policyNumber(p *Policy) int {
 		return number
 	}
 	m.policies = append(m.policies, p)
-	m.kernels |= fragmentsOf(p)
+	m.Kernels |= FragmentsOf(p)
 	if len(m.policies) > fewPolicies {
 		m.places[p] = len(m.policies)
 	}
@@ -214,7 +214,7 @@ func (m *Message) placeOf(p *Policy) int {
 // writeGroup writes calls of one shape, with the numbers of their checks' policies.
 func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	shape := calls[0]
-	m.WriteNumber(shape.op.number())
+	m.WriteNumber(shape.Op.number())
 	m.WriteNumber(int64(len(calls)))
 	m.WriteNumber(int64(len(shape.Checks)))
 	for i := range shape.Checks {
@@ -228,10 +228,10 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 		m.WriteNumber(UnitsOf(check))
 		m.WriteNumber(ReserveOf(check))
 	}
-	if shape.op.isStamped() && countsRunning(shape.Checks) {
+	if shape.Op.isStamped() && CountsRunning(shape.Checks) {
 		m.writeStamps(calls)
 	}
-	if !shape.op.hasNumbers() {
+	if !shape.Op.hasNumbers() {
 		return
 	}
 	for _, c := range calls {
@@ -242,7 +242,7 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 		for i, r := range c.Receipts {
 			m.WriteNumber(r.First)
 			m.WriteNumber(r.Second)
-			if c.op == OpSettle {
+			if c.Op == OpSettle {
 				m.WriteNumber(KeptOf(&c.Checks[i]).Change)
 				m.WriteNumber(KeptOf(&c.Checks[i]).Stays)
 				m.WriteNumber(shows)
@@ -266,8 +266,8 @@ func (m *Message) writeStamps(calls []*Payload) {
 // writeBanKeys writes the keys of bans behind those of the states, the last check first: the script
 // finds the first one at the end, so that no message says how many there are.
 func (m *Message) writeBanKeys(keys *keyWriter) {
-	for i := len(m.order) - 1; i >= 0; i-- {
-		checks := m.order[i].Checks
+	for i := len(m.Order) - 1; i >= 0; i-- {
+		checks := m.Order[i].Checks
 		for j := len(checks) - 1; j >= 0; j-- {
 			if b := checks[j].Policy.Rule().Ban; b != nil {
 				m.writeKey(keys, b.ID, checks[j].Key)

@@ -70,9 +70,9 @@ func incompatibility(text string) string {
 	return ""
 }
 
-// isNil reports whether an error is the reply nil of Redis. A sentinel replies so too, to the name of a master that
+// IsNil reports whether an error is the reply nil of Redis. A sentinel replies so too, to the name of a master that
 // it does not watch, which go-redis wraps: nothing was asked of Redis then.
-func isNil(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
+func IsNil(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // Undecided wraps a cause with its kind.
 func Undecided(err error) error {
@@ -84,7 +84,7 @@ func Undecided(err error) error {
 	switch {
 	case kind == kindIncompatible:
 		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
-	case errors.Is(err, goredis.Nil) && !isNil(err):
+	case errors.Is(err, goredis.Nil) && !IsNil(err):
 		cause = fmt.Errorf("the sentinels know no master of this name: %w", cause)
 	}
 	return &UndecidedError{Kind: kind, Err: cause}
@@ -175,13 +175,13 @@ func Answered(err error) bool {
 	return errors.As(err, &reply) || errors.As(err, &caught)
 }
 
-// isRedirection reports whether a master has answered that another one has the slot, or is getting it. Nothing has
+// IsRedirection reports whether a master has answered that another one has the slot, or is getting it. Nothing has
 // run. The client of the Cluster follows where it is asked for one key alone.
-func isRedirection(err error) bool {
+func IsRedirection(err error) bool {
 	return goredis.HasErrorPrefix(err, "MOVED") || goredis.HasErrorPrefix(err, "ASK")
 }
 
-func isNoScript(err error) bool { return goredis.HasErrorPrefix(err, "NOSCRIPT") }
+func IsNoScript(err error) bool { return goredis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // credentialsError is the reason why a new connection has nothing to log in with.
 type credentialsError struct {

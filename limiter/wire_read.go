@@ -21,8 +21,8 @@ func (m *Message) read(reply any) error {
 		return err
 	}
 	size := headSize
-	for _, c := range m.order {
-		size += len(c.Checks) * c.op.answerSize()
+	for _, c := range m.Order {
+		size += len(c.Checks) * c.Op.answerSize()
 	}
 	if len(text) != size {
 		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
@@ -31,19 +31,19 @@ func (m *Message) read(reply any) error {
 	if !(redisTime >= 0 && redisTime < kernel.Precision) {
 		return fmt.Errorf("%w: now %v", errValue, redisTime)
 	}
-	m.redisTime, text = int64(redisTime), text[headSize:]
+	m.RedisTime, text = int64(redisTime), text[headSize:]
 	key := int64(1)
-	for _, c := range m.order {
+	for _, c := range m.Order {
 		if len(failures) >= 2 && failures[0] == key {
 			c.Err = Undecided(redisError(failures[1]))
 			failures = failures[2:]
 		} else {
 			c.Err = c.readAnswers(text)
 			for i := range c.Checks {
-				KeptOf(&c.Checks[i]).AsOf, KeptOf(&c.Checks[i]).Turn = m.redisTime, int32(key)
+				KeptOf(&c.Checks[i]).AsOf, KeptOf(&c.Checks[i]).Turn = m.RedisTime, int32(key)
 			}
 		}
-		text = text[len(c.Checks)*c.op.answerSize():]
+		text = text[len(c.Checks)*c.Op.answerSize():]
 		key += int64(len(c.Checks))
 	}
 	return nil
@@ -97,7 +97,7 @@ func (p *Payload) readAnswers(text string) error {
 			p.Checks[i].Result.readBan(int64(left))
 		}
 		withhold(&p.Checks[i])
-		switch p.op {
+		switch p.Op {
 		case OpTakeRefundable:
 			p.Receipts = append(p.Receipts, kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))})
 		case opLease:
@@ -105,7 +105,7 @@ func (p *Payload) readAnswers(text string) error {
 				return err
 			}
 		}
-		text = text[p.op.answerSize():]
+		text = text[p.Op.answerSize():]
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestEntry_Policy_batch decides requests of clients with different limits at once. Each batch is one run of
@@ -22,7 +23,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var batches, sent atomic.Int64
-	store := limiter.NewRedis(client, limiter.RedisOptions{OnBatch: func(size int, _ time.Duration) {
+	store := redis.New(client, redis.Options{OnBatch: func(size int, _ time.Duration) {
 		batches.Add(1)
 		sent.Add(int64(size))
 	}})

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // Live is the overrides that apply now. It is safe for concurrent use.
 type Live struct {
-	store   *limiter.Redis // nil: they live in this process
+	store   *redis.Store // nil: they live in this process
 	keys    redisKeys
 	hashed  bool
 	hooks   Hooks
@@ -54,7 +55,7 @@ func NewLocal(hooks Hooks) *Live { return newLive(hooks) }
 
 // NewShared returns the overrides that lie in the Redis of a store, none before [Live.Start]. Those of
 // another Live on the same Redis, which may be nil, apply until Redis has been read.
-func NewShared(store *limiter.Redis, format limiter.KeyFormat, earlier *Live, hooks Hooks) *Live {
+func NewShared(store *redis.Store, format limiter.KeyFormat, earlier *Live, hooks Hooks) *Live {
 	l := newLive(hooks)
 	l.store, l.keys, l.hashed = store, newRedisKeys(format), format.Secret != ""
 	if earlier != nil {

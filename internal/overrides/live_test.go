@@ -9,16 +9,17 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // newStore returns a store on a Redis, closed with the test.
-func newStore(t testing.TB, format limiter.KeyFormat, options limiter.ClientOptions) *limiter.Redis {
+func newStore(t testing.TB, format limiter.KeyFormat, options limiter.ClientOptions) *redis.Store {
 	t.Helper()
 	client, err := limiter.NewClient(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: format})
+	store := redis.New(client, redis.Options{KeyFormat: format})
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }

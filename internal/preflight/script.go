@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // checkPolicyName is the policy that the checks count under. Its window is a second, after which its keys
@@ -101,7 +102,7 @@ func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, 
 	}
 	// Each algorithm has a store of its own: a breaker that one algorithm has opened would stop the next. The
 	// server's own client asks no other server, and is used again afterwards.
-	store := limiter.NewRedis(s.client, limiter.RedisOptions{KeyFormat: p.options.Naming})
+	store := redis.New(s.client, redis.Options{KeyFormat: p.options.Naming})
 	defer store.Release()
 	key, err := keyAt(ctx, client, store, policy, s)
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, 
 }
 
 // keyAt returns a client key that the server stores: any key, or on a Cluster one in its slots.
-func keyAt(ctx context.Context, client goredis.UniversalClient, store *limiter.Redis, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
+func keyAt(ctx context.Context, client goredis.UniversalClient, store *redis.Store, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
 	cluster, ok := client.(*goredis.ClusterClient)
 	if !ok {
 		return limiter.EncodeKey(checkPolicyName), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // These benchmarks measure what a decision takes: time, allocations, calls of Redis, and bytes of
@@ -43,7 +44,7 @@ func benchPolicy(b *testing.B, algorithm string) *limiter.Policy {
 	return mustPolicy(b, s)
 }
 
-func benchRedis(b *testing.B, server *redistest.Server) *limiter.Redis {
+func benchRedis(b *testing.B, server *redistest.Server) *redis.Store {
 	b.Helper()
 	return newTestRedis(b, server, 10*time.Second, limiter.KeyFormat{Prefix: "rl"})
 }

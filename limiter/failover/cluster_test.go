@@ -11,23 +11,24 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // openCluster returns a store on a real Cluster of three masters.
-func openCluster(t testing.TB) (*limiter.Redis, []*redistest.Server) {
+func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	masters := redistest.StartCluster(t)
 	return openClusterWithin(t, masters, 5*time.Second), masters
 }
 
 // openClusterWithin returns a store on a Cluster, with a timeout.
-func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *limiter.Redis {
+func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
 	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -107,7 +108,7 @@ func TestCluster(t *testing.T) {
 
 // raceAcrossSlots has two quotas of different clients, in different slots, race: the small one may
 // be used up, and the units gone from the large one must be those of requests that passed.
-func raceAcrossSlots(t *testing.T, r *limiter.Redis, algorithm string) {
+func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
 	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
 	checks := func() []limiter.Check {
@@ -161,7 +162,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 
 // openTolerantCluster returns a Cluster whose masters go on when one is gone, and a store that has
 // sent nothing.
-func openTolerantCluster(t *testing.T) (*limiter.Redis, []*redistest.Server) {
+func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	r, masters := openCluster(t)
 	for _, master := range masters {
@@ -173,7 +174,7 @@ func openTolerantCluster(t *testing.T) (*limiter.Redis, []*redistest.Server) {
 }
 
 // errorOf decides for a client and returns the error.
-func errorOf(r *limiter.Redis, p *limiter.Policy, key string) error {
+func errorOf(r *redis.Store, p *limiter.Policy, key string) error {
 	_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // This file plays the same traces through every store and holds the answers equal to the last
@@ -178,13 +179,13 @@ func (s *testStore) charge(checks []limiter.Check) {
 	s.settle()
 }
 
-func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *limiter.Redis {
+func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
 	t.Helper()
 	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: format})
+	r := redis.New(client, redis.Options{KeyFormat: format})
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }

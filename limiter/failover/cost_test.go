@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // checkLeft waits until so many units of a quota are left, by the store that decided.
@@ -170,7 +171,7 @@ func TestFailover_Settle_outage(t *testing.T) {
 func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	for _, shared := range []*limiter.Redis{openRedis(t, server, 10*time.Second), nil} {
+	for _, shared := range []*redis.Store{openRedis(t, server, 10*time.Second), nil} {
 		f := New(shared, limiter.NewMemory(), Options{})
 		p := mustPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
 		if err := p.AllowRefunds(); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // putFile replaces a file by another one, as Kubernetes and systemd do.
@@ -66,13 +67,13 @@ func (l logins) disconnect(t testing.TB) {
 }
 
 // openWith returns a store of options, and how many refused logins it reports. An outage fails the test.
-func openWith(t testing.TB, o limiter.ClientOptions) (r *limiter.Redis, refused *atomic.Int32) {
+func openWith(t testing.TB, o limiter.ClientOptions) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	return openRefusedBy(t, o, "auth")
 }
 
 // openRefusedBy is openWith for refusals of a kind.
-func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *limiter.Redis, refused *atomic.Int32) {
+func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
@@ -80,7 +81,7 @@ func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = limiter.NewRedis(client, limiter.RedisOptions{
+	r = redis.New(client, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); limiter.Kind(err) != kind {
@@ -94,7 +95,7 @@ func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *limit
 }
 
 // crowd has many clients decide at once. All of them must be decided.
-func crowd(t testing.TB, r *limiter.Redis, clients, each int) {
+func crowd(t testing.TB, r *redis.Store, clients, each int) {
 	t.Helper()
 	p := dayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
 	var group sync.WaitGroup
@@ -273,7 +274,7 @@ func TestRedis_unknown_master(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	ctx, p := context.Background(), hourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // denyRefresher queries denials again before they expire from the cache, many at once and in the
 // background. A refused flood costs a few batches a second, where each of its clients would
 // otherwise send a request of its own.
 type denyRefresher struct {
-	shared *limiter.Redis
+	shared *redis.Store
 	denied *limiter.DenyCache
 	local  *limiter.Memory
 	span   time.Duration // how long checks are collected

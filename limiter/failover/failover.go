@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // FailMode says how a request is decided when Redis cannot decide.
@@ -24,7 +25,7 @@ func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed}
 // Store is a shared store with a local one behind it, for when the shared one cannot decide. Its
 // deny cache repeats denials without a query.
 type Store struct {
-	shared        *limiter.Redis // nil: the local store decides everything
+	shared        *redis.Store // nil: the local store decides everything
 	local         *limiter.Memory
 	denied        *limiter.DenyCache
 	onAsk         func(ctx context.Context) func(err error)
@@ -76,7 +77,7 @@ type Options struct {
 
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
-func New(shared *limiter.Redis, local *limiter.Memory, options Options) *Store {
+func New(shared *redis.Store, local *limiter.Memory, options Options) *Store {
 	f := &Store{shared: shared, local: local, denied: limiter.NewDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
 	if shared != nil {
 		f.leases = limiter.NewLeaseTable()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // reports collects what a store reports, also from its probes in the background.
@@ -19,7 +20,7 @@ type reports struct {
 	began, ended []string
 }
 
-func (o *reports) listen(r *limiter.Redis) {
+func (o *reports) listen(r *redis.Store) {
 	r.Topology.Outages.OnOutage = func(err error) { o.add(&o.began, limiter.Kind(err)) }
 	r.Topology.Outages.OnRecovery = func(time.Duration) { o.add(&o.ended, "recovery") }
 }

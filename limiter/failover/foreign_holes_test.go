@@ -10,11 +10,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // damagedBucket has a bucket of 10 per day whose stored state a test writes.
 type damagedBucket struct {
-	r    *limiter.Redis
+	r    *redis.Store
 	p    *limiter.Policy
 	name string
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // everyOperation lists what a batch may do with a state, the refund first.
@@ -24,7 +25,7 @@ var everyOperation = []struct {
 }{{limiter.OpSettle, -1}, {limiter.OpSettle, 1}, {limiter.OpTake, 0}, {limiter.OpPeek, 0}, {limiter.OpTakeRefundable, 0}}
 
 // operate runs one operation on a key, past the queue, and returns its error.
-func operate(r *limiter.Redis, op limiter.Operation, change int64, p *limiter.Policy, key string) error {
+func operate(r *redis.Store, op limiter.Operation, change int64, p *limiter.Policy, key string) error {
 	c := limiter.NewCall(op, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Change: change})}})
 	if op == limiter.OpSettle {
 		c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: 1, Second: 1})

@@ -7,11 +7,12 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // ledger keeps what this process has admitted while the shared store did not decide.
 type ledger struct {
-	shared   *limiter.Redis
+	shared   *redis.Store
 	local    *limiter.Memory // whose bound of keys it has
 	clock    func(key string) (now, ahead int64)
 	onRepaid func(policy string, units int64)
@@ -53,7 +54,7 @@ func owe(c *limiter.Check, take owedTake) {
 	r.owed = take
 }
 
-func newLedger(shared *limiter.Redis, local *limiter.Memory, onRepaid func(policy string, units int64)) *ledger {
+func newLedger(shared *redis.Store, local *limiter.Memory, onRepaid func(policy string, units int64)) *ledger {
 	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
 	l.clock = l.redisTime
 	for i := range l.shards {

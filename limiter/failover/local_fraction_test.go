@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
@@ -12,7 +13,7 @@ func TestFailover_scaleDown(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
-			f := New(new(limiter.Redis), limiter.NewMemory(), Options{LocalFraction: 0.25, ForgiveOutages: true})
+			f := New(new(redis.Store), limiter.NewMemory(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
 			if err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want {

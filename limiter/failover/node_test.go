@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 func TestNode_wrong_type(t *testing.T) {
@@ -36,7 +37,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	t.Parallel()
 	p, q := dayPolicy(t, "done", limiter.SlidingWindowLog, 100), dayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
 	opened := make(chan struct{})
-	n := &limiter.Node{Failed: func() {}, Opened: func() { close(opened) }}
+	n := &redis.Node{Failed: func() {}, Opened: func() { close(opened) }}
 	n.Breaker = limiter.Breaker{Now: clock.Now, OnOpen: func(error) {}}
 	tries := 0
 	n.Batcher.Send = func(_ context.Context, calls []*limiter.Call) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // listener collects the reports of a store.
@@ -34,7 +35,7 @@ func (l *listener) String() string {
 
 // openLimited returns a store whose user's permissions the test changes, and its reports: every
 // outage, recovery and loss.
-func openLimited(t *testing.T) (r *limiter.Redis, reported *listener, setPermissions func(rights ...string)) {
+func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissions func(rights ...string)) {
 	t.Helper()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -54,7 +55,7 @@ func openLimited(t *testing.T) (r *limiter.Redis, reported *listener, setPermiss
 		t.Fatal(err)
 	}
 	reported = &listener{}
-	r = limiter.NewRedis(client, limiter.RedisOptions{
+	r = redis.New(client, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
 		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
@@ -76,7 +77,7 @@ func waitReported(t *testing.T, reported *listener, want string) {
 }
 
 // waitProbes waits until a node has been probed twice and still fails.
-func waitProbes(t *testing.T, s *limiter.Node) {
+func waitProbes(t *testing.T, s *redis.Node) {
 	t.Helper()
 	last := s.Breaker.Probes.Load()
 	for range 2 {
@@ -223,7 +224,7 @@ func TestProbe_idle_master(t *testing.T) {
 func TestProbe_keys(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		r := &limiter.Redis{Admin: limiter.Admin{KeyFormat: naming}}
+		r := &redis.Store{Admin: limiter.Admin{KeyFormat: naming}}
 		n := naming.NewWriter()
 		for slot := uint16(0); slot < limiter.ClusterSlots; slot += 997 {
 			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, limiter.ProbeKey) {
@@ -235,7 +236,7 @@ func TestProbe_keys(t *testing.T) {
 
 // probing counts the goroutines that probe for a store. Requests that other tests left running keep the stores of
 // these open.
-func probing(r *limiter.Redis) int {
+func probing(r *redis.Store) int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("(*Redis).recover(%p,", r))
 }
@@ -243,7 +244,7 @@ func probing(r *limiter.Redis) int {
 func TestProbe_ends(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	none := func() error {
-		if n := probing(a.Redis); n > 0 {
+		if n := probing(a.Store); n > 0 {
 			return fmt.Errorf("%d goroutines probe", n)
 		}
 		return nil
@@ -252,7 +253,7 @@ func TestProbe_ends(t *testing.T) {
 	s := a.Topology.To(0)
 	s.Report(limiter.OpTake, 0, nil, clock.Now(), refused)
 	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
-		if n := probing(a.Redis); n != 1 || !s.Breaker.Open() {
+		if n := probing(a.Store); n != 1 || !s.Breaker.Open() {
 			return fmt.Errorf("%d goroutines probe", n)
 		}
 		return nil

@@ -7,10 +7,11 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // offsetOf returns the offset of a store after a request.
-func offsetOf(t *testing.T, s limiter.Store, r *limiter.Redis) time.Duration {
+func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 	t.Helper()
 	decide(t, s, limiter.Check{Policy: dayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
 	offset, known := r.Offset(0)

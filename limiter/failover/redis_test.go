@@ -12,10 +12,11 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // openRedis returns a store on a real Redis and its own clock.
-func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *limiter.Redis {
+func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
 	return newTestRedis(t, server, timeout, limiter.KeyFormat{Prefix: "rl"})
 }
@@ -72,7 +73,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 }
 
 // sendBatch decides calls in one batch, past the queue.
-func sendBatch(r *limiter.Redis, requests [][]limiter.Check) []*limiter.Call {
+func sendBatch(r *redis.Store, requests [][]limiter.Check) []*limiter.Call {
 	calls := make([]*limiter.Call, len(requests))
 	for i, checks := range requests {
 		calls[i] = limiter.NewCall(limiter.OpTake, checks)
@@ -246,7 +247,7 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	p := dayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})

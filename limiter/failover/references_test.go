@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestRedis_Close_last_use closes a store that a request still needs for a refund: it decides and
@@ -109,10 +110,10 @@ func TestRedis_Close_during_questions(t *testing.T) {
 	t.Parallel()
 	server, p := redistest.Shared(t), dayPolicy(t, "asked", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
-	for name, ask := range map[string]func(r *limiter.Redis) error{
-		"peek":     func(r *limiter.Redis) error { return r.Peek(context.Background(), &check) },
-		"probe":    func(r *limiter.Redis) error { return r.Probe(context.Background(), []limiter.Check{check}) },
-		"probeAll": func(r *limiter.Redis) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
+	for name, ask := range map[string]func(r *redis.Store) error{
+		"peek":     func(r *redis.Store) error { return r.Peek(context.Background(), &check) },
+		"probe":    func(r *redis.Store) error { return r.Probe(context.Background(), []limiter.Check{check}) },
+		"probeAll": func(r *redis.Store) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openRedis(t, server, 10*time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
@@ -83,7 +84,7 @@ type refundTrace struct {
 	random     *rand.Rand
 	now        int64
 	stores     []*testStore
-	redis      *limiter.Redis
+	redis      *redis.Store
 	open       [][][]limiter.Check // reservations, as each store has answered them
 	most, sums int
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // failovers returns stores whose requests are decided on Redis, in process, in an outage, and in an
@@ -27,7 +28,7 @@ func failovers(t *testing.T) map[string]*Store {
 }
 
 // keepOpen opens the breaker of a store for good.
-func keepOpen(r *limiter.Redis) {
+func keepOpen(r *redis.Store) {
 	r.Topology.AnyNode.Breaker.Failure(&limiter.UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 

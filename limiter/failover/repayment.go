@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // This file pays an outage back, by the accounts of ledger.go. While Redis does not decide, this
@@ -60,7 +61,7 @@ func (l *ledger) detach(s *ledgerShard, name limiter.QuotaName, a *account) bool
 
 // send sends the debts of an account that was removed, and reports whether there were any. They return to
 // the ledger if they have certainly not arrived. Debts that may have arrived are never sent again.
-func (l *ledger) send(n *limiter.Node, slot uint16, a *account) bool {
+func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 	debts := l.owed(a)
 	if len(debts) == 0 {
 		return false
@@ -125,7 +126,7 @@ func (l *ledger) repaySome() {
 		l.lose()
 		return
 	}
-	sent := map[*limiter.Node]int{}
+	sent := map[*redis.Node]int{}
 	left := repayScan
 	for range ledgerShards {
 		if left <= 0 {
@@ -142,7 +143,7 @@ func (l *ledger) repaySome() {
 
 // repayShard does so for a shard and returns how many more debts may be looked at. Finding a node may
 // wait for a Cluster, so that no lock is held meanwhile.
-func (l *ledger) repayShard(s *ledgerShard, sent map[*limiter.Node]int, left int) int {
+func (l *ledger) repayShard(s *ledgerShard, sent map[*redis.Node]int, left int) int {
 	for name, a := range s.some(left) {
 		left--
 		n, slot := l.shared.NodeOf(limiter.AsEncoded(a.key))

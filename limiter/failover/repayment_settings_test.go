@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
@@ -173,7 +174,7 @@ func TestRepayment_closed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost atomic.Int64
-		f := New(limiter.NewRedis(client, limiter.RedisOptions{OnLost: func(error) { lost.Add(1) }}), limiter.NewMemory(), Options{})
+		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), limiter.NewMemory(), Options{})
 		keepOpen(f.shared)
 		day, short := dayPolicy(t, "day", limiter.FixedWindow, 10), mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 		for i := range 100 {

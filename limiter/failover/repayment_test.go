@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
@@ -29,7 +30,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
 	t.Cleanup(func() { _ = r.Close() })
 	r.Scripts.Clock = testClockFragment
 	var now atomic.Int64
@@ -235,7 +236,7 @@ func TestRepayment_decayed(t *testing.T) {
 	}
 	scan := func() {
 		for i := range n.ledger.shards {
-			n.ledger.repayShard(&n.ledger.shards[i], map[*limiter.Node]int{}, repayScan)
+			n.ledger.repayShard(&n.ledger.shards[i], map[*redis.Node]int{}, repayScan)
 		}
 	}
 	scan()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -79,7 +80,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{
+	r := redis.New(client, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
 		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // leaving is a check that leaves units to others.
@@ -109,7 +110,7 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 			{1, 1, false}, {1, most, false}, {1, most + 1, true}, {p.Capacity() - most, most, false}, {p.Capacity() - most + 1, most, true},
 			{2, 19, false}, {p.Capacity(), 1, true}, {p.Capacity() + 1, 0, true}, {p.Capacity(), 0, false}, {1, 1 << 62, true}, {1<<63 - 1, 1 << 62, true},
 		} {
-			f := New(new(limiter.Redis), limiter.NewMemory(), Options{LocalFraction: 0.1, ForgiveOutages: true})
+			f := New(new(redis.Store), limiter.NewMemory(), Options{LocalFraction: 0.1, ForgiveOutages: true})
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
 			if _, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // runningModel is the Go twin of scripts/concurrency.lua: what Redis has of one key.
@@ -74,7 +75,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 
 // rawNode sends messages as they are.
 type rawNode struct {
-	*limiter.Redis
+	*redis.Store
 	t testing.TB
 }
 

@@ -12,10 +12,11 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // counted returns how many units Redis counts for a key of the policy, as another process sees it.
-func counted(t testing.TB, r *limiter.Redis, p *limiter.Policy, key string) int64 {
+func counted(t testing.TB, r *redis.Store, p *limiter.Policy, key string) int64 {
 	t.Helper()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Peek: true}
 	if err := r.Peek(context.Background(), &check); err != nil {
@@ -24,7 +25,7 @@ func counted(t testing.TB, r *limiter.Redis, p *limiter.Policy, key string) int6
 	return p.Capacity() - check.Result.Remaining
 }
 
-func waitCounted(t testing.TB, r *limiter.Redis, p *limiter.Policy, want int64) {
+func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
 	redistest.WaitFor(t, fmt.Sprintf("Redis counts %d units", want), func() error {
 		if n := counted(t, r, p, "k"); n != want {
@@ -174,7 +175,7 @@ func TestCluster_concurrency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
 	p := concurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {

@@ -11,12 +11,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // runningNode is a process with a store of its own on a Redis that others use too.
 type runningNode struct {
 	*Store
-	redis *limiter.Redis
+	redis *redis.Store
 	t     testing.TB
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // This file plays the nodes' own code against a real Redis. A network between them delays messages and
@@ -49,7 +50,7 @@ type schedule struct {
 
 // scheduledNode is a process: its tracker, and the requests that it runs.
 type scheduledNode struct {
-	store    *limiter.Redis // its tracker alone is used
+	store    *redis.Store // its tracker alone is used
 	raw      *rawNode
 	id       int64
 	running  [][]limiter.Check
@@ -88,7 +89,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker.Send = func(st limiter.Statement) {
 		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, st.Stamp.First, st.Stamp.Second, st.Run.Units}})
 	}
-	n.store = &limiter.Redis{Running: tracker, Uses: limiter.NewReferences(func() {})}
+	n.store = &redis.Store{Running: tracker, Uses: limiter.NewReferences(func() {})}
 	return n
 }
 
@@ -156,7 +157,7 @@ func (s *schedule) answer(m *scheduledMessage) {
 	m.checks[0].Result = limiter.Result{RetryAfter: time.Duration(m.wait)}
 	err := m.node.store.EndTakes(m.checks, nil)
 	switch {
-	case err == limiter.ErrLate && !m.again: //nolint:errorlint // it is returned as it is
+	case err == redis.ErrLate && !m.again: //nolint:errorlint // it is returned as it is
 		s.take(m.node, m.checks, true)
 	case err != nil:
 		s.undecided(m)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // BenchmarkScript measures the processor time of Redis for a decision of a batch, by the script of takes alone and
@@ -21,7 +22,7 @@ func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Shared(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
-	stores := map[string]*limiter.Redis{"takes": benchRedis(b, server), "batch": benchRedis(b, server)}
+	stores := map[string]*redis.Store{"takes": benchRedis(b, server), "batch": benchRedis(b, server)}
 	stores["batch"].Scripts.Always = true
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
@@ -47,7 +48,7 @@ func BenchmarkScript(b *testing.B) {
 }
 
 // sendTakes sends batches of takes and returns the microseconds of Redis's processor time for each of them.
-func sendTakes(b *testing.B, client *goredis.Client, r *limiter.Redis, p *limiter.Policy, keys []string, size int, random *rand.Rand) float64 {
+func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.Policy, keys []string, size int, random *rand.Rand) float64 {
 	b.Helper()
 	batches := 2000/size + 100
 	calls := make([]*limiter.Call, size)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -21,7 +22,7 @@ import (
 // takesPair is two stores on one Redis and one clock, of which the second uses batch.lua for everything.
 type takesPair struct {
 	client *goredis.Client
-	stores [2]*limiter.Redis
+	stores [2]*redis.Store
 	now    int64
 }
 

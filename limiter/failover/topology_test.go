@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // The addresses of masters that are never contacted: reserved for documentation.
@@ -27,7 +28,7 @@ var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused"
 
 // testCluster is a store on a Cluster whose slots the test assigns. It sends nothing.
 type testCluster struct {
-	*limiter.Redis
+	*redis.Store
 	reports
 
 	owners atomic.Pointer[[]goredis.ClusterSlot]
@@ -42,9 +43,9 @@ func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 		Addrs:        []string{masterA},
 		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
-	a.Redis = limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	a.Topology.Send = func(context.Context, *limiter.Node, []*limiter.Call) bool { return false }
-	a.listen(a.Redis)
+	a.Store = redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	a.Topology.Send = func(context.Context, *redis.Node, []*limiter.Call) bool { return false }
+	a.listen(a.Store)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -76,8 +77,8 @@ func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
 }
 
 // nodes returns those of some slots, each once.
-func (a *testCluster) nodes(first, last uint16) []*limiter.Node {
-	var found []*limiter.Node
+func (a *testCluster) nodes(first, last uint16) []*redis.Node {
+	var found []*redis.Node
 	for slot := first; slot <= last; slot++ {
 		if s := a.Topology.To(slot); !slices.Contains(found, s) {
 			found = append(found, s)
@@ -88,7 +89,7 @@ func (a *testCluster) nodes(first, last uint16) []*limiter.Node {
 
 func TestSlotKeys(t *testing.T) {
 	t.Parallel()
-	keys := limiter.SlotKeys()
+	keys := redis.SlotKeys()
 	for slot := range limiter.ClusterSlots {
 		if got := limiter.SlotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
 			t.Fatalf("the key of slot %d lies in %d", slot, got)
@@ -144,9 +145,9 @@ func TestTopology_moved_slot(t *testing.T) {
 
 func TestTopology_outages(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]func(*limiter.Node){
-		"a probe is under way":   func(s *limiter.Node) { s.Breaker.Close() },
-		"a request is under way": func(s *limiter.Node) { s.Report(limiter.OpTake, 0, nil, clock.Now(), refused) },
+	for name, late := range map[string]func(*redis.Node){
+		"a probe is under way":   func(s *redis.Node) { s.Breaker.Close() },
+		"a request is under way": func(s *redis.Node) { s.Report(limiter.OpTake, 0, nil, clock.Now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestCluster(t, owned(0, 16383, masterA))

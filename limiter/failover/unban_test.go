@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestFailover_ban_reset resets a key and a whole policy: both forget bans.
@@ -47,7 +48,7 @@ func TestFailover_ban_reset(t *testing.T) {
 // not banned, and tells only the bans.
 func TestFailover_UnbanAll(t *testing.T) {
 	t.Parallel()
-	for name, shared := range map[string]*limiter.Redis{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
+	for name, shared := range map[string]*redis.Store{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
 		f := New(shared, limiter.NewMemory(), Options{DenyAge: time.Minute})
 		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
 		for range 4 {
@@ -129,7 +130,7 @@ func TestUnban_rights(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
-	r := limiter.NewRedis(client, limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	if list, complete, err := New(r, limiter.NewMemory(), Options{}).Banned(t.Context(), ""); err == nil || complete {
 		t.Errorf("listed are %v, complete: %v; want an error", list, complete)

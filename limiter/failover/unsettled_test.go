@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // reserveMany makes takes that can be refunded, in parallel.
@@ -102,7 +103,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := limiter.NewRedis(client, limiter.RedisOptions{})
+			r := redis.New(client, redis.Options{})
 			t.Cleanup(func() { _ = r.Close() })
 			f := New(r, limiter.NewMemory(), Options{})
 			p, budget := dayPolicy(t, "one", limiter.FixedWindow, 1), dayPolicy(t, "budget", limiter.FixedWindow, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -19,7 +20,7 @@ import (
 // is in testdata.
 
 // olderNode returns a store whose buckets have states of two numbers alone.
-func olderNode(t *testing.T, server *redistest.Server) *limiter.Redis {
+func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 	t.Helper()
 	bucket, err := os.ReadFile("testdata/bucket_of_two_numbers.lua")
 	if err != nil {
@@ -52,7 +53,7 @@ func upgradePolicy(t *testing.T) *limiter.Policy {
 }
 
 // wantLeft takes a unit and compares what is left.
-func wantLeft(t *testing.T, r *limiter.Redis, p *limiter.Policy, refundable bool, want int64) {
+func wantLeft(t *testing.T, r *redis.Store, p *limiter.Policy, refundable bool, want int64) {
 	t.Helper()
 	c := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: refundable})
 	if got := c[0].Result; !got.Passes() || got.Remaining != want {
@@ -61,7 +62,7 @@ func wantLeft(t *testing.T, r *limiter.Redis, p *limiter.Policy, refundable bool
 }
 
 // wantSize compares the length of the stored state.
-func wantSize(t *testing.T, r *limiter.Redis, p *limiter.Policy, want int64) {
+func wantSize(t *testing.T, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
 	if got := r.Client().StrLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); got != want {
 		t.Errorf("a state of %d bytes; want %d", got, want)
@@ -71,7 +72,7 @@ func wantSize(t *testing.T, r *limiter.Redis, p *limiter.Policy, want int64) {
 func TestUpgrade_without_refunds(t *testing.T) {
 	server := redistest.Shared(t)
 	older, newer, p := olderNode(t, server), openRedis(t, server, 10*time.Second), upgradePolicy(t)
-	for i, r := range []*limiter.Redis{older, newer, older, newer, newer, older} {
+	for i, r := range []*redis.Store{older, newer, older, newer, newer, older} {
 		wantLeft(t, r, p, false, int64(9-i))
 		wantSize(t, r, p, 16)
 	}

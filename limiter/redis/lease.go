@@ -1,23 +1,24 @@
-package limiter
+package redis
 
 import (
 	"context"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // Lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
 // function runs with it when it comes; it must not block nor keep the check.
-func (r *Redis) Lease(ctx context.Context, check *Check, q LeaseQuestion, late func(*Check, kernel.Lease)) (kernel.Lease, error) {
+func (r *Store) Lease(ctx context.Context, check *limiter.Check, q limiter.LeaseQuestion, late func(*limiter.Check, kernel.Lease)) (kernel.Lease, error) {
 	if !r.Uses.Acquire() {
-		return kernel.Lease{}, ErrClosed
+		return kernel.Lease{}, limiter.ErrClosed
 	}
 	defer r.Uses.Release()
 	n, slot := r.NodeOf(check.Key)
-	checks := []Check{*check}
-	c := NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
+	checks := []limiter.Check{*check}
+	c := limiter.NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	c.Slot = slot
-	c.done = func() {
+	c.Done = func() {
 		if c.Err == nil {
 			late(&c.Checks[0], c.Leased())
 		}
@@ -33,12 +34,12 @@ func (r *Redis) Lease(ctx context.Context, check *Check, q LeaseQuestion, late f
 
 // LeaseAsync asks a question that no request waits for. An error says that it was not queued. The callback
 // runs with the outcome; it must not block nor keep the call.
-func (r *Redis) LeaseAsync(check *Check, q LeaseQuestion, done func(*Call)) error {
+func (r *Store) LeaseAsync(check *limiter.Check, q limiter.LeaseQuestion, done func(*limiter.Call)) error {
 	if r.closed.Load() {
-		return ErrClosed
+		return limiter.ErrClosed
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
+	c := limiter.NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	c.Slot = slot
 	return n.Background(c, done)
 }

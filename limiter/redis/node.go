@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -16,25 +17,25 @@ import (
 // own batches and its own breaker, so that a slow or failing node delays no request of another.
 type Node struct {
 	Client  goredis.UniversalClient
-	Batcher Batcher
-	Breaker Breaker
+	Batcher limiter.Batcher
+	Breaker limiter.Breaker
 	Clock   clock.Offset
-	Failed  func()                  // called after every failure
-	Opened  func()                  // called after the breaker has opened
-	Lost    func(err error)         // called for what Redis did not settle; may be nil
-	Cause   atomic.Pointer[attempt] // what failed when the breaker opened, and why it fails now
-	life    context.Context         //nolint:containedctx // ends with the node; its probes run in it
+	Failed  func()                          // called after every failure
+	Opened  func()                          // called after the breaker has opened
+	Lost    func(err error)                 // called for what Redis did not settle; may be nil
+	Cause   atomic.Pointer[limiter.Attempt] // what failed when the breaker opened, and why it fails now
+	life    context.Context                 //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
 }
 
 // Decide decides a call of some checks. After nil its results are valid and the caller recycles it;
 // after an error it is gone.
-func (n *Node) Decide(ctx context.Context, c *Call, checks []Check, timeout time.Duration) error {
+func (n *Node) Decide(ctx context.Context, c *limiter.Call, checks []limiter.Check, timeout time.Duration) error {
 	if n.Breaker.Open() {
 		c.Recycle()
-		return ErrOutage
+		return limiter.ErrOutage
 	}
-	op, slot, sent := c.op, c.Slot, clock.Now()
+	op, slot, sent := c.Op, c.Slot, clock.Now()
 	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, timeout))
 	n.Report(op, slot, checks, sent, err)
 	return err
@@ -42,24 +43,24 @@ func (n *Node) Decide(ctx context.Context, c *Call, checks []Check, timeout time
 
 // Refund undoes a refundable take in the background. Refunds of takes do not reckon with leases of others; giving back
 // does.
-func (n *Node) Refund(slot uint16, checks []Check) {
-	plain := make([]Check, 0, len(checks))
+func (n *Node) Refund(slot uint16, checks []limiter.Check) {
+	plain := make([]limiter.Check, 0, len(checks))
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Settings().Lease == 0 {
 			back := *c
-			KeptOf(&back).Change, KeptOf(&back).Stays = -UnitsOf(c), 0
+			limiter.KeptOf(&back).Change, limiter.KeptOf(&back).Stays = -limiter.UnitsOf(c), 0
 			plain = append(plain, back)
 			continue
 		}
-		if UnitsOf(c) > 0 {
-			back := NewLeaseCall(&Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, UnitsOf(c), KeptOf(c).Receipt)
+		if limiter.UnitsOf(c) > 0 {
+			back := limiter.NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, limiter.UnitsOf(c), limiter.KeptOf(c).Receipt)
 			back.Slot = slot
 			n.enqueue(back, nil)
 		}
 	}
 	if len(plain) > 0 {
-		c := NewCall(OpSettle, plain)
+		c := limiter.NewCall(limiter.OpSettle, plain)
 		c.Slot = slot
 		n.enqueue(c, nil)
 	}
@@ -67,14 +68,14 @@ func (n *Node) Refund(slot uint16, checks []Check) {
 
 // enqueue queues a call that no request waits for. Losses are reported. The callback runs after success; it must
 // not block nor keep the call.
-func (n *Node) enqueue(c *Call, answered func(*Call)) {
-	op := c.op
-	err := n.Background(c, func(c *Call) {
+func (n *Node) enqueue(c *limiter.Call, answered func(*limiter.Call)) {
+	op := c.Op
+	err := n.Background(c, func(c *limiter.Call) {
 		switch {
 		case c.Err != nil:
 			n.Lose(op, c.Err)
 		case c.IsPostponed():
-			n.Lose(op, ErrOverload) // the queue had no room for another try
+			n.Lose(op, limiter.ErrOverload) // the queue had no room for another try
 		case answered != nil:
 			answered(c)
 		}
@@ -87,12 +88,12 @@ func (n *Node) enqueue(c *Call, answered func(*Call)) {
 // Background queues a call that no request waits for. An error says why it was not queued; the call is
 // gone then. Its outcome is reported as that of any other call. The callback runs with the outcome; it
 // must not block nor keep the call.
-func (n *Node) Background(c *Call, done func(*Call)) error {
+func (n *Node) Background(c *limiter.Call, done func(*limiter.Call)) error {
 	if n.Breaker.Open() {
 		c.Recycle()
-		return ErrOutage
+		return limiter.ErrOutage
 	}
-	op, slot, sent := c.op, c.Slot, clock.Now()
+	op, slot, sent := c.Op, c.Slot, clock.Now()
 	c.Detach(func() {
 		n.Report(op, slot, c.Checks, sent, c.Err) // those that are left
 		done(c)
@@ -108,14 +109,14 @@ func (n *Node) Background(c *Call, done func(*Call)) error {
 func (n *Node) Decides() bool { return n.Breaker.Closed() }
 
 // Lose reports an operation in the background that Redis did not do. A peek without an answer is no loss.
-func (n *Node) Lose(op Operation, err error) {
-	if n.Lost != nil && op.isBackground() {
+func (n *Node) Lose(op limiter.Operation, err error) {
+	if n.Lost != nil && op.IsBackground() {
 		n.Lost(err)
 	}
 }
 
 // outcome ends a call that the batcher has finished: without a decision it is gone.
-func (n *Node) outcome(ctx context.Context, c *Call, err error) error {
+func (n *Node) outcome(ctx context.Context, c *limiter.Call, err error) error {
 	if err != nil || c.Err == nil {
 		return err
 	}
@@ -129,13 +130,13 @@ func (n *Node) outcome(ctx context.Context, c *Call, err error) error {
 
 // Report passes the outcome of an operation to the breaker. A request whose client went away says
 // nothing about Redis, nor does one that failed alone.
-func (n *Node) Report(op Operation, slot uint16, checks []Check, sent clock.Moment, err error) {
+func (n *Node) Report(op limiter.Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
 	switch {
 	case err == nil:
 		n.Breaker.Success(sent)
-	case errors.Is(err, ErrUndecided) && !FailedAlone(err):
+	case errors.Is(err, limiter.ErrUndecided) && !limiter.FailedAlone(err):
 		if n.Breaker.Failure(err) {
-			n.Cause.Store(attemptOf(op, slot, checks, err))
+			n.Cause.Store(limiter.AttemptOf(op, slot, checks, err))
 			n.Opened()
 		}
 		n.Failed()
@@ -149,9 +150,9 @@ func (n *Node) retire() {
 }
 
 // finish passes the outcome of a message that was sent to its calls, and compares the clocks.
-func (n *Node) finish(m *Message, err error) {
+func (n *Node) finish(m *limiter.Message, err error) {
 	m.Deliver(err)
-	if m.redisTime > 0 {
-		n.Clock.Learn(m.began, m.ended, m.redisTime)
+	if m.RedisTime > 0 {
+		n.Clock.Learn(m.Began, m.Ended, m.RedisTime)
 	}
 }

@@ -1,15 +1,17 @@
-package limiter
+package redis
 
 import (
 	"context"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // offend counts the denials of a request whose checks lie in several slots of a Cluster and were only
 // peeked at, unless one of its clients is banned already. One that is banned by it gets the ban as its
 // answer.
-func (r *Redis) offend(ctx context.Context, checks []Check, deadline time.Time) error {
-	var denied []Check
+func (r *Store) offend(ctx context.Context, checks []limiter.Check, deadline time.Time) error {
+	var denied []limiter.Check
 	var indices []int
 	for i := range checks {
 		c := &checks[i]
@@ -24,11 +26,11 @@ func (r *Redis) offend(ctx context.Context, checks []Check, deadline time.Time) 
 		return nil
 	}
 	groups := r.GroupBySlot(denied)
-	err := r.runGroups(ctx, groups, OpOffend, deadline)
+	err := r.runGroups(ctx, groups, limiter.OpOffend, deadline)
 	for _, g := range groups {
 		for i, at := range g.indices {
 			if g.decided && !g.checks[i].Result.Passes() {
-				CopyAnswer(&checks[indices[at]], &g.checks[i])
+				limiter.CopyAnswer(&checks[indices[at]], &g.checks[i])
 			}
 		}
 	}

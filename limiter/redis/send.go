@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -6,17 +6,19 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // writer returns a writer without messages from the pool.
-func (r *Redis) writer() *Writer {
-	w := r.Writers.Get().(*Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	w.used = 0
+func (r *Store) writer() *limiter.Writer {
+	w := r.Writers.Get().(*limiter.Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	w.Used = 0
 	return w
 }
 
 // sendTimed sends a batch and reports how long that took.
-func (r *Redis) sendTimed(ctx context.Context, n *Node, calls []*Call) bool {
+func (r *Store) sendTimed(ctx context.Context, n *Node, calls []*limiter.Call) bool {
 	if r.onBatch == nil {
 		return r.Send(ctx, n, calls)
 	}
@@ -27,19 +29,19 @@ func (r *Redis) sendTimed(ctx context.Context, n *Node, calls []*Call) bool {
 }
 
 // Send decides a batch on a node and reports whether the node answered.
-func (r *Redis) Send(ctx context.Context, n *Node, calls []*Call) bool {
+func (r *Store) Send(ctx context.Context, n *Node, calls []*limiter.Call) bool {
 	w := r.writer()
 	defer r.Writers.Put(w)
-	w.payloads = w.payloads[:0]
+	w.Payloads = w.Payloads[:0]
 	for _, c := range calls {
-		w.payloads = append(w.payloads, &c.Payload)
+		w.Payloads = append(w.Payloads, &c.Payload)
 	}
-	defer clear(w.payloads)
+	defer clear(w.Payloads)
 	if r.Slotted.Load() {
 		return r.sendSlots(ctx, n, w)
 	}
-	m := w.message(&n.Clock)
-	m.Write(w.payloads, w.Keys)
+	m := w.Message(&n.Clock)
+	m.Write(w.Payloads, w.Keys)
 	err := r.run(ctx, n.Client, m)
 	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		// A sharding proxy that looks like one Redis. Nothing has run.
@@ -50,37 +52,37 @@ func (r *Redis) Send(ctx context.Context, n *Node, calls []*Call) bool {
 		return r.sendSlots(ctx, n, w)
 	}
 	n.finish(m, err)
-	if m.hasUncovered() {
-		again := w.again(n, m)
-		n.finish(again, r.run(ctx, n.Client, again))
+	if m.HasUncovered() {
+		rest := again(w, n, m)
+		n.finish(rest, r.run(ctx, n.Client, rest))
 	}
 	return err == nil
 }
 
 // run sends a message by its script's hash, and with the script's text where Redis does not have it:
 // after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Redis) run(ctx context.Context, client goredis.UniversalClient, m *Message) error {
-	script, err := r.Scripts.Get(m.kernels)
+func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *limiter.Message) error {
+	script, err := r.Scripts.Get(m.Kernels)
 	if err != nil {
 		return err
 	}
-	err = m.process(ctx, client, "evalsha", script.Sha)
-	if isNoScript(err) {
-		err = m.process(ctx, client, "eval", script.Text)
+	err = m.Process(ctx, client, "evalsha", script.Sha)
+	if limiter.IsNoScript(err) {
+		err = m.Process(ctx, client, "eval", script.Text)
 	}
 	return err
 }
 
 // again writes the uncovered calls of a message that was answered once more, by the time of the answer.
-func (w *Writer) again(n *Node, m *Message) *Message {
-	var calls []*Payload
-	for _, c := range m.order {
-		if c.isUncovered() {
+func again(w *limiter.Writer, n *Node, m *limiter.Message) *limiter.Message {
+	var calls []*limiter.Payload
+	for _, c := range m.Order {
+		if c.IsUncovered() {
 			calls = append(calls, c)
 		}
 	}
-	again := w.message(&n.Clock)
-	again.asOf = m.redisTime + time.Since(m.ended).Microseconds()
+	again := w.Message(&n.Clock)
+	again.AsOf = m.RedisTime + time.Since(m.Ended).Microseconds()
 	again.Write(calls, w.Keys)
 	return again
 }

@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -9,33 +9,34 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
-// Redis is the [Store] of any number of processes together. It decides on Redis's own clock, in
+// Store is the [limiter.Store] of any number of processes together. It decides on Redis's own clock, in
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
-type Redis struct {
-	Admin
-	Scripts  scriptSet
+type Store struct {
+	limiter.Admin
+	Scripts  limiter.ScriptSet
 	Topology topology
 	Writers  sync.Pool // of *writer
 	Slotted  atomic.Bool
 	closed   atomic.Bool
 	onBatch  func(size int, took time.Duration)
 
-	Uses       *references
+	Uses       *limiter.References
 	closing    atomic.Bool // Close was called
 	closeError error       // of closing the client
 	probeKeys  sync.Map    // string by uint16: a reserved key in each probed slot
 
-	Running *RunningTracker
+	Running *limiter.RunningTracker
 }
 
-// RedisOptions says how a [Redis] store is to behave.
-type RedisOptions struct {
+// Options says how a [Store] store is to behave.
+type Options struct {
 	// KeyFormat is the form of the keys.
-	KeyFormat KeyFormat
+	KeyFormat limiter.KeyFormat
 
 	// OnOutage is called when Redis, or the first master of a Cluster, begins to fail, with the
 	// first error. It must not block. May be nil.
@@ -46,7 +47,7 @@ type RedisOptions struct {
 
 	// OnRefusedLogin is called for every batch that waits for another connection because Redis or
 	// the sentinels refuse a new one, or its files cannot be read, while older connections work. The
-	// error is an [UndecidedError]. It must not block. May be nil.
+	// error is an [limiter.UndecidedError]. It must not block. May be nil.
 	OnRefusedLogin func(err error)
 
 	// OnLost is called for every refund, charge and repayment that Redis did not do, with the reason. It
@@ -58,16 +59,16 @@ type RedisOptions struct {
 	OnBatch func(size int, took time.Duration)
 }
 
-// NewRedis returns a store on a client, which it closes. It does not connect. Decisions wait for as
-// long as the client waits for a reply; see [NewClient].
-func NewRedis(client goredis.UniversalClient, options RedisOptions) *Redis {
+// New returns a store on a client, which it closes. It does not connect. Decisions wait for as
+// long as the client waits for a reply; see [limiter.NewClient].
+func New(client goredis.UniversalClient, options Options) *Store {
 	scripts.Prepare()
-	r := &Redis{Admin: Admin{client: client, Timeout: timeoutOf(client), KeyFormat: options.KeyFormat}}
-	r.clock = func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock }
+	r := &Store{}
+	r.Admin = limiter.NewAdmin(client, options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
-	r.Writers.New = func() any { return &Writer{Keys: options.KeyFormat.NewWriter(), Node: r.Running.Node} }
+	r.Writers.New = func() any { return &limiter.Writer{Keys: options.KeyFormat.NewWriter(), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch
-	r.Uses = NewReferences(r.shut)
+	r.Uses = limiter.NewReferences(r.shut)
 	r.Topology.uses = r.Uses
 	r.Topology.Send, r.Topology.timeout = r.sendTimed, r.Timeout
 	r.Topology.recover, r.Topology.lost = r.recover, options.OnLost
@@ -79,37 +80,34 @@ func NewRedis(client goredis.UniversalClient, options RedisOptions) *Redis {
 }
 
 // shut closes the client once nothing uses it.
-func (r *Redis) shut() {
+func (r *Store) shut() {
 	r.Release()
-	r.closeError = r.client.Close()
+	r.closeError = r.Client().Close()
 }
 
 // Release ends the store and leaves its client open.
-func (r *Redis) Release() {
+func (r *Store) Release() {
 	r.closed.Store(true)
 	r.Topology.end()
 }
 
-// Client returns the client, for administration.
-func (r *Redis) Client() goredis.UniversalClient { return r.client }
-
-// Decide implements [Store]. It waits for at most the timeout. A request whose answer is lost was
+// Decide implements [limiter.Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
-func (r *Redis) Decide(ctx context.Context, checks []Check) (Source, error) {
-	if err := Validate(checks); err != nil {
-		return SourceRedis, err
+func (r *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
+	if err := limiter.Validate(checks); err != nil {
+		return limiter.SourceRedis, err
 	}
-	ForgetRunning(checks)
-	return SourceRedis, r.DecideWithin(ctx, checks)
+	limiter.ForgetRunning(checks)
+	return limiter.SourceRedis, r.DecideWithin(ctx, checks)
 }
 
 // hold keeps the store open until a release of its uses. It reports whether the store is open.
-func (r *Redis) hold() bool { return !r.closed.Load() && r.Uses.Acquire() }
+func (r *Store) hold() bool { return !r.closed.Load() && r.Uses.Acquire() }
 
 // DecideWithin decides checks that are valid.
-func (r *Redis) DecideWithin(ctx context.Context, checks []Check) error {
+func (r *Store) DecideWithin(ctx context.Context, checks []limiter.Check) error {
 	if !r.Uses.Acquire() {
-		return ErrClosed
+		return limiter.ErrClosed
 	}
 	defer r.Uses.Release()
 	if r.Slotted.Load() {
@@ -120,52 +118,52 @@ func (r *Redis) DecideWithin(ctx context.Context, checks []Check) error {
 
 // Offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
 // clock; negative where it is behind. It is not known before that Redis's first answer.
-func (r *Redis) Offset(slot uint16) (ahead time.Duration, known bool) {
-	return r.clock(slot).Ahead()
+func (r *Store) Offset(slot uint16) (ahead time.Duration, known bool) {
+	return r.Clock(slot).Ahead()
 }
 
 // decideCall decides checks of one slot on a node by one call.
-func (r *Redis) decideCall(ctx context.Context, n *Node, slot uint16, checks []Check, timeout time.Duration) error {
-	op := OpTake
-	if refundable(checks) {
-		op = OpTakeRefundable
+func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+	op := limiter.OpTake
+	if limiter.Refundable(checks) {
+		op = limiter.OpTakeRefundable
 	}
-	c := NewCall(op, checks)
+	c := limiter.NewCall(op, checks)
 	c.Slot = slot
 	if err := n.Decide(ctx, c, checks, timeout); err != nil {
 		return err
 	}
-	c.take(checks)
+	c.Take(checks)
 	return nil
 }
 
 // Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
-func (r *Redis) Settle(check Check, cost int64) {
-	if !SettleTo(&check, cost) {
+func (r *Store) Settle(check limiter.Check, cost int64) {
+	if !limiter.SettleTo(&check, cost) {
 		return
 	}
-	r.SettleThen(&check, false, func(_ *Check, err error) {
+	r.SettleThen(&check, false, func(_ *limiter.Check, err error) {
 		if err != nil {
-			r.Topology.AnyNode.Lose(OpSettle, err)
+			r.Topology.AnyNode.Lose(limiter.OpSettle, err)
 		}
 	})
 }
 
 // SettleThen does so by the check's change, and answers with the quota as it stands then if asked. The function runs with
 // the outcome, perhaps at once; it must not block nor keep the check.
-func (r *Redis) SettleThen(check *Check, shows bool, done func(c *Check, err error)) {
+func (r *Store) SettleThen(check *limiter.Check, shows bool, done func(c *limiter.Check, err error)) {
 	if r.closed.Load() {
-		done(check, ErrClosed)
+		done(check, limiter.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := NewCall(OpSettle, []Check{*check})
+	c := limiter.NewCall(limiter.OpSettle, []limiter.Check{*check})
 	c.Slot, c.Shows = slot, shows
-	err := n.Background(c, func(c *Call) {
+	err := n.Background(c, func(c *limiter.Call) {
 		err := c.Err
 		if c.IsPostponed() {
-			err = ErrOverload // the queue had no room for another try
+			err = limiter.ErrOverload // the queue had no room for another try
 		}
 		done(&c.Checks[0], err)
 	})
@@ -177,30 +175,30 @@ func (r *Redis) SettleThen(check *Check, shows bool, done func(c *Check, err err
 // Command runs a command that decides nothing, such as one of administration, and returns its reply; nil
 // where Redis replies so. The key at that place of the arguments says which master of a Cluster runs it.
 // It is sent once, also while the breaker is open, and its failure opens none. An error wraps
-// [ErrUndecided]; the command may have run nevertheless, unless [Answered].
-func (r *Redis) Command(ctx context.Context, keyAt int8, args ...any) (any, error) {
+// [limiter.ErrUndecided]; the command may have run nevertheless, unless [limiter.Answered].
+func (r *Store) Command(ctx context.Context, keyAt int8, args ...any) (any, error) {
 	if !r.Uses.Acquire() {
-		return nil, ErrClosed
+		return nil, limiter.ErrClosed
 	}
 	defer r.Uses.Release()
-	cmd := noRetryCmd{goredis.NewCmd(ctx, args...)}
+	cmd := limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(keyAt)
-	err := r.client.Process(ctx, cmd)
-	if isNil(err) {
+	err := r.Client().Process(ctx, cmd)
+	if limiter.IsNil(err) {
 		return nil, nil //nolint:nilnil // the reply is nil
 	}
-	return cmd.Val(), Undecided(err)
+	return cmd.Val(), limiter.Undecided(err)
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
 // refunds and charges, requests of [failover.Store.Retain], and running requests until their [failover.Store.EndRunning].
 // Close waits for that, but not longer than the timeout; the store decides until then.
-func (r *Redis) Close() error {
+func (r *Store) Close() error {
 	if r.closing.Swap(true) {
 		return nil
 	}
 	r.Uses.Release()
-	wait := time.NewTimer(min(r.Timeout, ConnectBudget))
+	wait := time.NewTimer(min(r.Timeout, limiter.ConnectBudget))
 	defer wait.Stop()
 	select {
 	case <-r.Uses.Closed:
@@ -210,6 +208,6 @@ func (r *Redis) Close() error {
 	}
 }
 
-// NodeName returns the name of this process in what [Redis.Inspect] shows of running requests. It is
+// NodeName returns the name of this process in what [Store.Inspect] shows of running requests. It is
 // random, and another one in each store.
-func (r *Redis) NodeName() string { return nodeName(r.Running.Node) }
+func (r *Store) NodeName() string { return limiter.NodeName(r.Running.Node) }

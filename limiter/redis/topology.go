@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
@@ -21,10 +22,10 @@ type topology struct {
 	slots   []atomic.Pointer[Node]
 	Known   atomic.Bool // the client has the masters in memory
 	Loading atomic.Bool
-	Outages Outages
+	Outages limiter.Outages
 	timeout time.Duration
-	Send    func(ctx context.Context, n *Node, calls []*Call) bool
-	uses    *references
+	Send    func(ctx context.Context, n *Node, calls []*limiter.Call) bool
+	uses    *limiter.References
 	recover func(n *Node) // runs while a node's breaker is open
 	lost    func(err error)
 	refused func(err error)
@@ -40,7 +41,7 @@ func (t *topology) start(client goredis.UniversalClient) {
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
 		t.keys = SlotKeys()
-		t.slots = make([]atomic.Pointer[Node], ClusterSlots)
+		t.slots = make([]atomic.Pointer[Node], limiter.ClusterSlots)
 		t.masters = map[*goredis.Client]*Node{}
 	}
 	t.Life, t.end = context.WithCancel(context.Background())
@@ -50,10 +51,10 @@ func (t *topology) start(client goredis.UniversalClient) {
 // SlotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
 // enough, because CRC16 tells all of them apart.
 func SlotKeys() string {
-	keys := make([]byte, 2*ClusterSlots)
+	keys := make([]byte, 2*limiter.ClusterSlots)
 	for i := range 1 << 16 {
 		key := []byte{byte(i >> 8), byte(i)}
-		copy(keys[2*int(SlotOfTag(key)):], key)
+		copy(keys[2*int(limiter.SlotOfTag(key)):], key)
 	}
 	return string(keys)
 }
@@ -61,10 +62,10 @@ func SlotKeys() string {
 func (t *topology) newNode(client goredis.UniversalClient) *Node {
 	n := &Node{Client: client, Failed: t.Reload, Lost: t.lost}
 	n.life, n.end = context.WithCancel(t.Life)
-	n.Batcher.uses, n.Batcher.Timeout, n.Batcher.onRefused = t.uses, t.timeout, t.refused
-	n.Batcher.Send = func(ctx context.Context, calls []*Call) bool { return t.Send(ctx, n, calls) }
+	n.Batcher.Uses, n.Batcher.Timeout, n.Batcher.OnRefused = t.uses, t.timeout, t.refused
+	n.Batcher.Send = func(ctx context.Context, calls []*limiter.Call) bool { return t.Send(ctx, n, calls) }
 	n.Opened = func() { go t.recover(n) }
-	n.Breaker = Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
+	n.Breaker = limiter.Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
 	return n
 }
 
@@ -166,7 +167,7 @@ func (t *topology) retireUnlessUsed(n *Node) {
 
 // Failing reports whether a node's breaker is open, and for how long at least.
 func (t *topology) Failing() (bool, time.Duration) {
-	if t.Outages.failing.Load() == 0 {
+	if t.Outages.Failing.Load() == 0 {
 		return false, 0
 	}
 	t.mu.Lock()
@@ -187,7 +188,7 @@ func (t *topology) slotAt(n *Node, slot uint16) (at uint16, found bool) {
 		return slot, true
 	}
 	client, _ := n.Client.(*goredis.Client)
-	for at := range uint16(ClusterSlots) {
+	for at := range uint16(limiter.ClusterSlots) {
 		if t.MasterOf(at) == client {
 			return at, true
 		}

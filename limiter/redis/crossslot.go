@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // slotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
@@ -13,17 +14,17 @@ import (
 // if another request won the race between.
 type slotGroup struct {
 	slot    uint16
-	indices []int   // of its checks, among those of the request
-	checks  []Check // with their answers, where decided
-	decided bool    // by the last operation
-	Node    *Node   // of the last operation
-	call    *Call   // in flight, or nil
-	waiter  *waiter // for it
+	indices []int           // of its checks, among those of the request
+	checks  []limiter.Check // with their answers, where decided
+	decided bool            // by the last operation
+	Node    *Node           // of the last operation
+	call    *limiter.Call   // in flight, or nil
+	waiter  *limiter.Waiter // for it
 }
 
 // decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
 // too late have them decided once more.
-func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*slotGroup) error {
+func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, groups []*slotGroup) error {
 	deadline := time.Now().Add(r.Timeout)
 	err := r.decideGroups(ctx, checks, groups, deadline)
 	if errors.Is(err, ErrLate) && time.Now().Before(deadline) {
@@ -32,14 +33,14 @@ func (r *Redis) decideCrossSlot(ctx context.Context, checks []Check, groups []*s
 	return err
 }
 
-func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slotGroup, deadline time.Time) error {
-	if err := r.runGroups(ctx, groups, OpPeek, deadline); err != nil {
+func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups []*slotGroup, deadline time.Time) error {
+	if err := r.runGroups(ctx, groups, limiter.OpPeek, deadline); err != nil {
 		return err
 	}
-	if keep(checks, groups); !Allowed(checks) {
+	if keep(checks, groups); !limiter.Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, OpTakeRefundable, deadline)
+	err := r.runGroups(ctx, groups, limiter.OpTakeRefundable, deadline)
 	if err == nil && allPass(groups) {
 		keep(checks, groups)
 		return nil
@@ -48,10 +49,10 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 	for _, g := range groups {
 		switch {
 		case !g.decided:
-		case Allowed(g.checks):
+		case limiter.Allowed(g.checks):
 			g.Node.Refund(g.slot, g.checks)
 			for i := range g.checks {
-				EndReservation(&g.checks[i], true)
+				limiter.EndReservation(&g.checks[i], true)
 			}
 			r.EndRunning(g.checks)
 		default:
@@ -63,7 +64,7 @@ func (r *Redis) decideGroups(ctx context.Context, checks []Check, groups []*slot
 }
 
 // GroupBySlot sorts the checks by slot.
-func (r *Redis) GroupBySlot(checks []Check) []*slotGroup {
+func (r *Store) GroupBySlot(checks []limiter.Check) []*slotGroup {
 	w := r.writer()
 	defer r.Writers.Put(w)
 	var groups []*slotGroup
@@ -83,7 +84,7 @@ func (r *Redis) GroupBySlot(checks []Check) []*slotGroup {
 }
 
 // keep copies the answers of the groups to the request's checks.
-func keep(checks []Check, groups []*slotGroup) {
+func keep(checks []limiter.Check, groups []*slotGroup) {
 	for _, g := range groups {
 		for i, at := range g.indices {
 			checks[at] = g.checks[i]
@@ -94,7 +95,7 @@ func keep(checks []Check, groups []*slotGroup) {
 // allPass reports whether every check of every group passed.
 func allPass(groups []*slotGroup) bool {
 	for _, g := range groups {
-		if !Allowed(g.checks) {
+		if !limiter.Allowed(g.checks) {
 			return false
 		}
 	}
@@ -103,7 +104,7 @@ func allPass(groups []*slotGroup) bool {
 
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
-func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op Operation, deadline time.Time) error {
+func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op limiter.Operation, deadline time.Time) error {
 	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
@@ -122,19 +123,19 @@ func (r *Redis) runGroups(ctx context.Context, groups []*slotGroup, op Operation
 
 // EnqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Redis) EnqueueGroup(ctx context.Context, g *slotGroup, op Operation, deadline clock.Moment) error {
+func (r *Store) EnqueueGroup(ctx context.Context, g *slotGroup, op limiter.Operation, deadline clock.Moment) error {
 	g.Node, g.decided = r.Topology.To(g.slot), false
 	if g.Node.Breaker.Open() {
-		return ErrOutage
+		return limiter.ErrOutage
 	}
-	if op == OpTakeRefundable {
+	if op == limiter.OpTakeRefundable {
 		r.Running.Begin(g.checks)
 	}
-	c := NewCall(op, g.checks)
+	c := limiter.NewCall(op, g.checks)
 	c.Slot = g.slot
-	w := c.awaitedBy(ctx, deadline)
+	w := c.AwaitedBy(ctx, deadline)
 	if err := g.Node.Batcher.Enqueue(c); err != nil {
-		w.recycle()
+		w.Recycle()
 		g.Node.Report(op, g.slot, g.checks, clock.Now(), err)
 		return r.EndTakes(g.checks, err)
 	}
@@ -146,11 +147,11 @@ func (r *Redis) EnqueueGroup(ctx context.Context, g *slotGroup, op Operation, de
 func (g *slotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.Node.outcome(ctx, c, g.waiter.wait())
+	err := g.Node.outcome(ctx, c, g.waiter.Wait())
 	if err != nil {
 		return err
 	}
 	g.decided = true
-	c.take(g.checks)
+	c.Take(g.checks)
 	return nil
 }

@@ -1,4 +1,4 @@
-package limiter
+package redis
 
 import (
 	"context"
@@ -6,11 +6,13 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // decideSlotted decides checks that may lie in several slots of a Cluster, where a script may touch
 // the keys of one slot alone.
-func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
+func (r *Store) decideSlotted(ctx context.Context, checks []limiter.Check) error {
 	if len(checks) == 1 {
 		n, slot := r.NodeOf(checks[0].Key)
 		return r.decideAt(ctx, n, slot, checks)
@@ -23,7 +25,7 @@ func (r *Redis) decideSlotted(ctx context.Context, checks []Check) error {
 }
 
 // SlotOf returns the slot of a key; 0 where there are no slots.
-func (r *Redis) SlotOf(key EncodedKey) uint16 {
+func (r *Store) SlotOf(key limiter.EncodedKey) uint16 {
 	if !r.Slotted.Load() {
 		return 0
 	}
@@ -34,33 +36,33 @@ func (r *Redis) SlotOf(key EncodedKey) uint16 {
 
 // AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
 // or its HMAC.
-func (r *Redis) AppendClient(dst []byte, key EncodedKey) []byte {
+func (r *Store) AppendClient(dst []byte, key limiter.EncodedKey) []byte {
 	w := r.writer()
-	dst = w.Keys.appendClient(dst, key.String())
+	dst = w.Keys.AppendClient(dst, key.String())
 	r.Writers.Put(w)
 	return dst
 }
 
 // NodeOf returns the node that decides a key, and the key's slot.
-func (r *Redis) NodeOf(key EncodedKey) (*Node, uint16) {
+func (r *Store) NodeOf(key limiter.EncodedKey) (*Node, uint16) {
 	slot := r.SlotOf(key)
 	return r.Topology.To(slot), slot
 }
 
 // sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
-func (r *Redis) sendSlots(ctx context.Context, n *Node, w *Writer) bool {
-	calls := w.payloads
-	slices.SortStableFunc(calls, func(a, b *Payload) int { return int(a.Slot) - int(b.Slot) })
-	w.used = 0
+func (r *Store) sendSlots(ctx context.Context, n *Node, w *limiter.Writer) bool {
+	calls := w.Payloads
+	slices.SortStableFunc(calls, func(a, b *limiter.Payload) int { return int(a.Slot) - int(b.Slot) })
+	w.Used = 0
 	for len(calls) > 0 {
 		size := 1
 		for size < len(calls) && calls[size].Slot == calls[0].Slot {
 			size++
 		}
-		w.message(&n.Clock).Write(calls[:size], w.Keys)
+		w.Message(&n.Clock).Write(calls[:size], w.Keys)
 		calls = calls[size:]
 	}
-	messages := w.messages[:w.used]
+	messages := w.Messages[:w.Used]
 	if len(messages) == 1 {
 		return r.endSlot(ctx, n, w, messages[0], r.run(ctx, n.Client, messages[0]))
 	}
@@ -68,7 +70,7 @@ func (r *Redis) sendSlots(ctx context.Context, n *Node, w *Writer) bool {
 }
 
 // sendAll sends messages in one pipeline, and reports whether the node answered all.
-func (r *Redis) sendAll(ctx context.Context, n *Node, w *Writer, messages []*Message) bool {
+func (r *Store) sendAll(ctx context.Context, n *Node, w *limiter.Writer, messages []*limiter.Message) bool {
 	r.runAll(ctx, n.Client, messages)
 	answered := true
 	for _, m := range messages {
@@ -78,34 +80,34 @@ func (r *Redis) sendAll(ctx context.Context, n *Node, w *Writer, messages []*Mes
 }
 
 // endSlot passes the outcome of a slot's message to its calls, after those that need it were sent again.
-func (r *Redis) endSlot(ctx context.Context, n *Node, w *Writer, m *Message, err error) (answered bool) {
+func (r *Store) endSlot(ctx context.Context, n *Node, w *limiter.Writer, m *limiter.Message, err error) (answered bool) {
 	answered = r.end(ctx, n, m, err)
-	if m.isTorn() {
+	if m.IsTorn() {
 		return r.sendApart(ctx, n, w, m)
 	}
-	if m.hasUncovered() {
-		again := w.again(n, m)
-		r.end(ctx, n, again, r.run(ctx, n.Client, again))
+	if m.HasUncovered() {
+		rest := again(w, n, m)
+		r.end(ctx, n, rest, r.run(ctx, n.Client, rest))
 	}
 	return answered
 }
 
 // sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
-func (r *Redis) sendApart(ctx context.Context, n *Node, w *Writer, torn *Message) bool {
-	first := w.used
-	for i, c := range torn.order {
+func (r *Store) sendApart(ctx context.Context, n *Node, w *limiter.Writer, torn *limiter.Message) bool {
+	first := w.Used
+	for i, c := range torn.Order {
 		c.Err = nil
-		w.message(&n.Clock).Write(torn.order[i:i+1], w.Keys)
+		w.Message(&n.Clock).Write(torn.Order[i:i+1], w.Keys)
 	}
-	return r.sendAll(ctx, n, w, w.messages[first:w.used])
+	return r.sendAll(ctx, n, w, w.Messages[first:w.Used])
 }
 
 // runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by
 // one.
-func (r *Redis) runAll(ctx context.Context, client goredis.UniversalClient, messages []*Message) {
+func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, messages []*limiter.Message) {
 	pipeline := client.Pipeline()
 	for _, m := range messages {
-		script, err := r.Scripts.Get(m.kernels)
+		script, err := r.Scripts.Get(m.Kernels)
 		if err != nil {
 			m.Command("evalsha", "")
 			m.Sent.SetErr(err)
@@ -118,8 +120,8 @@ func (r *Redis) runAll(ctx context.Context, client goredis.UniversalClient, mess
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	ended := time.Now()
 	for _, m := range messages {
-		m.began, m.ended = began, ended
-		if isNoScript(m.Sent.Err()) {
+		m.Began, m.Ended = began, ended
+		if limiter.IsNoScript(m.Sent.Err()) {
 			_ = r.run(ctx, client, m) // the error is in m.sent
 		}
 	}
@@ -127,15 +129,15 @@ func (r *Redis) runAll(ctx context.Context, client goredis.UniversalClient, mess
 
 // end passes the outcome of a message to its calls. A message that was sent to a master which has
 // lost its slot is sent again by way of any node, and the topology learns the slot's new master.
-func (r *Redis) end(ctx context.Context, n *Node, m *Message, err error) (answered bool) {
-	if n != r.Topology.AnyNode && isRedirection(err) {
+func (r *Store) end(ctx context.Context, n *Node, m *limiter.Message, err error) (answered bool) {
+	if n != r.Topology.AnyNode && limiter.IsRedirection(err) {
 		n = r.Topology.AnyNode
 		err = r.run(ctx, n.Client, m)
 	}
 	n.finish(m, err)
 	if err == nil && n == r.Topology.AnyNode && r.Topology.cluster != nil {
 		r.Topology.Discover()
-		r.Topology.learn(m.order[0].Slot)
+		r.Topology.learn(m.Order[0].Slot)
 	}
 	return err == nil
 }

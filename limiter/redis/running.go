@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// This file sends the messages of running_record.go by the batches of all others.
+
+// ErrLate is the error of a request whose messages came too late, twice.
+var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}
+
+// startRunning makes the store's tracker.
+func (r *Store) startRunning() {
+	r.Running = limiter.NewRunningTracker()
+	r.Running.Send = r.sendStatement
+	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
+	r.Running.Ended = func() bool { return r.Topology.Life.Err() != nil }
+}
+
+// decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has
+// done nothing.
+func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
+	if !limiter.CountsRunning(checks) {
+		return r.decideCall(ctx, n, slot, checks, r.Timeout)
+	}
+	deadline := time.Now().Add(r.Timeout)
+	err := r.decideRunning(ctx, n, slot, checks, r.Timeout)
+	if errors.Is(err, ErrLate) {
+		if left := time.Until(deadline); left > 0 {
+			err = r.decideRunning(ctx, n, slot, checks, left)
+		}
+	}
+	return err
+}
+
+func (r *Store) decideRunning(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+	r.Running.Begin(checks)
+	err := r.decideCall(ctx, n, slot, checks, timeout)
+	return r.EndTakes(checks, err)
+}
+
+// EndTakes ends what begin began, after an answer or an error, which it returns. It returns errLate
+// where a check came too late.
+func (r *Store) EndTakes(checks []limiter.Check, err error) error {
+	outcome, late := limiter.OutcomeOf(err), false
+	if err == nil && !limiter.Allowed(checks) {
+		outcome = limiter.RanDenied
+	}
+	for i := range checks {
+		c := &checks[i]
+		m := limiter.RunOf(c)
+		if m == nil {
+			continue
+		}
+		its := outcome
+		if err == nil && (c.Result.RetryAfter == limiter.Superseded || c.Result.RetryAfter == limiter.Lost) {
+			its, late = limiter.RanLate, true
+		}
+		if r.Running.End(*m, its); its == limiter.RanOK {
+			limiter.KeptOf(c).Places = int32(m.Units)
+			r.Uses.Acquire() // until it ends; the decision has one
+		} else {
+			limiter.KeptOf(c).Held = nil
+		}
+	}
+	if late {
+		return ErrLate
+	}
+	return err
+}
+
+// EndRunning ends a request as [failover.Store.EndRunning] does.
+func (r *Store) EndRunning(checks []limiter.Check) {
+	for i := range checks {
+		c := &checks[i]
+		if m := limiter.RunOf(c); m != nil {
+			r.Running.Release(*m)
+			limiter.KeptOf(c).Held, limiter.KeptOf(c).Places = nil, 0
+			r.Uses.Release()
+		}
+	}
+}
+
+// LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
+// decides again.
+func (r *Store) LetRun(checks []limiter.Check) {
+	if !limiter.CountsRunning(checks) {
+		return
+	}
+	now, t := r.Running.Now(), r.Running
+	for i := range checks {
+		c := &checks[i]
+		if limiter.KeptOf(c).Places == 0 || !r.Uses.Acquire() {
+			continue
+		}
+		s := t.ShardOf(c.Key.String())
+		s.Mu.Lock()
+		record := t.Find(c.Policy, c.Key.String(), now)
+		t.LetThrough(record, int64(limiter.KeptOf(c).Places), now)
+		limiter.KeptOf(c).Held = &limiter.Run{Record: record, Units: int64(limiter.KeptOf(c).Places)}
+		s.Mu.Unlock()
+	}
+}
+
+// sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
+// without a request that would show an outage.
+func (r *Store) sendStatement(s limiter.Statement) {
+	record, m := s.Run.Record, s.Run
+	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.Stamp})}
+	c := limiter.NewCall(s.Op, []limiter.Check{check})
+	c.Slot = slot
+	err := n.Background(c, func(c *limiter.Call) {
+		outcome := limiter.OutcomeOf(c.Err)
+		if wait := c.Checks[0].Result.RetryAfter; outcome == limiter.RanOK && (wait == limiter.Superseded || wait == limiter.Lost) {
+			outcome = limiter.RanLate
+		}
+		r.Running.Finish(m, outcome)
+	})
+	if err != nil {
+		r.Running.Finish(m, limiter.RanNever)
+	}
+}
