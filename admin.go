@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 func init() {
@@ -150,7 +151,7 @@ func (a *App) storeReport(r *http.Request, stores *openStores) adminapi.StoreRep
 		return report
 	}
 	options := a.redis
-	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, limiter.Standalone)), options.Client.Addresses
+	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, dial.Standalone)), options.Client.Addresses
 	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
 	report.FailMode, report.Timeout = string(a.FailMode), explain.Seconds(time.Duration(a.Timeout))
 	report.Breaker = "closed"

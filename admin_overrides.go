@@ -11,11 +11,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // serveOverrides lists the overrides of all policies, also of those that this configuration does not have.
 func (a *App) serveOverrides(r *http.Request) (any, bool, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), limiter.ConnectBudget)
+	ctx, cancel := context.WithTimeout(r.Context(), dial.ConnectBudget)
 	defer cancel()
 	entries, err := a.overrides.List(ctx)
 	report := adminapi.OverridesReport{Overrides: make([]adminapi.OverrideEntry, 0, len(entries))}
@@ -43,7 +44,7 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	if !known && (!question.Remove || !a.overrides.Has(question.Policy)) { // one of a policy that is gone can be removed
 		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), limiter.ConnectBudget)
+	ctx, cancel := context.WithTimeout(r.Context(), dial.ConnectBudget)
 	defer cancel()
 	report := adminapi.OverrideReport{}
 	target := overrides.Target{Policy: question.Policy}

@@ -19,6 +19,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 func init() {
@@ -189,9 +190,9 @@ func (a *App) Start() error {
 	stores := a.use()
 	go func(logger *zap.Logger) {
 		defer stores.end()
-		ctx, cancel := context.WithTimeout(context.Background(), limiter.ConnectBudget)
+		ctx, cancel := context.WithTimeout(context.Background(), dial.ConnectBudget)
 		defer cancel()
-		if err := limiter.Ping(ctx, stores.remote.store.Client()); err != nil {
+		if err := dial.Ping(ctx, stores.remote.store.Client()); err != nil {
 			logger.Debug("redis does not answer yet", zap.Error(err))
 		}
 	}(a.logger)

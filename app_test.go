@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // nowhere is an app whose Redis is not there, which no test minds.
@@ -96,7 +97,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
 	checkReferences(t, 4, 3)
-	if err := limiter.Ping(context.Background(), apps[1].opened.remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
+	if err := dial.Ping(context.Background(), apps[1].opened.remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
 		t.Errorf("the shared client answers %v; want it open, and no server", err)
 	}
 	endSecond()

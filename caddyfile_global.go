@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 func init() {
@@ -211,7 +211,7 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 	case "db":
 		r.DB, err = caddyfileopt.Number(d, option, value, 0, math.MaxInt32)
 	case "pool_size":
-		r.PoolSize, err = caddyfileopt.Number(d, option, value, 1, limiter.MaxPoolSize)
+		r.PoolSize, err = caddyfileopt.Number(d, option, value, 1, dial.MaxPoolSize)
 	default:
 		*map[string]*string{
 			"mode": (*string)(&r.Mode), "master": &r.Master, "username": &r.Username, "password": &r.Password,

@@ -6,12 +6,13 @@ import (
 	"unicode"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // optionError calls the fields in an error of the limiter by the options that they come from, and says
 // where the Caddyfile has what the limiter's own hints are about.
 func optionError(err error) error {
-	if errors.Is(err, limiter.ErrURLParameters) {
+	if errors.Is(err, dial.ErrURLParameters) {
 		return errors.New("redis URL: has parameters; put options into the redis block")
 	}
 	var field *limiter.FieldError
@@ -23,7 +24,7 @@ func optionError(err error) error {
 		names[i] = optionOf(name)
 	}
 	text := field.Of(strings.Join(names, ", "))
-	if errors.Is(err, limiter.ErrUseParseURL) {
+	if errors.Is(err, dial.ErrUseParseURL) {
 		text += "; a URL stands behind the word redis itself"
 	}
 	return errors.New(text)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // Redis says how to reach Redis: by `url`, or by `addresses` and the fields after it. Text values
@@ -31,7 +32,7 @@ type Redis struct {
 	Addresses []string `json:"addresses,omitempty"`
 
 	// `standalone`, `sentinel` or `cluster`. Default: `standalone`.
-	Mode limiter.Mode `json:"mode,omitempty"`
+	Mode dial.Mode `json:"mode,omitempty"`
 
 	// The name of the master that the sentinels watch. Required with mode `sentinel`.
 	Master string `json:"master,omitempty"`
@@ -124,15 +125,15 @@ func (r *Redis) check() error {
 	return tlsfiles.ValidServerName(r.TLS.ServerName)
 }
 
-func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
+func (r *Redis) clientOptions() (dial.Options, error) {
 	if r.URL != "" {
 		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.Credentials != (Credentials{}) ||
 			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentials != (Credentials{}) || r.DB != 0 {
-			return limiter.ClientOptions{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
+			return dial.Options{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
 		}
 		text, err := resolveURL(r.URL)
 		if err != nil {
-			return limiter.ClientOptions{}, err
+			return dial.Options{}, err
 		}
 		o, err := parseURL(text)
 		o.PoolSize = r.PoolSize
@@ -157,8 +158,8 @@ func (r *Redis) clientOptions() (limiter.ClientOptions, error) {
 }
 
 // written returns the options as they are written, with placeholders.
-func (r *Redis) written() limiter.ClientOptions {
-	return limiter.ClientOptions{
+func (r *Redis) written() dial.Options {
+	return dial.Options{
 		Addresses: slices.Clone(r.Addresses), Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize,
 		Username: r.Username, Password: r.Password, PasswordFile: r.Credentials.Path,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelCredentials.Path,
@@ -182,14 +183,14 @@ func resolveTexts(texts []optionText) (err error) {
 }
 
 // parseURL reads a URL without placeholders. Sentinels and clusters have several addresses, and no URL.
-func parseURL(text string) (limiter.ClientOptions, error) {
+func parseURL(text string) (dial.Options, error) {
 	scheme, _, _ := strings.Cut(text, "://")
 	for mode, options := range map[string]string{"sentinel": "mode sentinel, master <name>", "cluster": "mode cluster"} {
 		if strings.Contains(scheme, mode) {
-			return limiter.ClientOptions{}, fmt.Errorf("redis URL: write a block instead, redis { ... } with %s and address <host:port>", options)
+			return dial.Options{}, fmt.Errorf("redis URL: write a block instead, redis { ... } with %s and address <host:port>", options)
 		}
 	}
-	o, err := limiter.ParseURL(text)
+	o, err := dial.ParseURL(text)
 	if err != nil {
 		err = optionError(err)
 	}

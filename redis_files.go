@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // Credentials say where a password comes from.
@@ -34,7 +34,7 @@ func (c Credentials) resolve(option string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := limiter.ReadPassword(path); err != nil {
+	if _, err := dial.ReadPassword(path); err != nil {
 		return "", fmt.Errorf("%s: %s", option, strings.ReplaceAll(err.Error(), path, humanize.Shown(path)))
 	}
 	return path, nil

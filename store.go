@@ -23,6 +23,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // memoryKey is the pool's key of the one in-process store.
@@ -63,7 +64,7 @@ func acquireMemory() (*sharedMemory, error) {
 
 // redisOptions is all that makes two shared stores the same. Its values are resolved and final.
 type redisOptions struct {
-	Client limiter.ClientOptions
+	Client dial.Options
 	TLS    string // the files and names that Client.TLS is made of
 	Naming limiter.KeyFormat
 
@@ -120,7 +121,7 @@ func (s *sharedRedis) release() error {
 func acquireRedis(o redisOptions, memory *sharedMemory) (*sharedRedis, error) {
 	key := o.poolKey()
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
-		client, err := limiter.NewClient(o.Client)
+		client, err := dial.New(o.Client)
 		if err != nil {
 			return nil, optionError(err)
 		}
@@ -151,7 +152,7 @@ const tracerName = "github.com/redis-ratelimit/caddy-redis-ratelimit"
 // tracing handler has begun; requests without such a span cost a look at their context. Attributes are
 // those of OpenTelemetry's semantic conventions for Redis. A question travels with others in one
 // command, so that its span tells how long the request waited, not how long its command took.
-func traceStore(o limiter.ClientOptions) func(ctx context.Context) func(err error) {
+func traceStore(o dial.Options) func(ctx context.Context) func(err error) {
 	attributes := storeAttributes(o)
 	return func(ctx context.Context) func(err error) {
 		parent := trace.SpanFromContext(ctx)
@@ -171,7 +172,7 @@ func traceStore(o limiter.ClientOptions) func(ctx context.Context) func(err erro
 }
 
 // storeAttributes describe the Redis of some options.
-func storeAttributes(o limiter.ClientOptions) []attribute.KeyValue {
+func storeAttributes(o dial.Options) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.DBSystemNameRedis, semconv.DBOperationName("EVALSHA"), semconv.DBNamespace(strconv.Itoa(o.DB)),
 	}

@@ -2,8 +2,8 @@ package limiter
 
 import "errors"
 
-// kindIncompatible is the kind of the errors of a server that cannot run the scripts.
-const kindIncompatible = "incompatible"
+// KindIncompatible is the kind of the errors of a server that cannot run the scripts.
+const KindIncompatible = "incompatible"
 
 // KindClock is the kind of the errors of calendar periods that are not around Redis's time.
 const KindClock = "clock"

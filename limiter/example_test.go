@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // One policy in this process: two requests a minute for each key.
@@ -96,7 +97,7 @@ func ExampleStore() {
 // Redis decides for all processes together. While it does not answer, as here, this process decides by
 // itself.
 func Example_failover() {
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{"127.0.0.1:1"}}) // no server
+	client, err := dial.New(dial.Options{Addresses: []string{"127.0.0.1:1"}}) // no server
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,8 +16,8 @@ const (
 	// MaxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
 	MaxKeyLength = 128
 
-	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
-	hashedMark = "%~"
+	// HashedMark begins the text of a key that was too long: its SHA-256 follows.
+	HashedMark = "%~"
 )
 
 var (
@@ -42,7 +42,7 @@ func AsEncoded(text string) EncodedKey {
 	}
 	if len(text) > MaxKeyLength {
 		sum := sha256.Sum256([]byte(text))
-		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
+		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}
 	}
 	return EncodedKey{text}
 }

@@ -12,7 +12,7 @@ import (
 // keyWriter writes key names. It belongs to one goroutine at a time.
 type keyWriter struct {
 	Head string
-	mac  hash.Hash
+	Mac  hash.Hash
 	sum  []byte
 
 	client []byte // scratch space of slotOf
@@ -29,7 +29,7 @@ func (k KeyFormat) NewWriter() *keyWriter {
 	}
 	w := &keyWriter{Head: head}
 	if k.Secret != "" {
-		w.mac = hmac.New(sha256.New, []byte(k.Secret))
+		w.Mac = hmac.New(sha256.New, []byte(k.Secret))
 	}
 	return w
 }
@@ -53,11 +53,11 @@ func (k *keyWriter) Append(dst []byte, id, key string) []byte {
 // braces.
 func (k *keyWriter) AppendClient(dst []byte, key string) []byte {
 	switch {
-	case k.mac != nil:
-		k.mac.Reset()
-		k.mac.Write([]byte(key))
-		k.sum = k.mac.Sum(k.sum[:0])
-		return hex.AppendEncode(append(dst, hashedMark...), k.sum)
+	case k.Mac != nil:
+		k.Mac.Reset()
+		k.Mac.Write([]byte(key))
+		k.sum = k.Mac.Sum(k.sum[:0])
+		return hex.AppendEncode(append(dst, HashedMark...), k.sum)
 	case key == "":
 		return append(dst, '%')
 	}
@@ -99,8 +99,8 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// slotOfName returns the slot of a key of that name: that of the part between its braces.
-func slotOfName(name string) uint16 {
+// SlotOfName returns the slot of a key of that name: that of the part between its braces.
+func SlotOfName(name string) uint16 {
 	_, tag, _ := strings.Cut(name, "{")
 	tag, _, _ = strings.Cut(tag, "}")
 	return SlotOfTag([]byte(tag))

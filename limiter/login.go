@@ -26,7 +26,7 @@ const sentinelsRefuse = "redis: all sentinels "
 // open connection are not of these: its user has lost a permission.
 func refusedLogin(err error) bool {
 	var (
-		own         *credentialsError
+		own         *CredentialsError
 		certificate *tls.CertificateVerificationError
 		alert       *net.OpError
 		reply       goredis.Error

@@ -29,7 +29,7 @@ func (s *senders) most() int {
 		}
 		s.limit = 0
 	}
-	return maxOpenSenders
+	return MaxOpenSenders
 }
 
 // putBack returns those calls of a batch to the queue that a new connection was refused for, if older

@@ -20,9 +20,9 @@ const (
 	// maxSenders is the most batches in flight on a link with a long round trip.
 	maxSenders = 16
 
-	// maxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
+	// MaxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
 	// takes 50 ms, ten are in flight at any time, and now and then twice as many.
-	maxOpenSenders = 48
+	MaxOpenSenders = 48
 
 	// senderSpan is how much round trip allows one more sender. On a link without delay there is
 	// one: with two, batches are half as large, and cost more than they save.

@@ -8,8 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// decodeBan reads a stored state of bans.
-func decodeBan(text string) (s kernel.BanState, ok bool) {
+// DecodeBan reads a stored state of bans.
+func DecodeBan(text string) (s kernel.BanState, ok bool) {
 	const size, confirmedSize = 5 * 8, 7 * 8
 	if len(text) != size && len(text) != confirmedSize {
 		return s, false
@@ -25,8 +25,8 @@ func decodeBan(text string) (s kernel.BanState, ok bool) {
 	return kernel.BanState{Denials: n[0], Since: n[1], Offenses: n[2], Until: n[3], Forgotten: n[4], Confirmed: n[5], Counted: n[6]}, true
 }
 
-// splitBanKey returns the policy and the client of the key of a ban.
-func splitBanKey(name, head string) (policy, key string, ok bool) {
+// SplitBanKey returns the policy and the client of the key of a ban.
+func SplitBanKey(name, head string) (policy, key string, ok bool) {
 	at := strings.LastIndex(name, "}:")
 	if at < len(head) || !strings.HasPrefix(name, head) {
 		return "", "", false
@@ -42,8 +42,8 @@ func splitBanKey(name, head string) (policy, key string, ok bool) {
 	return policy, key, true
 }
 
-// storedEntry reads a node's entry: epoch, units, and when they expire.
-func storedEntry(text string) (entry [3]int64, ok bool) {
+// StoredEntry reads a node's entry: epoch, units, and when they expire.
+func StoredEntry(text string) (entry [3]int64, ok bool) {
 	if len(text) != 8*len(entry) {
 		return entry, false
 	}

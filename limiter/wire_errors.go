@@ -82,7 +82,7 @@ func Undecided(err error) error {
 	}
 	kind, cause := kindOf(err), withoutArguments(err)
 	switch {
-	case kind == kindIncompatible:
+	case kind == KindIncompatible:
 		cause = fmt.Errorf("%s: %w", incompatibility(err.Error()), cause)
 	case errors.Is(err, goredis.Nil) && !IsNil(err):
 		cause = fmt.Errorf("the sentinels know no master of this name: %w", cause)
@@ -132,7 +132,7 @@ func withoutArguments(err error) error {
 
 func kindOf(err error) string {
 	var network net.Error
-	var credentials *credentialsError
+	var credentials *CredentialsError
 	switch {
 	case errors.As(err, &credentials):
 		return "auth"
@@ -163,7 +163,7 @@ func kindOf(err error) string {
 		}
 	}
 	if incompatibility(err.Error()) != "" {
-		return kindIncompatible
+		return KindIncompatible
 	}
 	return "other"
 }
@@ -183,11 +183,11 @@ func IsRedirection(err error) bool {
 
 func IsNoScript(err error) bool { return goredis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// credentialsError is the reason why a new connection has nothing to log in with.
-type credentialsError struct {
-	what string // in plain words, for programs that call the field otherwise
-	err  error
+// CredentialsError is the reason why a new connection has nothing to log in with.
+type CredentialsError struct {
+	What string // in plain words, for programs that call the field otherwise
+	Err  error
 }
 
 // Error implements error.
-func (e *credentialsError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *CredentialsError) Error() string { return e.What + ": " + e.Err.Error() }

@@ -12,13 +12,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestEntry_Policy_batch decides requests of clients with different limits at once. Each batch is one run of
 // a script.
 func TestEntry_Policy_batch(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

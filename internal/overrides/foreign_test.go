@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 const versionKey, entriesKey = "rl:{%!overrides}:version", "rl:{%!overrides}:entries"
@@ -21,7 +22,7 @@ func TestLive_foreign_version(t *testing.T) {
 	client := server.Client(t)
 	for _, text := range []string{"", "x", "-1 1", "1e300", "9007199254740993 0", "9223372036854775807 1", "99999999999999999999999 1", " 5", "5.5", strings.Repeat("9", 1<<20)} {
 		client.FlushAll(t.Context())
-		a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+		a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 		refresh(t, b)
 		if err := client.Set(t.Context(), versionKey, text, 0).Err(); err != nil {
@@ -34,7 +35,7 @@ func TestLive_foreign_version(t *testing.T) {
 			put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 10 + i}, 0)
 			refresh(t, b)
 			wantLimit(t, b, "api", "acme", 10+i)
-			newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+			newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 			refresh(t, newcomer)
 			if wantLimit(t, newcomer, "api", "acme", 10+i); t.Failed() {
 				t.Fatalf("with the version %.40q", text)
@@ -51,7 +52,7 @@ func TestLive_foreign_types(t *testing.T) {
 	client := server.Client(t)
 	for _, name := range []string{versionKey, entriesKey} {
 		client.FlushAll(t.Context())
-		l := newNode(t, plain, limiter.Standalone, server.Addr)
+		l := newNode(t, plain, dial.Standalone, server.Addr)
 		put(t, l, l.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 		client.Del(t.Context(), name)
 		client.LPush(t.Context(), name, "foreign")
@@ -59,7 +60,7 @@ func TestLive_foreign_types(t *testing.T) {
 		if !errors.Is(err, limiter.ErrUndecided) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+		newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
 			t.Errorf("%s: a new node gets %v", name, err)
 		}
@@ -77,7 +78,7 @@ func TestLive_foreign_entries(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	a := newNode(t, plain, limiter.Standalone, server.Addr)
+	a := newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 	for i, value := range []string{
 		"", "0", "0 ", "x {}", "0 {}", `-5 {"do":"block"}`, `9000000000000000000 {"do":"block"}`, `0 {"do":"limit"}`,
@@ -90,7 +91,7 @@ func TestLive_foreign_entries(t *testing.T) {
 		client.HSet(t.Context(), entriesKey, field, `0 {"do":"block"}`)
 	}
 	unreadable := 0
-	store := newStore(t, plain, limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{server.Addr}})
+	store := newStore(t, plain, dial.Options{Mode: dial.Standalone, Addresses: []string{server.Addr}})
 	b := NewShared(store, plain, nil, Hooks{OnUnreadable: func(err error) {
 		if unreadable++; len(err.Error()) > 100 || strings.Contains(err.Error(), "owned") {
 			t.Errorf("the error quotes what it is about: %v", err)
@@ -119,14 +120,14 @@ func TestLive_foreign_many(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 	refresh(t, b)
 	script := `for i = 1, 200000 do redis.call('HSET', KEYS[1], 'api:' .. i, '0 {"do":"block"}') end`
 	if err := client.Eval(t.Context(), script+" return 1", []string{entriesKey}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	newcomer := newNode(t, plain, limiter.Standalone, server.Addr)
+	newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 	for range 2 {
 		if err := newcomer.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "200001 overrides") || newcomer.Len() > 0 {
 			t.Errorf("a new node reads %d entries: %v", newcomer.Len(), err)
@@ -149,7 +150,7 @@ func TestLive_lost_before_change(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
+	node := func() *Live { return newNode(t, plain, dial.Standalone, server.Addr) }
 	for _, by := range []string{"a node that knows them", "a new node"} {
 		client.FlushAll(t.Context())
 		knows := node()

@@ -10,12 +10,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // newStore returns a store on a Redis, closed with the test.
-func newStore(t testing.TB, format limiter.KeyFormat, options limiter.ClientOptions) *redis.Store {
+func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *redis.Store {
 	t.Helper()
-	client, err := limiter.NewClient(options)
+	client, err := dial.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,9 +26,9 @@ func newStore(t testing.TB, format limiter.KeyFormat, options limiter.ClientOpti
 }
 
 // newNode returns the overrides of a node of its own, which does not poll.
-func newNode(t testing.TB, format limiter.KeyFormat, mode limiter.Mode, addresses ...string) *Live {
+func newNode(t testing.TB, format limiter.KeyFormat, mode dial.Mode, addresses ...string) *Live {
 	t.Helper()
-	store := newStore(t, format, limiter.ClientOptions{Mode: mode, Addresses: addresses, Timeout: 2 * time.Second})
+	store := newStore(t, format, dial.Options{Mode: mode, Addresses: addresses, Timeout: 2 * time.Second})
 	return NewShared(store, format, nil, Hooks{})
 }
 
@@ -74,7 +75,7 @@ func TestLive_stores(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, a, b *Live){
 		"Put_Remove": putAndRemove, "Find_hostile": findHostile, "Put_full": putFull, "Find_ended": findEnded,
 	} {
-		onRedis := func(mode limiter.Mode, secret string, addresses ...string) func(*testing.T) {
+		onRedis := func(mode dial.Mode, secret string, addresses ...string) func(*testing.T) {
 			return func(t *testing.T) {
 				format := limiter.KeyFormat{Prefix: name + secret, Secret: secret}
 				test(t, newNode(t, format, mode, addresses...), newNode(t, format, mode, addresses...))
@@ -84,9 +85,9 @@ func TestLive_stores(t *testing.T) {
 			l := NewLocal(Hooks{})
 			test(t, l, l)
 		})
-		t.Run(name+"/standalone", onRedis(limiter.Standalone, "", server.Addr))
-		t.Run(name+"/hashed", onRedis(limiter.Standalone, "secret", server.Addr))
-		t.Run(name+"/cluster", onRedis(limiter.Cluster, "", addresses...))
+		t.Run(name+"/standalone", onRedis(dial.Standalone, "", server.Addr))
+		t.Run(name+"/hashed", onRedis(dial.Standalone, "secret", server.Addr))
+		t.Run(name+"/cluster", onRedis(dial.Cluster, "", addresses...))
 	}
 }
 

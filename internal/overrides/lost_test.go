@@ -7,12 +7,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestLive_restart has Redis lose everything. A node that has missed a change is the first to restore.
 func TestLive_restart(t *testing.T) {
 	server := redistest.Start(t)
-	node := func() *Live { return newNode(t, plain, limiter.Standalone, server.Addr) }
+	node := func() *Live { return newNode(t, plain, dial.Standalone, server.Addr) }
 	stale, a, b := node(), node(), node()
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
@@ -48,7 +49,7 @@ func TestLive_restart(t *testing.T) {
 func TestLive_lost_entries(t *testing.T) {
 	server := redistest.Start(t)
 	var unreadable []error
-	a, b := newNode(t, plain, limiter.Standalone, server.Addr), newNode(t, plain, limiter.Standalone, server.Addr)
+	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
 	if err := client.Del(t.Context(), a.keys.entries).Err(); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // PollInterval is the time between two looks at the version in Redis.
@@ -43,7 +43,7 @@ func (l *Live) poll() {
 
 // pollOnce may connect, which takes longer than a command.
 func (l *Live) pollOnce() error {
-	ctx, cancel := context.WithTimeout(l.life, limiter.ConnectBudget)
+	ctx, cancel := context.WithTimeout(l.life, dial.ConnectBudget)
 	defer cancel()
 	return l.Refresh(ctx)
 }

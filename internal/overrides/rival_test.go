@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestLive_Put_rivals has nodes set and remove the override of one client at once. Each gets the entry that
@@ -16,7 +16,7 @@ func TestLive_Put_rivals(t *testing.T) {
 	server := redistest.Start(t)
 	var running sync.WaitGroup
 	for i := range 4 {
-		l := newNode(t, plain, limiter.Standalone, server.Addr)
+		l := newNode(t, plain, dial.Standalone, server.Addr)
 		target := l.Target("api", key("acme"))
 		running.Go(func() {
 			for n := range int64(100) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // The results of a check.
@@ -32,7 +33,7 @@ type Finding struct {
 
 // Options are the Redis to check, and how to reach it.
 type Options struct {
-	Client limiter.ClientOptions
+	Client dial.Options
 	Naming limiter.KeyFormat
 
 	// Logs is true if sliding_window_log is used, whose commands must then be permitted.

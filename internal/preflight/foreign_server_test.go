@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // serve returns the address of a server whose replies a function writes. It gets the words of a command, the
@@ -153,7 +153,7 @@ func TestRun_foreignServers(t *testing.T) {
 // wantFindings runs the checks of a server and compares the first finding of each named check by its beginning.
 func wantFindings(t *testing.T, address string, want map[string]string) {
 	t.Helper()
-	findings, unasked := Run(t.Context(), Options{Client: limiter.ClientOptions{Addresses: []string{address}, Timeout: time.Second}})
+	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Second}})
 	if unasked {
 		t.Errorf("the server counts as not asked: %+v", findings)
 	}
@@ -187,7 +187,7 @@ func TestRun_keysOfSeveralClients(t *testing.T) {
 			}
 			return forward(server.Addr, words)
 		})
-		findings, _ := Run(t.Context(), Options{Client: limiter.ClientOptions{Addresses: []string{address}, Timeout: time.Second}})
+		findings, _ := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Second}})
 		got := ""
 		for _, f := range findings {
 			if f.Check == "script" {

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // permission is a command that a Redis user needs, with a harmless call that tests it.
@@ -93,7 +94,7 @@ func permissionsToOverride(key string) []permission {
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	key := p.prefixed(probeKey)
 	needed := permissionsToCount(key)
-	if p.options.Client.Mode == limiter.Cluster {
+	if p.options.Client.Mode == dial.Cluster {
 		needed = append(needed, permissionsToRoute()...)
 	}
 	missing, keys, unknown := p.missing(ctx, s, needed)

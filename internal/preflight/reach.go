@@ -10,17 +10,17 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // reach connects and finds the servers that decide. Without one it returns no client and adds findings.
 func (p *preflight) reach(ctx context.Context) goredis.UniversalClient {
 	o := p.clientOptions()
-	mode := cmp.Or(o.Mode, limiter.Standalone)
+	mode := cmp.Or(o.Mode, dial.Standalone)
 	if !p.tryAddresses(ctx, mode) {
 		return nil
 	}
-	client, err := limiter.NewClient(o)
+	client, err := dial.New(o)
 	if err != nil { // impossible after Validate
 		p.failed("configuration", "", err.Error(), "")
 		return nil
@@ -38,13 +38,13 @@ func (p *preflight) reach(ctx context.Context) goredis.UniversalClient {
 	return client
 }
 
-func (p *preflight) modeDetail(mode limiter.Mode) string {
+func (p *preflight) modeDetail(mode dial.Mode) string {
 	switch answer := len(p.servers); {
-	case mode == limiter.Sentinel:
+	case mode == dial.Sentinel:
 		return "sentinel, master " + p.options.Client.Master
-	case mode == limiter.Cluster && answer < p.masters:
+	case mode == dial.Cluster && answer < p.masters:
 		return fmt.Sprintf("cluster of %d masters, of which %d answer", p.masters, answer)
-	case mode == limiter.Cluster:
+	case mode == dial.Cluster:
 		return fmt.Sprintf("cluster of %d masters", p.masters)
 	}
 	return string(mode)
@@ -52,12 +52,12 @@ func (p *preflight) modeDetail(mode limiter.Mode) string {
 
 // tryAddresses sends HELLO to each configured address, and reports whether to continue: one of them is of
 // the configured mode, and none of another.
-func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
+func (p *preflight) tryAddresses(ctx context.Context, mode dial.Mode) bool {
 	var errs []error
 	good, wrong := 0, 0
 	for _, address := range p.options.Client.Addresses {
 		o := p.seedOptions(mode, address)
-		client, err := limiter.NewClient(o)
+		client, err := dial.New(o)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -69,7 +69,7 @@ func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 		case hello.mode != "" && hello.mode != string(mode):
 			wrong++
 			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello.mode]), modeAdvice[hello.mode])
-		case mode != limiter.Sentinel || p.trySentinel(ctx, client, address):
+		case mode != dial.Sentinel || p.trySentinel(ctx, client, address):
 			good++
 			p.ok("reachable", "", address)
 		default:
@@ -81,7 +81,7 @@ func (p *preflight) tryAddresses(ctx context.Context, mode limiter.Mode) bool {
 		switch {
 		case good > 0:
 			p.warn("reachable", "", err.Error(), "the other addresses suffice; remove this one, or find out why it does not answer")
-		case mode == limiter.Sentinel:
+		case mode == dial.Sentinel:
 			p.refusedBySentinel(err)
 		default:
 			p.refused(err)
@@ -104,10 +104,10 @@ var (
 )
 
 // seedOptions returns the options for one of the addresses alone.
-func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.ClientOptions {
+func (p *preflight) seedOptions(mode dial.Mode, address string) dial.Options {
 	o := p.clientOptions()
-	o.Addresses, o.Mode, o.Master = []string{address}, limiter.Standalone, ""
-	if mode == limiter.Sentinel {
+	o.Addresses, o.Mode, o.Master = []string{address}, dial.Standalone, ""
+	if mode == dial.Sentinel {
 		o.Username, o.Password, o.PasswordFile, o.DB = o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile, 0
 	}
 	o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile = "", "", ""
@@ -117,7 +117,7 @@ func (p *preflight) seedOptions(mode limiter.Mode, address string) limiter.Clien
 // reachServer connects to the only server that decides.
 func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) error {
 	address := p.options.Client.Addresses[0]
-	if p.options.Client.Mode == limiter.Sentinel {
+	if p.options.Client.Mode == dial.Sentinel {
 		address = "the master " + p.options.Client.Master
 	}
 	hello, err := askHello(ctx, client)
@@ -125,7 +125,7 @@ func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) err
 		p.refused(fmt.Errorf("%s: %w", address, err))
 		return err
 	}
-	if p.options.Client.Mode == limiter.Sentinel {
+	if p.options.Client.Mode == dial.Sentinel {
 		p.ok("reachable", "", address)
 	}
 	p.servers = []checkedServer{{address: address, client: client, hello: hello}}

@@ -6,7 +6,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // preflight is one run of the checks and its findings.
@@ -59,7 +59,7 @@ func (p *preflight) tryServers(ctx context.Context, client goredis.UniversalClie
 }
 
 // clientOptions returns the configured options with at least leastTimeout.
-func (p *preflight) clientOptions() limiter.ClientOptions {
+func (p *preflight) clientOptions() dial.Options {
 	o := p.options.Client
 	o.Timeout = max(leastTimeout, o.Timeout)
 	o.PoolSize = 2

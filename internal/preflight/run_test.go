@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // failingServer returns the address of a server that answers HELLO and closes the connection at any other
@@ -45,7 +45,7 @@ func answerHello(conn net.Conn) {
 }
 
 func TestRun_unknown_permissions(t *testing.T) {
-	options := Options{Client: limiter.ClientOptions{Addresses: []string{failingServer(t)}, Timeout: time.Second}}
+	options := Options{Client: dial.Options{Addresses: []string{failingServer(t)}, Timeout: time.Second}}
 	findings, unasked := Run(t.Context(), options)
 	seen := map[string]string{}
 	for _, f := range findings {
@@ -83,8 +83,8 @@ func TestAskHello_Redis60(t *testing.T) {
 			}
 		}
 	}()
-	options := Options{Client: limiter.ClientOptions{Addresses: []string{listener.Addr().String()}, Timeout: time.Second}}
-	client, err := limiter.NewClient(options.Client)
+	options := Options{Client: dial.Options{Addresses: []string{listener.Addr().String()}, Timeout: time.Second}}
+	client, err := dial.New(options.Client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // checkPolicyName is the policy that the checks count under. Its window is a second, after which its keys
@@ -62,7 +63,7 @@ func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClie
 		slowest = max(slowest, took)
 	}
 	p.ok("script", s.address, subject+" decides within "+humanize.Duration(slowest))
-	if p.options.Client.Mode != limiter.Cluster {
+	if p.options.Client.Mode != dial.Cluster {
 		p.trySeveralKeys(ctx, s)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // These benchmarks measure what a decision takes: time, allocations, calls of Redis, and bytes of
@@ -286,7 +287,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 
 // BenchmarkBreaker measures what the breaker costs a request that Redis decides.
 func BenchmarkBreaker(b *testing.B) {
-	breaker := &limiter.Breaker{Now: clock.Now}
+	breaker := &health.Breaker{Now: clock.Now}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // openCluster returns a store on a real Cluster of three masters.
@@ -24,7 +25,7 @@ func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
 // openClusterWithin returns a store on a Cluster, with a timeout.
 func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
-	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
+	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // This file plays the same traces through every store and holds the answers equal to the last
@@ -181,7 +182,7 @@ func (s *testStore) charge(checks []limiter.Check) {
 
 func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
 	t.Helper()
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout})
+	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // putFile replaces a file by another one, as Kubernetes and systemd do.
@@ -67,17 +68,17 @@ func (l logins) disconnect(t testing.TB) {
 }
 
 // openWith returns a store of options, and how many refused logins it reports. An outage fails the test.
-func openWith(t testing.TB, o limiter.ClientOptions) (r *redis.Store, refused *atomic.Int32) {
+func openWith(t testing.TB, o dial.Options) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	return openRefusedBy(t, o, "auth")
 }
 
 // openRefusedBy is openWith for refusals of a kind.
-func openRefusedBy(t testing.TB, o limiter.ClientOptions, kind string) (r *redis.Store, refused *atomic.Int32) {
+func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
-	client, err := limiter.NewClient(o)
+	client, err := dial.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,19 +115,19 @@ func crowd(t testing.TB, r *redis.Store, clients, each int) {
 // TestRedis_credentials rotates a password while connections are replaced, on each kind of Redis.
 func TestRedis_credentials(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(t *testing.T) (limiter.ClientOptions, []*redistest.Server){
-		"standalone": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+	for name, begin := range map[string]func(t *testing.T) (dial.Options, []*redistest.Server){
+		"standalone": func(t *testing.T) (dial.Options, []*redistest.Server) {
 			server := redistest.Start(t)
-			return limiter.ClientOptions{Addresses: []string{server.Addr}}, []*redistest.Server{server}
+			return dial.Options{Addresses: []string{server.Addr}}, []*redistest.Server{server}
 		},
-		"cluster": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+		"cluster": func(t *testing.T) (dial.Options, []*redistest.Server) {
 			masters := redistest.StartCluster(t)
-			return limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}}, masters
+			return dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}}, masters
 		},
-		"sentinel": func(t *testing.T) (limiter.ClientOptions, []*redistest.Server) {
+		"sentinel": func(t *testing.T) (dial.Options, []*redistest.Server) {
 			master := redistest.Start(t)
 			sentinel := redistest.StartSentinel(t, master, "main")
-			return limiter.ClientOptions{Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, []*redistest.Server{master}
+			return dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, []*redistest.Server{master}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestRedis_credentials_late(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(10 * time.Millisecond)
 	file := secretFile(t, "first")
-	r, refused := openWith(t, limiter.ClientOptions{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
+	r, refused := openWith(t, dial.Options{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
 	crowd(t, r, 2, 20)
 	before := r.Client().PoolStats().TotalConns
 	app.do(t, "acl", "setuser", "app", ">second", "<first")
@@ -186,7 +187,7 @@ func TestRedis_credentials_unreadable(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(10 * time.Millisecond)
 	file := secretFile(t, "first")
-	r, refused := openWith(t, limiter.ClientOptions{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
+	r, refused := openWith(t, dial.Options{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
 	crowd(t, r, 2, 20)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -227,8 +228,8 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 				}
 			}
 			file := secretFile(t, "old\n")
-			r, refused := openWith(t, limiter.ClientOptions{
-				Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Username: "app",
+			r, refused := openWith(t, dial.Options{
+				Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Username: "app",
 				PasswordFile: secretFile(t, "first"), SentinelUsername: user, SentinelPasswordFile: file,
 			})
 			crowd(t, r, 8, 5)
@@ -254,7 +255,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 	proxy := redistest.NewProxy(t, master.Addr)
 	proxy.Delay(10 * time.Millisecond)
 	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: proxy.Addr}, "main")
-	r, refused := openRefusedBy(t, limiter.ClientOptions{Mode: limiter.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
+	r, refused := openRefusedBy(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
 	crowd(t, r, 2, 20)
 	before := r.Client().PoolStats().TotalConns
 	sentinel.Kill()
@@ -270,7 +271,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // reports collects what a store reports, also from its probes in the background.
@@ -102,7 +103,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 	}
 	server.Pause(t)
 	defer server.Resume(t)
-	for range limiter.FailuresInARow {
+	for range health.FailuresInARow {
 		if err := ask(); limiter.Kind(err) != "timeout" {
 			t.Errorf("%v of kind %s", err, limiter.Kind(err))
 		}
@@ -123,7 +124,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 	p := dayPolicy(t, "left", limiter.GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
-	for range 2 * limiter.FailuresInARow {
+	for range 2 * health.FailuresInARow {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 		_, err := f.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		cancel()

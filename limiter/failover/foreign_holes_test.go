@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
 )
 
 // damagedBucket has a bucket of 10 per day whose stored state a test writes.
@@ -32,7 +33,7 @@ const damagedSerial = 1 << 40
 // write stores five owed units, a serial and a tail.
 func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 	t.Helper()
-	text = doubles(float64(5*b.p.Rule().Params.Window), float64(limiter.TicksNow(b.p)), damagedSerial) + tail
+	text = doubles(float64(5*b.p.Rule().Params.Window), float64(admin.TicksNow(b.p)), damagedSerial) + tail
 	b.writeAll(t, text)
 	return text
 }
@@ -52,7 +53,7 @@ func (b *damagedBucket) read(t *testing.T) string {
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
 	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1})
-	c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: limiter.TicksNow(b.p), Second: damagedSerial - ago})
+	c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: admin.TicksNow(b.p), Second: damagedSerial - ago})
 	b.r.Send(context.Background(), b.r.Topology.AnyNode, c.Alone[:])
 	return c.Err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // everyOperation lists what a batch may do with a state, the refund first.
@@ -148,8 +149,8 @@ func TestForeignValue_breaker(t *testing.T) {
 	}
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
-	for i := range 2 * limiter.FailuresInARow {
-		at = at.Add(limiter.FailuresSpan)
+	for i := range 2 * health.FailuresInARow {
+		at = at.Add(health.FailuresSpan)
 		if _, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {
 			t.Errorf("request %d: %v of kind %s", i, err, limiter.Kind(err))
 		}

@@ -13,16 +13,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // newClusterFailover returns a leasing store on a Cluster.
 func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	t.Helper()
-	options := limiter.ClientOptions{Mode: limiter.Cluster, Timeout: 10 * time.Second}
+	options := dial.Options{Mode: dial.Cluster, Timeout: 10 * time.Second}
 	for _, s := range servers {
 		options.Addresses = append(options.Addresses, s.Addr)
 	}
-	client, err := limiter.NewClient(options)
+	client, err := dial.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

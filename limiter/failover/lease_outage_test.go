@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestNode_refund_lease refunds a request on several nodes of a Cluster that another one of them has denied. The
@@ -62,7 +63,7 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1})
+	client, err := dial.New(dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

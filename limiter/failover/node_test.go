@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 func TestNode_wrong_type(t *testing.T) {
@@ -22,8 +23,8 @@ func TestNode_wrong_type(t *testing.T) {
 	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * limiter.FailuresInARow {
-		at = at.Add(limiter.FailuresSpan)
+	for range 2 * health.FailuresInARow {
+		at = at.Add(health.FailuresSpan)
 		if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {
 			t.Fatalf("the client with the bad key: %v", err)
 		}
@@ -38,7 +39,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	p, q := dayPolicy(t, "done", limiter.SlidingWindowLog, 100), dayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
 	opened := make(chan struct{})
 	n := &redis.Node{Failed: func() {}, Opened: func() { close(opened) }}
-	n.Breaker = limiter.Breaker{Now: clock.Now, OnOpen: func(error) {}}
+	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: func(error) {}}
 	tries := 0
 	n.Batcher.Send = func(_ context.Context, calls []*limiter.Call) bool {
 		if tries++; tries == 1 {

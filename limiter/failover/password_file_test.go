@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 func TestReadPassword(t *testing.T) {
@@ -21,21 +21,21 @@ func TestReadPassword(t *testing.T) {
 				continue
 			}
 			putFile(t, path, want+ending)
-			if got, err := limiter.ReadPassword(path); got != want || err != nil {
+			if got, err := dial.ReadPassword(path); got != want || err != nil {
 				t.Errorf("%q: got %q, %v; want %q", want+ending, got, err, want)
 			}
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is empty", "\n": "is empty", strings.Repeat("secret", limiter.MaxPasswordFile): "is longer than",
+		"": "is empty", "\n": "is empty", strings.Repeat("secret", dial.MaxPasswordFile): "is longer than",
 	} {
 		putFile(t, path, text)
-		if got, err := limiter.ReadPassword(path); got != "" || err == nil || !strings.Contains(err.Error(), path+" "+want) || strings.Contains(err.Error(), "secret") {
+		if got, err := dial.ReadPassword(path); got != "" || err == nil || !strings.Contains(err.Error(), path+" "+want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.9q: got %q, %v", text, got, err)
 		}
 	}
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := limiter.ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
+		if _, err := dial.ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%s: got %v, want an error that names it", path, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestReadPassword_no_regular_file(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
-		if got, err := limiter.ReadPassword(path); got != "" || !errors.Is(err, limiter.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+		if got, err := dial.ReadPassword(path); got != "" || !errors.Is(err, dial.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestReadPassword_secret_for_path(t *testing.T) {
 		"hunter2", "/hunter2", "./hunter2", "aGVs/hunter2==", "/9j4/hunter2", "correct horse/hunter2", "../../hunter2/x",
 		"hunter2/" + strings.Repeat("x", 300), "hunter2\x00", strings.Repeat("/hunter2", 10_000),
 	} {
-		if _, err := limiter.ReadPassword(secret); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "an absolute path") {
+		if _, err := dial.ReadPassword(secret); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "an absolute path") {
 			t.Errorf("%.20q: got %v; want an error without it", secret, err)
 		}
 	}
@@ -73,11 +73,11 @@ func TestReadPassword_secret_for_path(t *testing.T) {
 func TestReadPassword_working_folder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putFile(t, "password", "secret\n")
-	if got, err := limiter.ReadPassword("password"); got != "secret" || err != nil {
+	if got, err := dial.ReadPassword("password"); got != "secret" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	putFile(t, "password", "")
-	if _, err := limiter.ReadPassword("password"); err == nil || err.Error() != "the file is empty; write the password into it" {
+	if _, err := dial.ReadPassword("password"); err == nil || err.Error() != "the file is empty; write the password into it" {
 		t.Errorf("an empty file: got %v", err)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // listener collects the reports of a store.
@@ -50,7 +53,7 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 		}
 	}
 	setPermissions("+@all")
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +227,7 @@ func TestProbe_idle_master(t *testing.T) {
 func TestProbe_keys(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		r := &redis.Store{Admin: limiter.Admin{KeyFormat: naming}}
+		r := &redis.Store{Admin: admin.Admin{KeyFormat: naming}}
 		n := naming.NewWriter()
 		for slot := uint16(0); slot < limiter.ClusterSlots; slot += 997 {
 			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, limiter.ProbeKey) {
@@ -238,7 +241,7 @@ func TestProbe_keys(t *testing.T) {
 // these open.
 func probing(r *redis.Store) int {
 	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("(*Redis).recover(%p,", r))
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
 }
 
 func TestProbe_ends(t *testing.T) {
@@ -293,8 +296,8 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*limiter.Call, limiter.MaxQueue)
 	refundIn(r, []limiter.Check{{Policy: dayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
-	if reported.String() != "overload" || s.Breaker.Row.Load()%(limiter.FailuresInARow+1) != 1 {
-		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(limiter.FailuresInARow+1))
+	if reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1 {
+		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))
 	}
 	s.Batcher.Waiting = nil
 }

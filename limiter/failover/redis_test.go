@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // openRedis returns a store on a real Redis and its own clock.
@@ -243,7 +244,7 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
+	client, err := dial.New(dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

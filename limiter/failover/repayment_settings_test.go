@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
@@ -169,7 +170,7 @@ func TestRepayment_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
-		client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, DB: server.DB})
+		client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB})
 		if err != nil {
 			t.Fatal(err)
 		}

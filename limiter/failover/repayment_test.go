@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
@@ -26,7 +27,7 @@ type outageNode struct {
 func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
 	t.Helper()
 	n := &outageNode{}
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -76,7 +77,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
 	reported := &listener{}
 	server := redistest.Shared(t)
-	client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // counted returns how many units Redis counts for a key of the policy, as another process sees it.
@@ -171,7 +172,7 @@ func TestRedis_concurrency_closed(t *testing.T) {
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
-	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // reserveMany makes takes that can be refunded, in parallel.
@@ -99,7 +100,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server.Addr)
 			proxy.Delay(trip)
-			client, err := limiter.NewClient(limiter.ClientOptions{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second})
+			client, err := dial.New(dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

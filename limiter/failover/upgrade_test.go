@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -98,7 +99,7 @@ func TestUpgrade_new_state(t *testing.T) {
 	wantLeft(t, newer, p, true, 8)
 	before := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val()
 	node := New(older, limiter.NewMemory(), Options{})
-	for i := range 2 * limiter.FailuresInARow {
+	for i := range 2 * health.FailuresInARow {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 		source, err := node.Decide(context.Background(), checks)
 		if err != nil || source != limiter.SourceFallback || checks[0].Result.Remaining != int64(9-i) {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // Node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
@@ -18,13 +19,13 @@ import (
 type Node struct {
 	Client  goredis.UniversalClient
 	Batcher limiter.Batcher
-	Breaker limiter.Breaker
+	Breaker health.Breaker
 	Clock   clock.Offset
-	Failed  func()                          // called after every failure
-	Opened  func()                          // called after the breaker has opened
-	Lost    func(err error)                 // called for what Redis did not settle; may be nil
-	Cause   atomic.Pointer[limiter.Attempt] // what failed when the breaker opened, and why it fails now
-	life    context.Context                 //nolint:containedctx // ends with the node; its probes run in it
+	Failed  func()                         // called after every failure
+	Opened  func()                         // called after the breaker has opened
+	Lost    func(err error)                // called for what Redis did not settle; may be nil
+	Cause   atomic.Pointer[health.Attempt] // what failed when the breaker opened, and why it fails now
+	life    context.Context                //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
 }
 
@@ -136,7 +137,7 @@ func (n *Node) Report(op limiter.Operation, slot uint16, checks []limiter.Check,
 		n.Breaker.Success(sent)
 	case errors.Is(err, limiter.ErrUndecided) && !limiter.FailedAlone(err):
 		if n.Breaker.Failure(err) {
-			n.Cause.Store(limiter.AttemptOf(op, slot, checks, err))
+			n.Cause.Store(health.AttemptOf(op, slot, checks, err))
 			n.Opened()
 		}
 		n.Failed()

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // recover probes a node whose breaker is open, once an interval, until it decides again or is
 // retired. The probe repeats what opened the breaker: where a user has lost one permission of
 // several, any other operation would close it for a moment.
 func (r *Store) recover(n *Node) {
-	timer := time.NewTimer(limiter.ProbeInterval)
+	timer := time.NewTimer(health.ProbeInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -35,14 +36,14 @@ func (r *Store) recover(n *Node) {
 		n.Cause.Store(&a)
 		n.Breaker.Postpone()
 		n.Failed()
-		timer.Reset(limiter.ProbeInterval)
+		timer.Reset(health.ProbeInterval)
 	}
 }
 
 // probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which
 // keeps the key's TTL, and by one that is denied, which a log answers by other commands. Before a
 // refund it takes two units, and refunds the first of them, so that a log has an entry to move.
-func (r *Store) probe(ctx context.Context, n *Node, a *limiter.Attempt) error {
+func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 	checks := r.probeChecks(a)
 	if a.Op != limiter.OpSettle {
 		denied := slices.Clone(checks)
@@ -83,7 +84,7 @@ func (r *Store) try(ctx context.Context, n *Node, op limiter.Operation, slot uin
 }
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.
-func (r *Store) probeChecks(a *limiter.Attempt) []limiter.Check {
+func (r *Store) probeChecks(a *health.Attempt) []limiter.Check {
 	key := limiter.ProbeKey
 	if r.Slotted.Load() {
 		key = r.ProbeKeyIn(a.Slot)
@@ -157,7 +158,7 @@ func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 		groups = r.GroupBySlot(checks)
 	}
 	for _, g := range groups {
-		if err := r.probeUnlessOpen(ctx, r.Topology.To(g.slot), limiter.AttemptOf(limiter.OpTake, g.slot, g.checks, nil)); err != nil {
+		if err := r.probeUnlessOpen(ctx, r.Topology.To(g.slot), health.AttemptOf(limiter.OpTake, g.slot, g.checks, nil)); err != nil {
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ func (r *Store) ProbeAll(ctx context.Context, policies []*limiter.Policy) error 
 		return limiter.ErrClosed
 	}
 	defer r.Uses.Release()
-	a := limiter.Attempt{Op: limiter.OpTake, Slot: r.KeyFormat.NewWriter().SlotOf(limiter.ProbeKey), Policies: onePerScript(policies)}
+	a := health.Attempt{Op: limiter.OpTake, Slot: r.KeyFormat.NewWriter().SlotOf(limiter.ProbeKey), Policies: onePerScript(policies)}
 	for _, n := range r.Topology.Nodes() {
 		own := a
 		own.Slot, _ = r.Topology.slotAt(n, a.Slot)
@@ -195,7 +196,7 @@ func onePerScript(policies []*limiter.Policy) []*limiter.Policy {
 }
 
 // probeUnlessOpen probes a node, or returns why its breaker is open.
-func (r *Store) probeUnlessOpen(ctx context.Context, n *Node, a *limiter.Attempt) error {
+func (r *Store) probeUnlessOpen(ctx context.Context, n *Node, a *health.Attempt) error {
 	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
 		return cause.Err
 	}

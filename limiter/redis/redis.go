@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -17,7 +19,7 @@ import (
 // batches, one script run a batch; on a Cluster one run a slot, pipelined per node. It is safe for
 // concurrent use.
 type Store struct {
-	limiter.Admin
+	admin.Admin
 	Scripts  limiter.ScriptSet
 	Topology topology
 	Writers  sync.Pool // of *writer
@@ -64,7 +66,7 @@ type Options struct {
 func New(client goredis.UniversalClient, options Options) *Store {
 	scripts.Prepare()
 	r := &Store{}
-	r.Admin = limiter.NewAdmin(client, options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
+	r.Admin = admin.New(client, options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
 	r.Writers.New = func() any { return &limiter.Writer{Keys: options.KeyFormat.NewWriter(), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch
@@ -198,7 +200,7 @@ func (r *Store) Close() error {
 		return nil
 	}
 	r.Uses.Release()
-	wait := time.NewTimer(min(r.Timeout, limiter.ConnectBudget))
+	wait := time.NewTimer(min(r.Timeout, dial.ConnectBudget))
 	defer wait.Stop()
 	select {
 	case <-r.Uses.Closed:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
@@ -22,7 +23,7 @@ type topology struct {
 	slots   []atomic.Pointer[Node]
 	Known   atomic.Bool // the client has the masters in memory
 	Loading atomic.Bool
-	Outages limiter.Outages
+	Outages health.Outages
 	timeout time.Duration
 	Send    func(ctx context.Context, n *Node, calls []*limiter.Call) bool
 	uses    *limiter.References
@@ -65,7 +66,7 @@ func (t *topology) newNode(client goredis.UniversalClient) *Node {
 	n.Batcher.Uses, n.Batcher.Timeout, n.Batcher.OnRefused = t.uses, t.timeout, t.refused
 	n.Batcher.Send = func(ctx context.Context, calls []*limiter.Call) bool { return t.Send(ctx, n, calls) }
 	n.Opened = func() { go t.recover(n) }
-	n.Breaker = limiter.Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
+	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
 	return n
 }
 

@@ -1,4 +1,4 @@
-package limiter
+package dial
 
 import (
 	"testing"
@@ -10,11 +10,11 @@ import (
 func TestNewClient_idle_connections(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Standalone, Sentinel, Cluster} {
-		o := ClientOptions{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
+		o := Options{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
 		if mode == Sentinel {
 			o.Master = "main"
 		}
-		client, err := NewClient(o)
+		client, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package limiter
+package health
 
 import (
 	"slices"
@@ -7,22 +7,23 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
 type Attempt struct {
-	Op       Operation
+	Op       limiter.Operation
 	Slot     uint16
-	Policies []*Policy
+	Policies []*limiter.Policy
 	Err      error // why it failed
 }
 
 // AttemptOf returns the attempt of an operation on checks of one slot.
-func AttemptOf(op Operation, slot uint16, checks []Check, err error) *Attempt {
-	if op == OpSettle && !slices.ContainsFunc(checks, func(c Check) bool { return KeptOf(&c).Change < 0 }) {
-		op = OpTake // a charge needs no other permissions
+func AttemptOf(op limiter.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
+	if op == limiter.OpSettle && !slices.ContainsFunc(checks, func(c limiter.Check) bool { return limiter.KeptOf(&c).Change < 0 }) {
+		op = limiter.OpTake // a charge needs no other permissions
 	}
 	a := &Attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {

@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"context"
@@ -10,33 +10,35 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // Admin reads and deletes what a Redis has stored, for people: it decides nothing.
 type Admin struct {
 	client    goredis.UniversalClient
 	Timeout   time.Duration
-	KeyFormat KeyFormat
+	KeyFormat limiter.KeyFormat
 	Clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
 
-// NewAdmin returns the administration of the keys that a client's Redis has. An answer is waited for as long as
+// New returns the administration of the keys that a client's Redis has. An answer is waited for as long as
 // decisions are.
-func NewAdmin(client goredis.UniversalClient, keys KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
-	return Admin{client, TimeoutOf(client), keys, clockOf}
+func New(client goredis.UniversalClient, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
+	return Admin{client, dial.TimeoutOf(client), keys, clockOf}
 }
 
 // Client returns the client, for administration.
 func (a *Admin) Client() goredis.UniversalClient { return a.client }
 
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
-func (a *Admin) BanKey(p *Policy, key EncodedKey) string {
+func (a *Admin) BanKey(p *limiter.Policy, key limiter.EncodedKey) string {
 	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().Ban.ID, key.String()))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
-func (a *Admin) RedisKey(p *Policy, key EncodedKey) string {
+func (a *Admin) RedisKey(p *limiter.Policy, key limiter.EncodedKey) string {
 	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().ID, key.String()))
 }
 
@@ -46,15 +48,15 @@ func (a *Admin) pattern(ends string) string {
 	return head + "*}:" + ends
 }
 
-// banPattern matches the keys of the bans of a policy, or of [AnyPolicy], and a few others.
+// banPattern matches the keys of the bans of a policy, or of [limiter.AnyPolicy], and a few others.
 func (a *Admin) banPattern(policy string) string {
 	return a.pattern(policy + ":" + kernel.BanCode + "*")
 }
 
 // MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
 // look the same.
-func (a *Admin) MayBeHMAC(key EncodedKey) bool {
-	digits, marked := strings.CutPrefix(key.String(), hashedMark)
+func (a *Admin) MayBeHMAC(key limiter.EncodedKey) bool {
+	digits, marked := strings.CutPrefix(key.String(), limiter.HashedMark)
 	return marked && a.KeyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
@@ -72,14 +74,14 @@ func (a *Admin) masterOf(ctx context.Context, name string) (*goredis.Client, err
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
 func (a *Admin) nowOn(name string) int64 {
-	ahead, _ := a.Clock(slotOfName(name)).Ahead()
+	ahead, _ := a.Clock(limiter.SlotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
 func (a *Admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
-	clock := a.Clock(slotOfName(name))
+	clock := a.Clock(limiter.SlotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return
 	}

@@ -1,4 +1,4 @@
-package limiter
+package health
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While
@@ -139,10 +140,10 @@ func (b *Breaker) count(failed bool, now clock.Moment) {
 // certain reports whether one such failure shows that Redis cannot decide now. An error that a
 // script caught is no chance either: the next run meets the same.
 func certain(err error) bool {
-	switch Kind(err) {
-	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", kindIncompatible:
+	switch limiter.Kind(err) {
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", limiter.KindIncompatible:
 		return true
 	}
-	var caught Failure
-	return errors.As(err, &caught) && !FailedAlone(err)
+	var caught limiter.Failure
+	return errors.As(err, &caught) && !limiter.FailedAlone(err)
 }

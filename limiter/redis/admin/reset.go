@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"cmp"
@@ -9,10 +9,12 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
-func (a *Admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, error) {
+func (a *Admin) Reset(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (int64, error) {
 	found, err := a.unlink(ctx, a.RedisKey(p, key))
 	if p.Rule().Ban != nil && err == nil {
 		banned := int64(0)
@@ -26,11 +28,11 @@ func (a *Admin) Reset(ctx context.Context, p *Policy, key EncodedKey) (int64, er
 func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	cmd := NoRetryCmd{goredis.NewCmd(ctx, "unlink", name)}
+	cmd := limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
-	return found, Undecided(err)
+	return found, limiter.Undecided(err)
 }
 
 // resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
@@ -44,7 +46,7 @@ func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !CodePattern.MatchString(name[at+len(ends):]) // a foreign key
+			return at < 0 || !limiter.CodePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
 		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
@@ -67,7 +69,7 @@ func (a *Admin) unlinkEach(ctx context.Context, master *goredis.Client, names []
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for i, answer := range answers {
 		n, failed := answer.Result()
-		if IsRedirection(failed) {
+		if limiter.IsRedirection(failed) {
 			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)

@@ -1,4 +1,4 @@
-package limiter
+package dial
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Mode is the kind of Redis that the addresses lead to.
@@ -25,8 +27,8 @@ const (
 	Cluster    Mode = "cluster"
 )
 
-// ClientOptions says how to reach Redis. All values are final: placeholders are resolved.
-type ClientOptions struct {
+// Options says how to reach Redis. All values are final: placeholders are resolved.
+type Options struct {
 	Mode      Mode     // default: standalone
 	Addresses []string // host:port, or the path of a unix socket; required
 	Master    string   // the master's name; sentinel only
@@ -62,9 +64,9 @@ const ConnectBudget = 5 * time.Second
 // MaxPoolSize is the most connections to one node: an address has no more ports.
 const MaxPoolSize = 65535
 
-// NewClient makes a client for a [redis.Store] store. It does not connect, and it never sends a command
+// New makes a client for a [redis.Store] store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
-func NewClient(o ClientOptions) (goredis.UniversalClient, error) {
+func New(o Options) (goredis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func NewClient(o ClientOptions) (goredis.UniversalClient, error) {
 		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(maxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(limiter.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &goredis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
@@ -112,8 +114,8 @@ var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
 // and unix://[[user]:password@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
 // a password.
-func ParseURL(text string) (ClientOptions, error) {
-	o := ClientOptions{Mode: Standalone}
+func ParseURL(text string) (Options, error) {
+	o := Options{Mode: Standalone}
 	u, err := url.Parse(text)
 	if err != nil {
 		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded")
@@ -136,7 +138,7 @@ func ParseURL(text string) (ClientOptions, error) {
 	return o, err
 }
 
-func (o *ClientOptions) fromHostURL(u *url.URL) error {
+func (o *Options) fromHostURL(u *url.URL) error {
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
 		host = "localhost"
@@ -155,7 +157,7 @@ func (o *ClientOptions) fromHostURL(u *url.URL) error {
 	return o.setDB(db)
 }
 
-func (o *ClientOptions) fromSocketURL(u *url.URL) error {
+func (o *Options) fromSocketURL(u *url.URL) error {
 	if u.Host != "" || u.Path == "" {
 		return errors.New("redis URL: a socket is written unix:///path/to/redis.sock")
 	}
@@ -169,7 +171,7 @@ func (o *ClientOptions) fromSocketURL(u *url.URL) error {
 	return o.setDB(db)
 }
 
-func (o *ClientOptions) setDB(text string) error {
+func (o *Options) setDB(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -183,7 +185,7 @@ func (o *ClientOptions) setDB(text string) error {
 
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client goredis.UniversalClient) error {
-	return client.Process(ctx, NoRetryCmd{goredis.NewCmd(ctx, "ping")})
+	return client.Process(ctx, limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
 }
 
 // TimeoutOf returns how long a client waits for a reply.

@@ -1,8 +1,10 @@
-package limiter
+package health
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func TestKind(t *testing.T) {
@@ -32,14 +34,14 @@ func TestKind(t *testing.T) {
 		"user_script:12: attempt to index a nil value":      "other",
 		"ERR This Redis command is not allowed from script": "other",
 	} {
-		err := Undecided(Failure(text))
+		err := limiter.Undecided(limiter.Failure(text))
 		alone := want == "value"
-		if Kind(err) != want || FailedAlone(err) != alone || certain(err) == alone {
-			t.Errorf("%s: kind %s, alone %v, certain %v", text, Kind(err), FailedAlone(err), certain(err))
+		if limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone {
+			t.Errorf("%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))
 		}
 	}
 	lost := errors.New("CLUSTERDOWN Hash slot not served")
-	if !FailedAlone(lost) || FailedAlone(nil) {
+	if !limiter.FailedAlone(lost) || limiter.FailedAlone(nil) {
 		t.Error("a slot without a master is no failure of the others")
 	}
 }

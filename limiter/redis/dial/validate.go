@@ -1,4 +1,4 @@
-package limiter
+package dial
 
 import (
 	"cmp"
@@ -7,12 +7,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// Validate reports what is wrong with the options, by a [*FieldError]. It quotes no text: a secret may
+// Validate reports what is wrong with the options, by a [*limiter.FieldError]. It quotes no text: a secret may
 // stand in the wrong field.
-func (o *ClientOptions) Validate() error {
-	wrong := func(field, problem string) error { return &FieldError{Field: field, Problem: problem} }
+func (o *Options) Validate() error {
+	wrong := func(field, problem string) error { return &limiter.FieldError{Field: field, Problem: problem} }
 	switch {
 	case len(o.Addresses) == 0:
 		return wrong("Addresses", "name at least one host:port")
@@ -33,13 +35,13 @@ func (o *ClientOptions) Validate() error {
 	case o.Mode == Cluster && o.DB != 0:
 		return wrong("DB", "a cluster has only database 0")
 	case o.DB < 0:
-		return &FieldError{"DB", strconv.Itoa(o.DB), "use a number from 0"}
+		return &limiter.FieldError{Field: "DB", Value: strconv.Itoa(o.DB), Problem: "use a number from 0"}
 	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:
-		return &FieldError{"PoolSize", strconv.Itoa(o.PoolSize), fmt.Sprintf("use a whole number from 1 to %d", MaxPoolSize)}
+		return &limiter.FieldError{Field: "PoolSize", Value: strconv.Itoa(o.PoolSize), Problem: fmt.Sprintf("use a whole number from 1 to %d", MaxPoolSize)}
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
 		return wrong("Addresses", "mode standalone has one; for several use mode sentinel or cluster")
 	case o.Timeout < 0:
-		return &FieldError{"Timeout", o.Timeout.String(), "use a duration above 0"}
+		return &limiter.FieldError{Field: "Timeout", Value: o.Timeout.String(), Problem: "use a duration above 0"}
 	}
 	if err := o.validNames(); err != nil {
 		return err
@@ -54,12 +56,12 @@ var ErrUseParseURL = errors.New("ParseURL reads URLs")
 
 // urlInPlace returns the error about a URL in a field.
 func urlInPlace(field, value, problem string) error {
-	return fmt.Errorf("%w; %w", &FieldError{field, value, problem}, ErrUseParseURL)
+	return fmt.Errorf("%w; %w", &limiter.FieldError{Field: field, Value: value, Problem: problem}, ErrUseParseURL)
 }
 
 // validNames refuses a URL in place of a name. Redis, its client and the commands repeat names in
 // errors and advice, and a URL may have a password in it.
-func (o *ClientOptions) validNames() error {
+func (o *Options) validNames() error {
 	const user, path = "use the name of an ACL user", "use the path of a file"
 	switch {
 	case strings.ContainsAny(o.Master, "@/"):
@@ -77,20 +79,20 @@ func (o *ClientOptions) validNames() error {
 }
 
 // validUsers refuses a user without a password: the client of Redis would not log in, and stay the default user.
-func (o *ClientOptions) validUsers() error {
+func (o *Options) validUsers() error {
 	const problem = "needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"
 	switch {
 	case o.Username != "" && o.Password == "" && o.PasswordFile == "":
-		return &FieldError{"Username", "", problem}
+		return &limiter.FieldError{Field: "Username", Value: "", Problem: problem}
 	case o.SentinelUsername != "" && o.SentinelPassword == "" && o.SentinelPasswordFile == "":
-		return &FieldError{"SentinelUsername", "", problem}
+		return &limiter.FieldError{Field: "SentinelUsername", Value: "", Problem: problem}
 	}
 	return nil
 }
 
 // validAddresses refuses addresses that cannot be dialed. Where there are several, the error's value
 // counts them from 1.
-func (o *ClientOptions) validAddresses() error {
+func (o *Options) validAddresses() error {
 	for i, address := range o.Addresses {
 		which := ""
 		if len(o.Addresses) > 1 {
@@ -100,7 +102,7 @@ func (o *ClientOptions) validAddresses() error {
 			return urlInPlace("Addresses", which, addressForm)
 		}
 		if problem := addressProblem(o.Mode, address); problem != "" {
-			return &FieldError{"Addresses", which, problem}
+			return &limiter.FieldError{Field: "Addresses", Value: which, Problem: problem}
 		}
 	}
 	return nil

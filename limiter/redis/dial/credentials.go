@@ -1,4 +1,4 @@
-package limiter
+package dial
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // This file logs new connections in with what the files of the options hold at that moment. Redis
@@ -18,13 +20,13 @@ import (
 func passwordIn(what, path string) (string, error) {
 	password, err := ReadPassword(path)
 	if err != nil {
-		return "", &credentialsError{what, err}
+		return "", &limiter.CredentialsError{What: what, Err: err}
 	}
 	return password, nil
 }
 
 // readAtEachConnection makes the client read the files of the options whenever it connects.
-func (o *ClientOptions) readAtEachConnection(u *goredis.UniversalOptions) {
+func (o *Options) readAtEachConnection(u *goredis.UniversalOptions) {
 	if path, username := o.PasswordFile, o.Username; path != "" {
 		u.CredentialsProviderContext = func(context.Context) (string, string, error) {
 			password, err := passwordIn("password file", path)
@@ -47,7 +49,7 @@ func (o *ClientOptions) readAtEachConnection(u *goredis.UniversalOptions) {
 		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			config, err := load()
 			if err != nil {
-				return nil, &credentialsError{"tls", err}
+				return nil, &limiter.CredentialsError{What: "tls", Err: err}
 			}
 			return (&tls.Dialer{NetDialer: netDialer(), Config: config}).DialContext(ctx, network, address)
 		}

@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
@@ -15,7 +17,7 @@ const scanCount = 1000
 type visitKeys func(ctx context.Context, master *goredis.Client, names []string) (more bool, err error)
 
 // scanKeys visits the keys that match a pattern, on all masters of a Cluster at once. The error wraps
-// [ErrUndecided].
+// [limiter.ErrUndecided].
 func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern string, visit visitKeys) error {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -28,11 +30,11 @@ func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 		if err == nil {
 			err = checkCovered(ctx, client)
 		}
-		return Undecided(err)
+		return limiter.Undecided(err)
 	case *goredis.Client:
-		return Undecided(scan(ctx, client))
+		return limiter.Undecided(scan(ctx, client))
 	}
-	return Undecided(errKindOfClient)
+	return limiter.Undecided(errKindOfClient)
 }
 
 // checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
@@ -46,8 +48,8 @@ func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	for _, r := range ranges {
 		covered += r.End - r.Start + 1
 	}
-	if covered < ClusterSlots {
-		return Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", ClusterSlots-covered))
+	if covered < limiter.ClusterSlots {
+		return limiter.Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", limiter.ClusterSlots-covered))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -17,20 +18,20 @@ const (
 )
 
 // Banned lists the clients that are banned on any master, at most one more than a list holds.
-func (a *Admin) Banned(ctx context.Context, policy string) (list []Banned, err error) {
+func (a *Admin) Banned(ctx context.Context, policy string) (list []limiter.Banned, err error) {
 	var mu sync.Mutex
 	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		found, err := a.readBanned(ctx, master, names)
 		mu.Lock()
 		defer mu.Unlock()
-		list = append(list, found[:min(len(found), MaxBanned+1-len(list))]...)
-		return len(list) <= MaxBanned, err
+		list = append(list, found[:min(len(found), limiter.MaxBanned+1-len(list))]...)
+		return len(list) <= limiter.MaxBanned, err
 	})
 	return list, err
 }
 
 // readBanned reads the bans among the names of keys of one master.
-func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []Banned, err error) {
+func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []limiter.Banned, err error) {
 	head := a.KeyFormat.NewWriter().Head
 	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
@@ -42,8 +43,8 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 		return nil, ctx.Err()
 	}
 	for i, answer := range answers {
-		policy, key, ok := splitBanKey(names[i], head)
-		if IsRedirection(answer.Err()) {
+		policy, key, ok := limiter.SplitBanKey(names[i], head)
+		if limiter.IsRedirection(answer.Err()) {
 			answer = a.client.Get(ctx, names[i])
 		}
 		state, left, err := a.readBan(answer, names[i])
@@ -51,7 +52,7 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, Banned{policy, AsEncoded(key), Duration(left), state.Offenses})
+			list = append(list, limiter.Banned{Policy: policy, Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: state.Offenses})
 		}
 	}
 	return list, nil
@@ -61,12 +62,12 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 // none, or a foreign value.
 func (a *Admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
-	if IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
+	if limiter.IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {
 		return state, 0, err
 	}
-	state, _ = decodeBan(text)
+	state, _ = limiter.DecodeBan(text)
 	return state, max(0, state.Until-a.nowOn(name)), nil
 }

@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -28,7 +29,7 @@ type StoredKey struct {
 
 // Inspect returns what Redis has stored for a key of a policy; nothing where there is no key.
 // Reading takes commands that deciding does not need: TYPE and PTTL.
-func (a *Admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]StoredKey, error) {
+func (a *Admin) Inspect(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) ([]StoredKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	stored, err := a.inspect(ctx, a.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
@@ -44,7 +45,7 @@ func (a *Admin) Inspect(ctx context.Context, p *Policy, key EncodedKey) ([]Store
 		})
 		stored = append(stored, ban...)
 	}
-	return stored, Undecided(err)
+	return stored, limiter.Undecided(err)
 }
 
 // inspect returns a key and its value, as the function reads it; nothing where there is no key.
@@ -65,7 +66,7 @@ func (a *Admin) inspect(ctx context.Context, name string, read func(name, kind s
 }
 
 // readStored reads a stored state.
-func (a *Admin) readStored(ctx context.Context, p *Policy, name, kind string) (map[string]any, error) {
+func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind string) (map[string]any, error) {
 	logs := p.Rule().Algorithm.Logs
 	switch {
 	case p.CountsRunning():
@@ -84,7 +85,7 @@ func (a *Admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 	}
 	var values [3]int64
 	for i := range len(text) / 8 {
-		n := Double(text, i)
+		n := limiter.Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
 			return nil, nil //nolint:nilnil // as above
 		}
@@ -95,7 +96,7 @@ func (a *Admin) readStored(ctx context.Context, p *Policy, name, kind string) (m
 }
 
 // readLog reads the ends of a log.
-func (a *Admin) readLog(ctx context.Context, p *Policy, name string) (map[string]any, error) {
+func (a *Admin) readLog(ctx context.Context, p *limiter.Policy, name string) (map[string]any, error) {
 	entries, err := a.client.LLen(ctx, name).Result()
 	if err != nil || entries == 0 {
 		return nil, ignoreGone(err)
@@ -116,7 +117,7 @@ func (a *Admin) readLog(ctx context.Context, p *Policy, name string) (map[string
 
 // ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
-	if IsNil(err) {
+	if limiter.IsNil(err) {
 		return nil
 	}
 	return err
@@ -131,7 +132,7 @@ func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	s, ok := decodeBan(text)
+	s, ok := limiter.DecodeBan(text)
 	if !ok {
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -145,13 +146,13 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := a.Clock(slotOfName(name)).Ahead()
+	ahead, _ := a.Clock(limiter.SlotOfName(name)).Ahead()
 	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
 	for id, text := range fields {
 		if id == "all" {
 			continue
 		}
-		entry, ok := storedEntry(text)
+		entry, ok := limiter.StoredEntry(text)
 		if !ok || len(id) != 8 {
 			return nil, nil //nolint:nilnil // a foreign value has no description
 		}
@@ -160,11 +161,11 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": NodeName(int64(Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+		nodes = append(nodes, map[string]any{"node": limiter.NodeName(int64(limiter.Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil
 }
 
 // TicksNow returns this machine's time in a policy's ticks.
-func TicksNow(p *Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }
+func TicksNow(p *limiter.Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }

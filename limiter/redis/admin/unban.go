@@ -1,4 +1,4 @@
-package limiter
+package admin
 
 import (
 	"cmp"
@@ -6,10 +6,12 @@ import (
 	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Unban does what [failover.Store.Unban] does in the shared store.
-func (a *Admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, error) {
+func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
 	if p.Rule().Ban == nil {
 		return false, nil
 	}
@@ -18,7 +20,7 @@ func (a *Admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 	names := []string{a.BanKey(p, key)}
 	if a.MayBeHMAC(key) {
 		w := a.KeyFormat.NewWriter()
-		w.mac = nil // the key stands in the name as it is
+		w.Mac = nil // the key stands in the name as it is
 		names = append(names, string(w.Append(nil, p.Rule().Ban.ID, key.String())))
 	}
 	banned := false
@@ -28,7 +30,7 @@ func (a *Admin) Unban(ctx context.Context, p *Policy, key EncodedKey) (bool, err
 		}
 		lifted, err := a.unbanOne(ctx, name)
 		if err != nil {
-			return false, Undecided(err)
+			return false, limiter.Undecided(err)
 		}
 		banned = banned || lifted
 	}
@@ -68,7 +70,7 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 	var bans []ban
 	head, pipeline := a.KeyFormat.NewWriter().Head, master.Pipeline()
 	for _, name := range names {
-		if _, _, ok := splitBanKey(name, head); ok {
+		if _, _, ok := limiter.SplitBanKey(name, head); ok {
 			bans = append(bans, ban{name, pipeline.Get(ctx, name), pipeline.Unlink(ctx, name)})
 		}
 	}
@@ -81,7 +83,7 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
-		case IsRedirection(failed):
+		case limiter.IsRedirection(failed):
 			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}

@@ -1,0 +1,55 @@
+package dial
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// TestClientOptions_Validate expects errors that name fields and quote no text.
+func TestClientOptions_Validate(t *testing.T) {
+	t.Parallel()
+	const url = "redis://user:hunter2@127.0.0.1:1"
+	one := []string{"127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"no address":              {Options{}, "Addresses: name at least one host:port"},
+		"an unknown mode":         {Options{Addresses: one, Mode: "hunter2"}, "Mode: use standalone, sentinel or cluster"},
+		"no master":               {Options{Addresses: one, Mode: Sentinel}, "Master: mode sentinel needs the master's name"},
+		"a sentinel's user":       {Options{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
+		"a sentinel's file":       {Options{Addresses: one, SentinelPasswordFile: "/hunter2"}, "SentinelPasswordFile: only mode sentinel has it"},
+		"password and file":       {Options{Addresses: one, Password: "hunter2", PasswordFile: "/x"}, "Password, PasswordFile: leave one of them out"},
+		"a database of a cluster": {Options{Addresses: one, Mode: Cluster, DB: 1}, "DB: a cluster has only database 0"},
+		"a negative database":     {Options{Addresses: one, DB: -1}, "DB -1: use a number from 0"},
+		"too many connections":    {Options{Addresses: one, PoolSize: 65536}, "PoolSize 65536: use a whole number from 1 to 65535"},
+		"a negative timeout":      {Options{Addresses: one, Timeout: -1}, "Timeout -1ns: use a duration above 0"},
+		"a port of words":         {Options{Addresses: []string{"127.0.0.1:1", "127.0.0.1:hunter2"}, Mode: Cluster}, "Addresses 2: the port is no number from 1 to 65535"},
+		"a socket of a cluster":   {Options{Addresses: []string{"/hunter2"}, Mode: Cluster}, "Addresses: mode cluster needs host:port"},
+		"a URL for an address":    {Options{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
+		"a URL for a user":        {Options{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
+		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
+		"a sentinel's user alone": {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
+		"a URL for a file":        {Options{Addresses: one, PasswordFile: url}, "PasswordFile: use the path of a file; ParseURL reads URLs"},
+		"a URL for a master":      {Options{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
+	} {
+		err := c.options.Validate()
+		var field *limiter.FieldError
+		if !errors.As(err, &field) || err.Error() != c.want || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+		if isURL := strings.HasSuffix(c.want, "URLs"); errors.Is(err, ErrUseParseURL) != isURL {
+			t.Errorf("%s: %v is ErrUseParseURL: %v, want %v", name, err, !isURL, isURL)
+		}
+	}
+}
+
+func TestParseURL_parameters(t *testing.T) {
+	t.Parallel()
+	if _, err := ParseURL("redis://127.0.0.1?password=hunter2"); !errors.Is(err, ErrURLParameters) {
+		t.Errorf("got %v, want ErrURLParameters", err)
+	}
+}
