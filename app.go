@@ -19,6 +19,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -208,7 +209,7 @@ func (a *App) boundMemory() {
 
 func (a *App) maxKeys() int64 {
 	if a.Memory == nil || a.Memory.MaxKeys == 0 {
-		return limiter.DefaultMaxKeys
+		return memory.DefaultMaxKeys
 	}
 	return a.Memory.MaxKeys
 }

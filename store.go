@@ -22,6 +22,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -31,7 +32,7 @@ const memoryKey = "memory"
 
 // sharedMemory is the in-process store of this process, with a failover that has no other.
 type sharedMemory struct {
-	store     *limiter.Memory
+	store     *memory.Store
 	failover  *failover.Store
 	overrides *overrides.Live
 	announced atomic.Bool // that the limits live here
@@ -46,7 +47,7 @@ func (s *sharedMemory) Destruct() error {
 
 func acquireMemory() (*sharedMemory, error) {
 	value, _, err := stores.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
-		store := limiter.NewMemory()
+		store := memory.New()
 		return &sharedMemory{
 			store: store, failover: failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
 			overrides: overrides.NewLocal(overrides.Hooks{}), names: policystats.New(store.Prune, time.Now),

@@ -46,7 +46,7 @@ func SetAnswer(c *Check, v kernel.Verdict, now int64) {
 }
 
 // ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
-func setBan(c *Check, left int64, begins bool) {
+func SetBan(c *Check, left int64, begins bool) {
 	r := &c.Result
 	r.Banned, r.BanBegins, r.BanLeft = true, begins, Duration(left)
 	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
@@ -65,8 +65,8 @@ type Awaited interface {
 	End(refunded bool)
 }
 
-// beginReservation counts units of a check that has passed for those who wait for a refund of them.
-func beginReservation(c *Check) {
+// BeginReservation counts units of a check that has passed for those who wait for a refund of them.
+func BeginReservation(c *Check) {
 	if r, ok := KeptOf(c).Held.(Awaited); ok {
 		r.Begin(UnitsOf(c), c.Result.ResetAfter)
 	}
@@ -91,8 +91,8 @@ func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	return c.Policy.rule.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 }
 
-// peekVerdict returns the verdict on a check that a ban denies: it takes nothing.
-func peekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
+// PeekVerdict returns the verdict on a check that a ban denies: it takes nothing.
+func PeekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
 	if v.Wait == 0 {
 		peek := *c
 		peek.Peek = true

@@ -17,13 +17,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // One policy in this process: two requests a minute for each key.
 func ExampleAllow() {
-	store := limiter.NewMemory()
+	store := memory.New()
 	perMinute, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 2, Window: time.Minute})
 	if err != nil {
 		fmt.Println(err)
@@ -42,7 +43,7 @@ func ExampleAllow() {
 // A policy that bans: who is denied is refused for a minute, at the next offense for an hour.
 func ExampleSettings_ban() {
 	now := int64(1_790_000_000_000_000) // microseconds
-	store := limiter.NewMemoryOnClock(func() int64 { return now })
+	store := memory.NewOnClock(func() int64 { return now })
 	logins, err := limiter.NewPolicy(limiter.Settings{
 		Name: "logins", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Minute, Ban: []time.Duration{time.Minute, time.Hour},
 	})
@@ -77,7 +78,7 @@ func ExampleStore() {
 		fmt.Println(err)
 		return
 	}
-	var store limiter.Store = limiter.NewMemoryOnClock(func() int64 { return 1_790_000_000_000_000 })
+	var store limiter.Store = memory.NewOnClock(func() int64 { return 1_790_000_000_000_000 })
 	for _, units := range []int64{4, 3, 1} {
 		key := limiter.EncodeKey("alice")
 		checks := []limiter.Check{{Policy: second, Key: key, Weight: units}, {Policy: day, Key: key, Weight: units}}
@@ -104,7 +105,7 @@ func Example_failover() {
 	}
 	shared := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	defer shared.Close() //nolint:errcheck // nothing is left to send
-	store := failover.New(shared, limiter.NewMemory(), failover.Options{DenyAge: time.Second})
+	store := failover.New(shared, memory.New(), failover.Options{DenyAge: time.Second})
 
 	perDay, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 1000, Window: 24 * time.Hour})
 	if err != nil {
@@ -143,7 +144,7 @@ func Example_http() {
 		return
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-	handler := limited(limiter.NewMemory(), policy, hello)
+	handler := limited(memory.New(), policy, hello)
 	for range 3 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -182,7 +183,7 @@ func Example_grpc() {
 		fmt.Println(err)
 		return
 	}
-	intercept := limitCalls(limiter.NewMemory(), policy)
+	intercept := limitCalls(memory.New(), policy)
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 5000}})
 	for range 3 {
 		answer, err := intercept(ctx, nil, nil, func(context.Context, any) (any, error) { return "hello", nil })
@@ -205,7 +206,7 @@ func Example_settle() {
 		return
 	}
 	ctx, user := context.Background(), "alice"
-	store := failover.New(nil, limiter.NewMemory(), failover.Options{})
+	store := failover.New(nil, memory.New(), failover.Options{})
 	for _, used := range []int64{1500, 4000, 4600} {
 		checks := []limiter.Check{{Policy: tokens, Key: limiter.EncodeKey(user), Weight: 4000, Refundable: true}}
 		source, err := store.Decide(ctx, checks)

@@ -109,7 +109,7 @@ func (p *Payload) beginReservations() {
 		return
 	}
 	for i := range p.Checks {
-		beginReservation(&p.Checks[i])
+		BeginReservation(&p.Checks[i])
 	}
 }
 

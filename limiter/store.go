@@ -1,7 +1,7 @@
 // Package limiter decides whether a client may make a request now, and if not, when.
 //
 // A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
-// [Memory] keeps its counts in this process, [redis.Store] in a Redis that any number of processes use,
+// [memory.Store] keeps its counts in this process, [redis.Store] in a Redis that any number of processes use,
 // and [failover.Store] puts a Memory behind a Redis for outages. All of them give the same answers to the
 // last microsecond. The formulas stand in the file of each algorithm; the Lua twins are in scripts/.
 package limiter

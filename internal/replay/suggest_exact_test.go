@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // This file holds suggestions equal to what a store decides of the same traffic, limit by limit.
@@ -68,7 +69,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 		t.Fatal(err)
 	}
 	now := int64(0)
-	store := limiter.NewMemoryOnClock(func() int64 { return now })
+	store := memory.NewOnClock(func() int64 { return now })
 	var d decided
 	keys := map[string]bool{}
 	for _, a := range traffic {

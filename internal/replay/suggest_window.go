@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // windowColumn tries an algorithm that counts units in aligned windows. Its demand does not depend on the limit,
@@ -18,9 +19,9 @@ type windowColumn struct {
 
 // windowKey is one key: the state of all limits that have admitted everything, and the states of the others.
 type windowKey struct {
-	admitted limiter.State
-	below    []limiter.State // without the highest limit, whose state is admitted
-	most     int64           // peak demand
+	admitted memory.State
+	below    []memory.State // without the highest limit, whose state is admitted
+	most     int64          // peak demand
 }
 
 // newWindowColumn creates a policy for each limit. A tick of the ladder is one microsecond of these policies,
@@ -72,7 +73,7 @@ func (c *windowColumn) add(key int, at, weight int64, returned bool) (denied uin
 }
 
 // take decides a request under one limit. With a refund it charges a copy of the state.
-func (c *windowColumn) take(s *limiter.State, limit int, at, weight int64, returned bool) limiter.Result {
+func (c *windowColumn) take(s *memory.State, limit int, at, weight int64, returned bool) limiter.Result {
 	if returned {
 		unchanged := *s
 		s = &unchanged

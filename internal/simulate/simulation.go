@@ -21,6 +21,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // appName is the name of the app that limiters need, and of their handler.
@@ -81,7 +82,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 	}
 	s.tracer.OnLimiter, s.onVisit = s.onLimiter, s.noteSkipped
 	s.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
-	memory := limiter.NewMemoryOnClock(func() int64 { return s.now })
+	memory := memory.NewOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = failover.New(nil, memory, failover.Options{})
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
@@ -95,7 +96,7 @@ func (f *Store) Banned(ctx context.Context, policy string) (list []limiter.Banne
 	if policy != "" && !limiter.ValidName(policy) {
 		return nil, true, nil // no policy is called so, and Redis must not match a pattern
 	}
-	policy = cmp.Or(policy, limiter.AnyPolicy)
+	policy = cmp.Or(policy, memory.AnyPolicy)
 	if f.shared == nil {
 		list = f.local.Banned(policy)
 	} else {

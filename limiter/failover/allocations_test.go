@@ -10,13 +10,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // These bounds are part of the product: what a decision may leave to the garbage collector. The
 // race detector allocates on its own account.
 
 func TestMemory_Decide_allocations(t *testing.T) {
-	m := limiter.NewMemory()
+	m := memory.New()
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.9"), Weight: 1}}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestMemory_ban_bound has far more clients banned than there is room for: the bound holds, every place is
@@ -16,7 +17,7 @@ func TestMemory_ban_bound(t *testing.T) {
 	t.Parallel()
 	const bound = 500
 	now := int64(1_000_000_000_000)
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	m.Limit(bound, nil)
 	p := mustPolicy(t, limiter.Settings{Name: "bound", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Minute, Ban: []time.Duration{time.Hour}})
 	counted := func() (n int64) {
@@ -57,7 +58,7 @@ func TestMemory_ban_bound(t *testing.T) {
 func TestFailover_ban_bound(t *testing.T) {
 	t.Parallel()
 	const bound = 300
-	m := limiter.NewMemory()
+	m := memory.New()
 	m.Limit(bound, nil)
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), m, Options{DenyAge: time.Second})
 	p := hourBan(t, "bound", 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // hourBan returns a policy of two units a day that bans for an hour after some denials.
@@ -34,7 +35,7 @@ func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Resul
 func TestFailover_ban_flood(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p, f := hourBan(t, "flood", 3), New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	p, f := hourBan(t, "flood", 3), New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	for i, banned := range []bool{false, false, false, false, true} {
 		if r, source := oneOf(t, f, p, "k"); r.Banned != banned || source != limiter.SourceRedis {
 			t.Fatalf("request %d: %+v from %s", i, r, source)
@@ -58,7 +59,7 @@ func TestFailover_ban_flood(t *testing.T) {
 func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
@@ -86,7 +87,7 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{DenyAge: 100 * time.Millisecond})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: 100 * time.Millisecond})
 	other := openRedis(t, server, 10*time.Second)
 	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	sources := map[limiter.Source]int{}
@@ -124,7 +125,7 @@ func TestFailover_ban_burst(t *testing.T) {
 	p := mustPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Store
 	for range 2 {
-		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second}))
+		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}))
 	}
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -164,7 +165,7 @@ func TestFailover_ban_burst(t *testing.T) {
 func TestFailover_ban_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p, f := hourBan(t, "outage", 2), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+	p, f := hourBan(t, "outage", 2), New(openRedis(t, server, time.Second), memory.New(), Options{})
 	for _, key := range []string{"banned", "lifted"} {
 		for range 4 {
 			oneOf(t, f, p, key)
@@ -193,7 +194,7 @@ func TestFailover_ban_outage(t *testing.T) {
 // before it, by the time of Redis, and one to a request above the capacity.
 func TestFailover_ban_answers(t *testing.T) {
 	t.Parallel()
-	p, m := hourBan(t, "answers", 1), limiter.NewMemory()
+	p, m := hourBan(t, "answers", 1), memory.New()
 	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: 10}), Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
 	for _, after := range []struct {
 		asOf   int64
@@ -218,7 +219,7 @@ func TestFailover_ban_answers(t *testing.T) {
 func TestFailover_ban_above_capacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), memory.New(), Options{})
 	for range 3 {
 		oneOf(t, f, p, "k")
 	}
@@ -236,7 +237,7 @@ func TestFailover_ban_full_redis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p, r := hourBan(t, "full", 1), openRedis(t, server, time.Second)
-	f := New(r, limiter.NewMemory(), Options{OnUndecided: func(err error) { t.Error(err) }})
+	f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 	oneOf(t, f, p, "k")
 	oneOf(t, f, p, "k")
 	client := server.Client(t)
@@ -257,7 +258,7 @@ func TestFailover_ban_full_redis(t *testing.T) {
 func TestCluster_bans(t *testing.T) {
 	t.Parallel()
 	r, _ := openCluster(t)
-	f := New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	perUser, perAddress := hourBan(t, "user", 3), hourBan(t, "address", 1)
 	both := func(user, address string) (a, b limiter.Result) {
 		checks := []limiter.Check{{Policy: perUser, Key: limiter.EncodeKey(user)}, {Policy: perAddress, Key: limiter.EncodeKey(address)}}

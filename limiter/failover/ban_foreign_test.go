@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestForeignValue_bans has values that no ban is in place of one: they fail that client's requests alone,
@@ -16,7 +17,7 @@ func TestForeignValue_bans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	p := hourBan(t, "foreign", 1)
 	name := r.BanKey(p, limiter.EncodeKey("k"))
 	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
@@ -77,8 +78,8 @@ func TestUnbanAll_prefix(t *testing.T) {
 	client := server.Client(t)
 	p := hourBan(t, "prefix", 1)
 	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
-		f := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: prefix}), limiter.NewMemory(), Options{})
-		other := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: similar}), limiter.NewMemory(), Options{})
+		f := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
+		other := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
 		for _, g := range []*Store{f, other} {
 			for range 3 {
 				oneOf(t, g, p, "k")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestFailover_ban_outage_counted has an outage with a policy that bans and refunds, also where a node
@@ -17,7 +18,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	t.Parallel()
 	for _, fraction := range []float64{0, 0.5} {
 		server := redistest.Start(t)
-		f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
 		p := mustPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: banned(3600)})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestRepayment_overridden(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
 			p := mustPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
 			q := raised(t, p)
 			for range 3 {

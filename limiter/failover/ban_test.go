@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // banStep is a request in a test of bans: at a second, of a weight, and the seconds that it waits.
@@ -42,7 +43,7 @@ func TestStores_ban_vectors(t *testing.T) {
 		p := mustPolicy(t, limiter.Settings{Name: "ban", Algorithm: limiter.FixedWindow, Limit: v.limit, Window: time.Duration(v.window) * time.Second, Ban: v.ban, BanAfter: v.after})
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
-				var alone limiter.State
+				var alone memory.State
 				for i, step := range v.steps {
 					s.set(step.at * sec)
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.weight}}
@@ -191,7 +192,7 @@ func TestStores_ban_counted_elsewhere(t *testing.T) {
 // TestMemory_ban_full has room for a count and none for a ban: denials stay denials.
 func TestMemory_ban_full(t *testing.T) {
 	t.Parallel()
-	p, m := hourBan(t, "full", 1), limiter.NewMemory()
+	p, m := hourBan(t, "full", 1), memory.New()
 	m.Limit(1, nil)
 	decide := func() limiter.Result {
 		result, err := limiter.Allow(t.Context(), m, p, "k")

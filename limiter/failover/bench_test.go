@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
@@ -114,7 +115,7 @@ func BenchmarkTake(b *testing.B) {
 	client, store := server.Client(b), benchRedis(b, server)
 	for _, algorithm := range limiter.Algorithms() {
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
-			measureTakes(b, limiter.NewMemory(), benchPolicy(b, algorithm), keys, 1)
+			measureTakes(b, memory.New(), benchPolicy(b, algorithm), keys, 1)
 		})
 	}
 	for _, callers := range []int{1, 64} {
@@ -142,7 +143,7 @@ func BenchmarkTakeCallers(b *testing.B) {
 			report()
 		})
 		b.Run(fmt.Sprintf("store=memory/callers=%d", callers), func(b *testing.B) {
-			measureTakes(b, limiter.NewMemory(), p, keys, callers)
+			measureTakes(b, memory.New(), p, keys, callers)
 		})
 	}
 }
@@ -152,7 +153,7 @@ func BenchmarkTakeKeys(b *testing.B) {
 	server := redistest.Shared(b)
 	store := benchRedis(b, server)
 	p := benchPolicy(b, limiter.DefaultAlgorithm)
-	memory := limiter.NewMemory()
+	memory := memory.New()
 	for n := 10; n <= 1_000_000; n *= 10 {
 		keys := benchKeys(n)
 		takeMany(b, memory, p, keys, 1, n)
@@ -181,7 +182,7 @@ func BenchmarkTakeLog(b *testing.B) {
 		p := mustPolicy(b, limiter.Settings{Name: "default", Algorithm: limiter.SlidingWindowLog, Limit: limit, Window: window})
 		b.Run(fmt.Sprintf("store=memory/limit=%d", limit), func(b *testing.B) {
 			now := epoch
-			takeFullLog(b, limiter.NewMemoryOnClock(func() int64 { now += step; return now }), p)
+			takeFullLog(b, memory.NewOnClock(func() int64 { now += step; return now }), p)
 		})
 		b.Run(fmt.Sprintf("store=redis/limit=%d", limit), func(b *testing.B) {
 			server := redistest.Shared(b)
@@ -215,7 +216,7 @@ func BenchmarkMemory(b *testing.B) {
 		p, keys := lastingPolicy(b, algorithm), benchKeys(states)
 		now := epoch // time goes on, because a log may merge takes of one instant
 		before := heapInUse()
-		memory := limiter.NewMemoryOnClock(func() int64 { now++; return now })
+		memory := memory.NewOnClock(func() int64 { now++; return now })
 		takeMany(b, memory, p, keys, 1, takes*states)
 		each := float64(heapInUse()-before) / float64(states)
 		runtime.KeepAlive(memory)

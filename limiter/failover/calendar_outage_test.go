@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestCalendar_outage takes units in an outage on a node whose clock is wrong. It goes on with the quota that
@@ -26,7 +27,7 @@ func TestCalendar_outage(t *testing.T) {
 				r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
 				r.Scripts.Clock = testClockFragment
 				local := begins + ahead.Microseconds()
-				f := New(r, limiter.NewMemoryOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
+				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
 				n := r.Topology.AnyNode
 				move := func(to time.Duration) {
 					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)

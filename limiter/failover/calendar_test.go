@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 func zone(t testing.TB, name string) *time.Location {
@@ -104,7 +105,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			client.FlushDB(context.Background())
 			r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-			f := New(r, limiter.NewMemory(), Options{OnUndecided: func(err error) { t.Error(err) }})
+			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			r.Topology.AnyNode.Clock.Fix(ahead)
 			perDay, perYear := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
 			other := mustPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestFailover_Charge has every algorithm charged into debt, on Redis, in process, in an outage, and
@@ -43,7 +44,7 @@ func TestFailover_Charge(t *testing.T) {
 func TestFailover_Charge_outage(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	checks := []limiter.Check{{Policy: dayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
 	source, err := f.Decide(context.Background(), checks)
 	if err != nil || source != limiter.SourceRedis {
@@ -62,7 +63,7 @@ func TestFailover_Charge_outage(t *testing.T) {
 // free again, 16 until the next unit.
 func TestBucket_debt(t *testing.T) {
 	now := epoch
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
 	chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
 	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
@@ -83,7 +84,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := limiter.NewMemoryOnClock(func() int64 { return now })
+			m := memory.NewOnClock(func() int64 { return now })
 			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: window})
 			decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}})
@@ -108,7 +109,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 func TestRedis_Charge_debt(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			p := mustPolicy(t, limiter.Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
@@ -136,7 +137,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, reported, setPermissions := openLimited(t)
-			local := limiter.NewMemory()
+			local := memory.New()
 			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
 			p := dayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
 			if name == "no room" {
@@ -177,7 +178,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 func TestMemory_Charge_bounds(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		m, p := limiter.NewMemory(), dayPolicy(t, "p", algorithm, 10)
+		m, p := memory.New(), dayPolicy(t, "p", algorithm, 10)
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}
 		decide(t, m, check)
 		check.Weight = -5

@@ -10,14 +10,15 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestAllow_and_Peek take one unit of a policy by default, and none, on every kind of store.
 func TestAllow_and_Peek(t *testing.T) {
 	server := redistest.Shared(t)
 	for name, store := range map[string]limiter.Store{
-		"memory": limiter.NewMemory(), "redis": openRedis(t, server, 10*time.Second),
-		"failover": New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
+		"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second),
+		"failover": New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 	} {
 		p := mustPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
 		var got []bool
@@ -49,9 +50,9 @@ func TestStore_Decide_invalid(t *testing.T) {
 	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for name, store := range map[string]limiter.Store{
-		"memory": limiter.NewMemory(), "redis": shared,
-		"failover": New(shared, limiter.NewMemory(), Options{DenyAge: time.Second}),
-		"local":    New(nil, limiter.NewMemory(), Options{}),
+		"memory": memory.New(), "redis": shared,
+		"failover": New(shared, memory.New(), Options{DenyAge: time.Second}),
+		"local":    New(nil, memory.New(), Options{}),
 	} {
 		many := []limiter.Check{good}
 		for i := range 20 {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -38,7 +39,7 @@ type testStore struct {
 // memoryStore returns an in-process store on a clock of the test's.
 func memoryStore() *testStore {
 	now := new(int64)
-	m := limiter.NewMemoryOnClock(func() int64 { return *now })
+	m := memory.NewOnClock(func() int64 { return *now })
 	m.Grace = 1 << 50 // the test's clock runs backwards by days
 	return &testStore{
 		Store: New(nil, m, Options{}), name: "memory", source: limiter.SourceMemory,
@@ -71,7 +72,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	testClocks.Delete(server) // it may be flushed
 	batcher := &r.Topology.AnyNode.Batcher
 	return &testStore{
-		Store: New(r, limiter.NewMemory(), Options{OnUndecided: func(err error) { t.Error(err) }}),
+		Store: New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}),
 		name:  "redis", source: limiter.SourceRedis,
 		set: func(micros int64) {
 			if before, _ := testClocks.Swap(server, micros); before == micros {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // Settle corrects what a check took to what its request really cost, in units, cut to 0 and 2^52. It charges the rest
@@ -25,7 +26,7 @@ func (f *Store) settle(c *limiter.Check, source limiter.Source) {
 	case limiter.SourceRedis:
 		f.settleShared(c)
 	case limiter.SourceMemory:
-		f.local.On(c, (*limiter.Shard).Settle)
+		f.local.On(c, (*memory.Shard).Settle)
 	default:
 		f.ledger.settle(c)
 		f.settleHere(*c)
@@ -71,5 +72,5 @@ func (f *Store) settleHere(c limiter.Check) {
 		limiter.KeptOf(&c).Change = min(cost, c.Policy.Capacity()) - limiter.UnitsOf(&c)
 		limiter.KeptOf(&c).Stays = min(limiter.KeptOf(&c).Stays, c.Policy.Capacity())
 	}
-	f.local.On(&c, (*limiter.Shard).Settle)
+	f.local.On(&c, (*memory.Shard).Settle)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestBucket_refund_longResponses holds the documentation to how much of the estimates a busy bucket refunds
@@ -15,7 +16,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 	t.Parallel()
 	for took, least := range map[time.Duration]float64{2 * time.Second: 0.995, 10 * time.Second: 0.97, 30 * time.Second: 0.78} {
 		now := epoch
-		f := New(nil, limiter.NewMemoryOnClock(func() int64 { return now }), Options{})
+		f := New(nil, memory.NewOnClock(func() int64 { return now }), Options{})
 		p := mustPolicy(t, limiter.Settings{Name: "busy", Algorithm: limiter.TokenBucket, Limit: 6000, Window: time.Minute})
 		random := rand.New(rand.NewPCG(1, uint64(took)))
 		type open struct {

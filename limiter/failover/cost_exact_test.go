@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestMemory_Settle_exact compares windows and logs with the same requests that took their cost at
@@ -18,8 +19,8 @@ func TestMemory_Settle_exact(t *testing.T) {
 		for seed := range uint64(300) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			now := epoch
-			estimated := New(nil, limiter.NewMemoryOnClock(func() int64 { return now }), Options{})
-			exact := limiter.NewMemoryOnClock(func() int64 { return now })
+			estimated := New(nil, memory.NewOnClock(func() int64 { return now }), Options{})
+			exact := memory.NewOnClock(func() int64 { return now })
 			p := mustPolicy(t, limiter.Settings{Name: "exact", Algorithm: algorithm, Limit: 1 + random.Int64N(60), Window: 10 * time.Second})
 			type open struct {
 				check limiter.Check

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -172,7 +173,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, shared := range []*redis.Store{openRedis(t, server, 10*time.Second), nil} {
-		f := New(shared, limiter.NewMemory(), Options{})
+		f := New(shared, memory.New(), Options{})
 		p := mustPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestDenyCache_deny_like_the_store plays traces through a cache in front of a store that other
@@ -144,7 +145,7 @@ func TestDenyCache_bounded(t *testing.T) {
 func TestFailover_Decide_deny_cache(t *testing.T) {
 	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
-	f := New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	p := dayPolicy(t, "repeat", limiter.GCRA, 2)
 	ask := func(weight int64, want limiter.Source, passes bool) {
 		t.Helper()
@@ -188,7 +189,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
-	f := New(r, limiter.NewMemory(), Options{DenyAge: age})
+	f := New(r, memory.New(), Options{DenyAge: age})
 	p := dayPolicy(t, "flood", limiter.GCRA, 1)
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
@@ -17,7 +18,7 @@ func TestMemory_slowest_limit(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA} {
 		now := int64(1_000_000_000_000)
-		m := limiter.NewMemoryOnClock(func() int64 { return now })
+		m := memory.NewOnClock(func() int64 { return now })
 		slow := mustPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		fast, err := slow.WithLimit(10_000, 0)
 		if err != nil {
@@ -38,7 +39,7 @@ func TestMemory_slowest_limit(t *testing.T) {
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {
 	t.Parallel()
-	m := limiter.NewMemory()
+	m := memory.New()
 	m.Limit(64, nil)
 	full := dayPolicy(t, "full", limiter.FixedWindow, 10)
 	for i := range 64 {
@@ -87,7 +88,7 @@ func TestMemory_full_ResetAll(t *testing.T) {
 // lower limits. Its serial has to be there for as long as the receipt is valid.
 func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	slow := mustPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
 	large, err := slow.WithLimit(10, 1000)
 	if err != nil {

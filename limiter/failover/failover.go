@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -26,7 +27,7 @@ func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed}
 // deny cache repeats denials without a query.
 type Store struct {
 	shared        *redis.Store // nil: the local store decides everything
-	local         *limiter.Memory
+	local         *memory.Store
 	denied        *limiter.DenyCache
 	onAsk         func(ctx context.Context) func(err error)
 	onUndecided   func(err error)
@@ -77,7 +78,7 @@ type Options struct {
 
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
-func New(shared *redis.Store, local *limiter.Memory, options Options) *Store {
+func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	f := &Store{shared: shared, local: local, denied: limiter.NewDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
 	if shared != nil {
 		f.leases = limiter.NewLeaseTable()
@@ -200,7 +201,7 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 
 // decideInOutage decides in this process, and notes what the shared store is owed.
 func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
-	var space [4]limiter.LastSeen
+	var space [4]memory.LastSeen
 	seen := space[:0]
 	for i := range checks {
 		seen = append(seen, f.ledger.lastSeen(&checks[i])) // before the decision takes it over

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
@@ -50,7 +51,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 	r := openRedis(t, server, 100*time.Millisecond)
 	var reported reports
 	reported.listen(r)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	p := dayPolicy(t, "guarded", limiter.GCRA, 5)
 	ask := func(mode FailMode) (limiter.Source, limiter.Result, error) {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -92,7 +93,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 50*time.Millisecond), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, 50*time.Millisecond), memory.New(), Options{})
 	p := dayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
@@ -120,7 +121,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 	var reported reports
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	p := dayPolicy(t, "left", limiter.GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)

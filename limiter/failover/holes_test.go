@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // holesOf counts the states with holes in a policy's table.
-func holesOf(m *limiter.Memory, p *limiter.Policy) (count int) {
+func holesOf(m *memory.Store, p *limiter.Policy) (count int) {
 	table := m.TableOf(p)
 	for i := range table.Shards {
 		count += len(table.Shards[i].Holes)
@@ -18,7 +19,7 @@ func holesOf(m *limiter.Memory, p *limiter.Policy) (count int) {
 }
 
 // reserveThree takes three units of a key and refunds the second, which leaves a hole.
-func reserveThree(t *testing.T, m *limiter.Memory, p *limiter.Policy, key string) (open [][]limiter.Check) {
+func reserveThree(t *testing.T, m *memory.Store, p *limiter.Policy, key string) (open [][]limiter.Check) {
 	t.Helper()
 	for range 3 {
 		open = append(open, decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}))
@@ -30,46 +31,46 @@ func reserveThree(t *testing.T, m *limiter.Memory, p *limiter.Policy, key string
 // TestMemory_holes_end has every way by which a state ends, or its holes, drop them.
 func TestMemory_holes_end(t *testing.T) {
 	now := epoch
-	for name, end := range map[string]func(t *testing.T, m *limiter.Memory, p *limiter.Policy, open [][]limiter.Check){
-		"refunds of the others": func(_ *testing.T, m *limiter.Memory, _ *limiter.Policy, open [][]limiter.Check) {
+	for name, end := range map[string]func(t *testing.T, m *memory.Store, p *limiter.Policy, open [][]limiter.Check){
+		"refunds of the others": func(_ *testing.T, m *memory.Store, _ *limiter.Policy, open [][]limiter.Check) {
 			refundIn(m, open[2])
 			refundIn(m, open[0])
 		},
-		"a take of a drained bucket": func(t *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a take of a drained bucket": func(t *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 10 * sec
 			decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
 		},
-		"a charge of a drained bucket": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a charge of a drained bucket": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 10 * sec
 			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		},
-		"a charge that saturates": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a charge that saturates": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}})
 		},
-		"a reset of the key": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a reset of the key": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			s := m.Lock(p, "k")
 			s.Drop("k")
 			s.Mu.Unlock()
 		},
-		"a reset of the policy": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a reset of the policy": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			s := m.Lock(p, "k")
 			s.DropAll()
 			s.Mu.Unlock()
 		},
-		"a sweep": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"a sweep": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 60 * sec
 			s := m.Lock(p, "k")
 			s.Sweep(now, 1)
 			s.Mu.Unlock()
 		},
-		"the end of the table": func(_ *testing.T, m *limiter.Memory, p *limiter.Policy, _ [][]limiter.Check) {
+		"the end of the table": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 60 * sec
 			s := m.Lock(p, "k")
 			s.ClearIfReset(now)
 			s.Mu.Unlock()
 		},
 	} {
-		m := limiter.NewMemoryOnClock(func() int64 { return now })
+		m := memory.NewOnClock(func() int64 { return now })
 		p := mustPolicy(t, bucketOfTen)
 		open := reserveThree(t, m, p, "k")
 		if got := holesOf(m, p); got != 1 {
@@ -84,7 +85,7 @@ func TestMemory_holes_end(t *testing.T) {
 
 // TestMemory_holes_overflow refunds in a place without holes: less than was taken, and never more.
 func TestMemory_holes_overflow(t *testing.T) {
-	m := limiter.NewMemoryOnClock(func() int64 { return epoch })
+	m := memory.NewOnClock(func() int64 { return epoch })
 	m.Limit(1, nil)
 	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 100})
 	reserveThree(t, m, p, "kept")

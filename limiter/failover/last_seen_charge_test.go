@@ -7,13 +7,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
 func TestLastSeen_charge(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	window := windowOfBothClocks(0)
 	policies := []*limiter.Policy{mustPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: 100, Calendar: "year", Location: time.UTC})}
 	for _, algorithm := range limiter.Algorithms() {

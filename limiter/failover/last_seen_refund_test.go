@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // refundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
@@ -44,7 +45,7 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 // TestLastSeen_refund refunds after an answer: an outage goes on from what Redis has refunded.
 func TestLastSeen_refund(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 100) {
 		for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}} {
 			key, left := limiter.EncodeKey(fmt.Sprint(costs)), int64(100)
@@ -64,7 +65,7 @@ func TestLastSeen_refund(t *testing.T) {
 // TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 200) {
 		var group sync.WaitGroup
 		for i := range 20 {
@@ -90,7 +91,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{LocalFraction: 0.34})
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
@@ -116,7 +117,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 	t.Parallel()
 	for _, p := range refundingPolicies(t, 5) {
 		now := epoch
-		remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 		var answers []limiter.Check
 		for range 3 {
 			now += 1000

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
@@ -19,7 +20,7 @@ func TestLastSeen_denials(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
 			now := epoch + into.Microseconds()
-			remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+			remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: window})
 			for range 5 {
 				decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
@@ -40,7 +41,7 @@ func TestLastSeen_out_of_order(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
 		now := epoch
-		remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
 		var answers []limiter.Check
 		for range 6 {
@@ -64,7 +65,7 @@ func TestLastSeen_lower_limit(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
 		now := epoch
-		remote, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
 		low, err := p.WithLimit(10, 0)
 		if err != nil {
@@ -89,7 +90,7 @@ func TestLastSeen_lower_limit(t *testing.T) {
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	t.Parallel()
 	now := epoch
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour})
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
@@ -112,7 +113,7 @@ func TestKernel_restoreState(t *testing.T) {
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
-				whole, local := limiter.NewMemoryOnClock(func() int64 { return now }), limiter.NewMemoryOnClock(func() int64 { return now })
+				whole, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
 					check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
@@ -143,7 +144,7 @@ func TestKernel_restoreState(t *testing.T) {
 // TestLastSeen_no_room has an answer for which there is no room: the store reports it before an outage begins.
 func TestLastSeen_no_room(t *testing.T) {
 	t.Parallel()
-	remote, local := limiter.NewMemory(), limiter.NewMemory()
+	remote, local := memory.New(), memory.New()
 	local.Limit(1, nil)
 	p := dayPolicy(t, "room", limiter.FixedWindow, 5)
 	for i, want := range []int64{0, 1, 2} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -29,7 +30,7 @@ func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	}
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
-	return New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	return New(r, memory.New(), Options{DenyAge: time.Second})
 }
 
 // moveSlot moves a slot with all its keys from a master to another, as redis-cli does.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -69,7 +70,7 @@ func exchange(t *testing.T, address string, fault func(), held bool) {
 	}
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	p := mustPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
@@ -93,7 +94,7 @@ func TestFailover_lease_refill(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+			f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 			p := mustPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 			passed := map[limiter.Source]int{}
 			request := func() {
@@ -136,7 +137,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+			f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 			f.leases.LearnTrip(90 * time.Millisecond)
 			redistest.WaitFor(t, "units are leased", func() error {
 				for range 100 {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // newLeasingFailover returns a store on a Redis.
 func newLeasingFailover(t testing.TB, server *redistest.Server) *Store {
 	t.Helper()
 	r := newTestRedis(t, server, 2*time.Second, limiter.KeyFormat{Prefix: "t"})
-	return New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	return New(r, memory.New(), Options{DenyAge: time.Second})
 }
 
 // TestFailover_lease spends most requests of a busy key without asking Redis, and counts all of them there.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // ledger keeps what this process has admitted while the shared store did not decide.
 type ledger struct {
 	shared   *redis.Store
-	local    *limiter.Memory // whose bound of keys it has
+	local    *memory.Store // whose bound of keys it has
 	clock    func(key string) (now, ahead int64)
 	onRepaid func(policy string, units int64)
 	size     atomic.Int64
@@ -54,7 +55,7 @@ func owe(c *limiter.Check, take owedTake) {
 	r.owed = take
 }
 
-func newLedger(shared *redis.Store, local *limiter.Memory, onRepaid func(policy string, units int64)) *ledger {
+func newLedger(shared *redis.Store, local *memory.Store, onRepaid func(policy string, units int64)) *ledger {
 	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
 	l.clock = l.redisTime
 	for i := range l.shards {
@@ -78,7 +79,7 @@ func (l *ledger) redisTime(key string) (now, ahead int64) {
 }
 
 // lastSeen returns Redis's last answer about a bucket that has no account. Windows and logs need none.
-func (l *ledger) lastSeen(c *limiter.Check) (seen limiter.LastSeen) {
+func (l *ledger) lastSeen(c *limiter.Check) (seen memory.LastSeen) {
 	if l == nil || !c.Policy.IsBucket() {
 		return seen
 	}
@@ -90,7 +91,7 @@ func (l *ledger) lastSeen(c *limiter.Check) (seen limiter.LastSeen) {
 // admit adds what a check took in this process, whose last answer by Redis is the one given. The reason
 // says why Redis did not decide: where the request may have run all the same, Redis may have charged it,
 // and nothing is owed for it.
-func (l *ledger) admit(c *limiter.Check, seen limiter.LastSeen, reason error) {
+func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 	if l == nil || c.Peek || c.Policy.CountsRunning() || limiter.Kind(reason) == "value" {
 		return // a foreign value stays foreign
 	}
@@ -106,7 +107,7 @@ func (l *ledger) admit(c *limiter.Check, seen limiter.LastSeen, reason error) {
 
 // add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
-func (l *ledger) add(c *limiter.Check, units int64, seen limiter.LastSeen, unknown bool) (kernel.Receipt, *account) {
+func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
 	p, name, s := c.Policy, limiter.QuotaNameOf(c), l.shardOf(c.Key.String())
 	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel

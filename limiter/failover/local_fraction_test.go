@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -13,7 +14,7 @@ func TestFailover_scaleDown(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
-			f := New(new(redis.Store), limiter.NewMemory(), Options{LocalFraction: 0.25, ForgiveOutages: true})
+			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
 			if err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want {
@@ -31,7 +32,7 @@ func TestPolicy_scaled(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "whole", algorithm, 10)
 		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
-			m := limiter.NewMemory()
+			m := memory.New()
 			admitted := int64(0)
 			for range 20 {
 				if limiter.Allowed(decide(t, m, limiter.Check{Policy: scaled(p, part), Key: limiter.EncodeKey("k"), Weight: 1})) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // storesOfAllKinds returns a store that decides in this process, one that decides on Redis, and one whose Redis
@@ -15,11 +16,11 @@ import (
 func storesOfAllKinds(t *testing.T) map[string]*Store {
 	t.Helper()
 	server := redistest.Shared(t)
-	away := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	away := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	keepOpen(away.shared)
 	return map[string]*Store{
-		"local":    New(nil, limiter.NewMemory(), Options{}),
-		"shared":   New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
+		"local":    New(nil, memory.New(), Options{}),
+		"shared":   New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 		"fallback": away,
 	}
 }
@@ -52,7 +53,7 @@ func TestFailover_Refund_reserved(t *testing.T) {
 // TestStore_Refund_reserved does the same without a Failover.
 func TestStore_Refund_reserved(t *testing.T) {
 	t.Parallel()
-	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory()
+	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), memory.New()
 	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
 		p := mustPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
@@ -97,7 +98,7 @@ func TestFailover_wrongSource(t *testing.T) {
 	t.Parallel()
 	p := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
-		store := New(nil, limiter.NewMemory(), Options{LocalFraction: 0.5})
+		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true}}
 		if _, err := store.Decide(t.Context(), checks); err != nil {
 			t.Fatal(err)
@@ -113,10 +114,10 @@ func TestFailover_wrongSource(t *testing.T) {
 // TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
 func TestStore_Decide_zeroPolicy(t *testing.T) {
 	t.Parallel()
-	if _, err := limiter.Allow(t.Context(), limiter.NewMemory(), concurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
+	if _, err := limiter.Allow(t.Context(), memory.New(), concurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
 		t.Errorf("a request that nothing ends: %v", err)
 	}
-	if _, err := limiter.Allow(t.Context(), limiter.NewMemory(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {
+	if _, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {
 		t.Errorf("the error is %v", err)
 	}
 }

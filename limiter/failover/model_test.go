@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // model is a limiter written for obviousness: it keeps every admitted request for ever, and works
@@ -97,7 +98,7 @@ func FuzzTraffic(f *testing.F) {
 			return
 		}
 		now := int64(1_000_000_000)
-		store, reference := limiter.NewMemoryOnClock(func() int64 { return now }), &model{settings: s}
+		store, reference := memory.NewOnClock(func() int64 { return now }), &model{settings: s}
 		for ; len(steps) >= 3 && len(reference.admitted) < 300; steps = steps[3:] {
 			now += int64(binary.BigEndian.Uint16(steps)) * s.Window.Microseconds() / 20_000
 			weight := int64(steps[2]%8) + 1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestMemory_full_quota floods a small store with keys, before and after clients have used up their
@@ -19,7 +20,7 @@ func TestMemory_full_quota(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
-			m := limiter.NewMemory()
+			m := memory.New()
 			warnings := 0
 			m.Limit(bound, func() { warnings++ })
 			p := dayPolicy(t, "flooded", algorithm, limit)
@@ -65,7 +66,7 @@ func TestMemory_full_quota(t *testing.T) {
 func TestMemory_full_flood(t *testing.T) {
 	keys, bound := redistest.Rounds(100_000, 10_000_000), redistest.Rounds[int64](10_000, 100_000)
 	for _, algorithm := range []string{limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
-		m := limiter.NewMemory()
+		m := memory.New()
 		m.Limit(bound, nil)
 		p := dayPolicy(t, "flood", algorithm, 100)
 		spent := dayPolicy(t, "spent", algorithm, 1)
@@ -97,7 +98,7 @@ func liveHeap() int64 {
 func TestMemory_full_room_again(t *testing.T) {
 	t.Parallel()
 	now := int64(1_000_000_000_000)
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	m.Limit(100, nil)
 	old := mustPolicy(t, limiter.Settings{Name: "old", Algorithm: limiter.GCRA, Limit: 10, Window: time.Second})
 	for i := range 1_000 {
@@ -112,7 +113,7 @@ func TestMemory_full_room_again(t *testing.T) {
 			sharing++
 		}
 	}
-	if met := m.Overflows() - overflows; m.Len() > 100 || met > limiter.SweepEvery || sharing > 2 {
+	if met := m.Overflows() - overflows; m.Len() > 100 || met > memory.SweepEvery || sharing > 2 {
 		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
 	}
 }
@@ -122,7 +123,7 @@ func TestMemory_bound_together(t *testing.T) {
 	t.Parallel()
 	p := dayPolicy(t, "full", limiter.FixedWindow, 5)
 	for range 3000 {
-		m := limiter.NewMemory()
+		m := memory.New()
 		m.Limit(1, nil)
 		var clients sync.WaitGroup
 		for i := range 4 {

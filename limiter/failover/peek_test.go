@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
@@ -15,8 +16,8 @@ func TestFailover_Peek(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for name, f := range map[string]*Store{
-		"redis":  New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
-		"memory": New(nil, limiter.NewMemory(), Options{}),
+		"redis":  New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		"memory": New(nil, memory.New(), Options{}),
 	} {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestFailover_Peek(t *testing.T) {
 func TestFailover_Peek_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 	p := dayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
 	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}); err != nil {
 		t.Fatal(err)

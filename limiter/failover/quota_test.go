@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestFailover_PeekIn reads a quota while Redis answers and after its end, in every mode. No peek waits once
@@ -15,7 +16,7 @@ import (
 func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{LocalFraction: 0.5})
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
 	p := dayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4}}); err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestFailover_PeekIn(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(context.Background())
 	leave()
-	alone := New(nil, limiter.NewMemory(), Options{})
+	alone := New(nil, memory.New(), Options{})
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	if source, err := alone.PeekIn(gone, FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -43,7 +44,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range limiter.Algorithms() {
 		stores := map[string][]limiter.Store{
-			"memory": {limiter.NewMemory()},
+			"memory": {memory.New()},
 			"redis":  {openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second), openRedis(t, server, 10*time.Second)},
 		}
 		for name, nodes := range stores {

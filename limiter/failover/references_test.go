@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -20,7 +21,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 50*time.Millisecond)
-	f := New(store, limiter.NewMemory(), Options{})
+	f := New(store, memory.New(), Options{})
 	p := dayPolicy(t, "closing", limiter.GCRA, 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 10*time.Second)
-	f := New(store, limiter.NewMemory(), Options{})
+	f := New(store, memory.New(), Options{})
 	p := dayPolicy(t, "draining", limiter.FixedWindow, 100_000)
 	decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	for range 2_000 {

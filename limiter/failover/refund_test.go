@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -20,10 +21,10 @@ func failovers(t *testing.T) map[string]*Store {
 	down := openRedis(t, server, time.Second)
 	keepOpen(down)
 	return map[string]*Store{
-		"redis":    New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second}),
-		"memory":   New(nil, limiter.NewMemory(), Options{}),
-		"fallback": New(down, limiter.NewMemory(), Options{}),
-		"part":     New(down, limiter.NewMemory(), Options{LocalFraction: 0.5}),
+		"redis":    New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}),
+		"memory":   New(nil, memory.New(), Options{}),
+		"fallback": New(down, memory.New(), Options{}),
+		"part":     New(down, memory.New(), Options{LocalFraction: 0.5}),
 	}
 }
 

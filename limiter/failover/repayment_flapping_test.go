@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestRepayment_flapping has Redis refuse writes again and again under load. Requests and settlements that
@@ -18,8 +19,8 @@ func TestRepayment_flapping(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	nodes := []*Store{
-		New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
-		New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{}),
+		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 	}
 	policies := []*limiter.Policy{
 		dayPolicy(t, "window", limiter.FixedWindow, 1_000_000), dayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -35,7 +36,7 @@ func TestRepayment_settings(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.StartAt(t, s.ahead)
-			f := New(newTestRedis(t, server, 10*time.Second, s.format), limiter.NewMemory(), s.options)
+			f := New(newTestRedis(t, server, 10*time.Second, s.format), memory.New(), s.options)
 			f.shared.Slotted.Store(s.slotted)
 			for _, algorithm := range limiter.Algorithms()[:5] {
 				p := mustPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
@@ -175,7 +176,7 @@ func TestRepayment_closed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost atomic.Int64
-		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), limiter.NewMemory(), Options{})
+		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		keepOpen(f.shared)
 		day, short := dayPolicy(t, "day", limiter.FixedWindow, 10), mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 		for i := range 100 {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -35,7 +36,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	t.Cleanup(func() { _ = r.Close() })
 	r.Scripts.Clock = testClockFragment
 	var now atomic.Int64
-	n.Store = New(r, limiter.NewMemoryOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
+	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
 	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
 	n.ledger.running.Store(true) // no timer: debts leave ahead of requests alone
 	admin := server.Client(t)
@@ -215,7 +216,7 @@ func TestRepayment_atOnce(t *testing.T) {
 	n.away()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 	seen := n.ledger.lastSeen(&check)
-	n.ledger.admit(&check, limiter.LastSeen{}, limiter.ErrOutage)
+	n.ledger.admit(&check, memory.LastSeen{}, limiter.ErrOutage)
 	n.ledger.admit(&check, seen, limiter.ErrOutage)
 	n.set(epoch + 8*sec)
 	n.back()
@@ -369,7 +370,7 @@ func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	var settled atomic.Int64
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	p := dayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
 	short := mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 	keepOpen(f.shared)
@@ -421,7 +422,7 @@ func TestRepayment_paced(t *testing.T) {
 // TestRepayment_off forgives outages.
 func TestRepayment_off(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{ForgiveOutages: true})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
 	p := dayPolicy(t, "off", limiter.FixedWindow, 10)
 	keepOpen(f.shared)
 	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {

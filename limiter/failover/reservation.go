@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // This file counts what requests in flight may still refund, for those that are denied meanwhile:
@@ -31,7 +32,7 @@ const (
 type reservations struct {
 	seed    maphash.Seed
 	sweeper clock.Sweeper
-	shards  [limiter.TableShards]reservationShard
+	shards  [memory.TableShards]reservationShard
 }
 
 type reservationShard struct {
@@ -76,7 +77,7 @@ func (rs *reservations) start() {
 }
 
 func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
-	return &rs.shards[maphash.String(rs.seed, q.Key)%limiter.TableShards]
+	return &rs.shards[maphash.String(rs.seed, q.Key)%memory.TableShards]
 }
 
 // change changes the units of a quota.

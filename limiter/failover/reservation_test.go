@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // awaitingStores returns a store of each kind that awaits refunds.
@@ -162,7 +163,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
 	p := refundingDay(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {
@@ -182,7 +183,7 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 // TestReservations_sweep has reservations end, one of them by time alone.
 func TestReservations_sweep(t *testing.T) {
 	t.Parallel()
-	f := New(nil, limiter.NewMemory(), Options{AwaitsRefunds: true})
+	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
 	p := refundingDay(t, "sweep", limiter.TokenBucket, 10)
 	reserved := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("refunded"), Refundable: true})
 	stays := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("stays"), Refundable: true})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // BenchmarkTakeReserve measures what a request pays that leaves units to others: all requests of a batch do, or
@@ -45,7 +46,7 @@ func BenchmarkTakeReserve(b *testing.B) {
 				b.ReportMetric(usecOf(stats, "evalsha")/float64(b.N*batch)*1000, "script-ns/decision")
 			})
 			b.Run(fmt.Sprintf("store=memory/algorithm=%s/reserve=%d", algorithm, reserve), func(b *testing.B) {
-				m, keys := limiter.NewMemory(), benchKeys(5000)
+				m, keys := memory.New(), benchKeys(5000)
 				checks := make([]limiter.Check, 1)
 				for n := range b.N {
 					checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[n%len(keys)]), Reserve: reserve}

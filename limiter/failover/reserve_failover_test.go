@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -21,7 +22,7 @@ func leaving(p *limiter.Policy, weight, reserve int64) limiter.Check {
 // was left to them.
 func TestFailover_reserve_deny_cache(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
 		decide(t, f, leaving(p, 3, 2))
@@ -51,7 +52,7 @@ func TestFailover_reserve_outage(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		for _, fraction := range []float64{1, 0.5} {
 			r := openRedis(t, redistest.Shared(t), 10*time.Second)
-			f := New(r, limiter.NewMemory(), Options{LocalFraction: fraction, ForgiveOutages: true})
+			f := New(r, memory.New(), Options{LocalFraction: fraction, ForgiveOutages: true})
 			p := dayPolicy(t, "outage-"+algorithm, algorithm, 20)
 			if left := decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
 				t.Fatalf("%s: %d remain, want 6", algorithm, left)
@@ -86,7 +87,7 @@ func TestFailover_reserve_Unused(t *testing.T) {
 	for _, fraction := range []float64{1, 0.5} {
 		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: 24 * time.Hour}} {
 			settings.Limit = 100
-			p, f := mustPolicy(t, settings), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{LocalFraction: fraction})
+			p, f := mustPolicy(t, settings), New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)
 			if got := decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
 				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
@@ -110,7 +111,7 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 			{1, 1, false}, {1, most, false}, {1, most + 1, true}, {p.Capacity() - most, most, false}, {p.Capacity() - most + 1, most, true},
 			{2, 19, false}, {p.Capacity(), 1, true}, {p.Capacity() + 1, 0, true}, {p.Capacity(), 0, false}, {1, 1 << 62, true}, {1<<63 - 1, 1 << 62, true},
 		} {
-			f := New(new(redis.Store), limiter.NewMemory(), Options{LocalFraction: 0.1, ForgiveOutages: true})
+			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.1, ForgiveOutages: true})
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
 			if _, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut); err != nil {
 				t.Fatal(err)
@@ -141,7 +142,7 @@ func TestStores_reserve_ban(t *testing.T) {
 		p := mustPolicy(t, settings)
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			s.set(epoch)
-			state := new(limiter.State)
+			state := new(memory.State)
 			one := func(weight, reserve int64) limiter.Result {
 				r := decide(t, s, leaving(p, weight, reserve))[0].Result
 				if twin := state.TakeReserving(p, epoch, weight, reserve); twin != r {
@@ -173,7 +174,7 @@ func TestStores_reserve_with_others(t *testing.T) {
 	cluster, _ := openCluster(t)
 	for _, algorithm := range limiter.Algorithms() {
 		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
-		stores := map[string]limiter.Store{"memory": limiter.NewMemory(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
+		stores := map[string]limiter.Store{"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
 				checks := decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
@@ -223,7 +224,7 @@ func TestWire_reserve(t *testing.T) {
 
 func TestCheck_Reserve_negative(t *testing.T) {
 	t.Parallel()
-	_, err := limiter.NewMemory().Decide(t.Context(), []limiter.Check{leaving(dayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
+	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(dayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
 	if !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0") {
 		t.Error(err)
 	}
@@ -236,7 +237,7 @@ func TestStores_reserve_enormous(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
 		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
-			for name, s := range map[string]limiter.Store{"redis": r, "memory": limiter.NewMemory()} {
+			for name, s := range map[string]limiter.Store{"redis": r, "memory": memory.New()} {
 				checks := decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})
 				if checks[0].Result.RetryAfter != limiter.Never || checks[0].Unused() != 10 {
 					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, name, units[0], units[1], checks[0].Result)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // reserveStep is one request: at a time in microseconds, of a weight, leaving units to others, and its answer.
@@ -94,7 +95,7 @@ func TestStores_reserve(t *testing.T) {
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
 	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
-	for name, f := range map[string]*Store{"redis": New(shared, limiter.NewMemory(), Options{}), "memory": New(nil, limiter.NewMemory(), Options{})} {
+	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
 		p := mustPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)

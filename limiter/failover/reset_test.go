@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // fill takes from many keys of a policy.
@@ -26,7 +27,7 @@ func TestResetAll_one_policy(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	f := New(r, limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	one, two := dayPolicy(t, "one", limiter.TokenBucket, 5), dayPolicy(t, "two", limiter.SlidingWindowLog, 5)
 	before := mustPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
@@ -46,7 +47,7 @@ func TestResetAll_one_policy(t *testing.T) {
 
 func TestResetAll_deny_cache(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	p := dayPolicy(t, "denied", limiter.FixedWindow, 1)
 	pass := func() bool {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -80,7 +81,7 @@ func TestResetAll_Cluster(t *testing.T) {
 func TestResetAll_hung_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openCluster(t)
-	local := limiter.NewMemory()
+	local := memory.New()
 	f := New(openClusterWithin(t, masters, time.Second), local, Options{})
 	p := dayPolicy(t, "partly", limiter.GCRA, 5)
 	fill(t, r, p, 300)
@@ -100,7 +101,7 @@ func TestResetAll_hung_master(t *testing.T) {
 
 func TestResetAll_in_process(t *testing.T) {
 	t.Parallel()
-	m := limiter.NewMemory()
+	m := memory.New()
 	one, two := dayPolicy(t, "one", limiter.SlidingWindowLog, 5), dayPolicy(t, "two", limiter.GCRA, 5)
 	fill(t, m, one, 100)
 	fill(t, m, two, 50)
@@ -150,7 +151,7 @@ func TestReset_meanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := openRedis(t, redistest.Shared(t), 10*time.Second)
-			f := New(r, limiter.NewMemory(), Options{})
+			f := New(r, memory.New(), Options{})
 			decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
 			r.Client().AddHook(beforeCommand{"unlink", func() {

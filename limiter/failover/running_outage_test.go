@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -42,7 +43,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, 200*time.Millisecond)
-	f := New(r, limiter.NewMemory(), Options{LocalFraction: 0.5})
+	f := New(r, memory.New(), Options{LocalFraction: 0.5})
 	other := openRedis(t, server, 10*time.Second)
 	p := concurrencyPolicy(t, 6)
 	ask := func(mode FailMode, weight int64) ([]limiter.Check, limiter.Source, error) {
@@ -93,7 +94,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 func TestFailover_concurrency_partly(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 200*time.Millisecond)
-	f := New(r, limiter.NewMemory(), Options{LocalFraction: 0.1})
+	f := New(r, memory.New(), Options{LocalFraction: 0.1})
 	p := concurrencyPolicy(t, 20)
 	server.Kill()
 	heavy := decideRunning(t, f, p, "k", 7)
@@ -149,7 +150,7 @@ func TestFailover_concurrency_full(t *testing.T) {
 func TestRedis_concurrency_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	r := openRedis(t, server, 200*time.Millisecond)
-	f := New(r, limiter.NewMemory(), Options{})
+	f := New(r, memory.New(), Options{})
 	other := openRedis(t, server, 10*time.Second)
 	p := concurrencyPolicy(t, 5)
 	running := decideRunning(t, f, p, "k", 3)
@@ -210,7 +211,7 @@ func TestCluster_concurrency(t *testing.T) {
 func TestFailover_concurrency_open_heavy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 	other := openRedis(t, server, 10*time.Second)
 	p := concurrencyPolicy(t, 6)
 	server.Kill()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -24,7 +25,7 @@ type runningNode struct {
 func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
 	t.Helper()
 	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-	return &runningNode{New(r, limiter.NewMemory(), Options{}), r, t}
+	return &runningNode{New(r, memory.New(), Options{}), r, t}
 }
 
 // take decides a request of one check by Redis.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 func concurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
@@ -18,8 +19,8 @@ func concurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
 }
 
 // memoryFailover returns a failover without a shared store, and what it decides by.
-func memoryFailover() (*Store, *limiter.Memory) {
-	m := limiter.NewMemory()
+func memoryFailover() (*Store, *memory.Store) {
+	m := memory.New()
 	return New(nil, m, Options{}), m
 }
 
@@ -92,7 +93,7 @@ func TestMemory_concurrency_together(t *testing.T) {
 // TestMemory_concurrency_survives drops what can be dropped: requests that run still do.
 func TestMemory_concurrency_survives(t *testing.T) {
 	clock := int64(0)
-	m := limiter.NewMemoryOnClock(func() int64 { return clock })
+	m := memory.NewOnClock(func() int64 { return clock })
 	m.Limit(1, nil)
 	f := New(nil, m, Options{})
 	p := concurrencyPolicy(t, 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 func TestState_Take_like_Memory(t *testing.T) {
@@ -39,7 +40,7 @@ func compareState(t *testing.T, s limiter.Settings) {
 	window := s.Window.Microseconds()
 	now := int64(1_750_000_000_000_000)
 	steps := []int64{0, 1, window / 10, window / 3, window - 1, window, window + 1, 3 * window, -1, -window / 2}
-	var state limiter.State
+	var state memory.State
 	for i := range 20_000 {
 		now += steps[random.IntN(len(steps))]
 		weight := random.Int64N(4)
@@ -63,7 +64,7 @@ func TestState_Take_allocations(t *testing.T) {
 			continue
 		}
 		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
-		var state limiter.State
+		var state memory.State
 		now := int64(1_750_000_000_000_000)
 		allocs := testing.AllocsPerRun(1000, func() {
 			now += 50_000

@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // pass lets time pass in a bubble, and waits for what that has begun.
@@ -23,26 +24,26 @@ func pass(d time.Duration) {
 func TestMemory_quiet(t *testing.T) {
 	t.Parallel()
 	const clients = 20_000
-	take := func(m *limiter.Memory, c limiter.Check) { _, _ = m.Decide(context.Background(), []limiter.Check{c}) }
+	take := func(m *memory.Store, c limiter.Check) { _, _ = m.Decide(context.Background(), []limiter.Check{c}) }
 	for name, test := range map[string]struct {
 		settings limiter.Settings
 		maxKeys  int64
-		store    func(m *limiter.Memory, c limiter.Check)
+		store    func(m *memory.Store, c limiter.Check)
 		kept     int64
 	}{
-		"counts": {limiter.Settings{Algorithm: limiter.SlidingWindowCounter}, limiter.DefaultMaxKeys, take, clients},
-		"logs":   {limiter.Settings{Algorithm: limiter.SlidingWindowLog}, limiter.DefaultMaxKeys, take, clients},
-		"answers": {limiter.Settings{Algorithm: limiter.GCRA}, limiter.DefaultMaxKeys, func(m *limiter.Memory, c limiter.Check) {
+		"counts": {limiter.Settings{Algorithm: limiter.SlidingWindowCounter}, memory.DefaultMaxKeys, take, clients},
+		"logs":   {limiter.Settings{Algorithm: limiter.SlidingWindowLog}, memory.DefaultMaxKeys, take, clients},
+		"answers": {limiter.Settings{Algorithm: limiter.GCRA}, memory.DefaultMaxKeys, func(m *memory.Store, c limiter.Check) {
 			c.Result = limiter.Result{Remaining: 1, ResetAfter: time.Minute}
 			m.Remember(&c)
 		}, clients},
-		"bans":     {limiter.Settings{Algorithm: limiter.GCRA, Ban: []time.Duration{time.Minute}}, limiter.DefaultMaxKeys, func(m *limiter.Memory, c limiter.Check) { c.Weight = 2; take(m, c); take(m, c) }, 2 * clients},
+		"bans":     {limiter.Settings{Algorithm: limiter.GCRA, Ban: []time.Duration{time.Minute}}, memory.DefaultMaxKeys, func(m *memory.Store, c limiter.Check) { c.Weight = 2; take(m, c); take(m, c) }, 2 * clients},
 		"overflow": {limiter.Settings{Algorithm: limiter.TokenBucket}, 100, take, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := limiter.NewMemory()
+				m := memory.New()
 				m.Limit(test.maxKeys, nil)
 				test.settings.Name, test.settings.Limit, test.settings.Window = name, 2, time.Minute
 				short := mustPolicy(t, test.settings)
@@ -52,7 +53,7 @@ func TestMemory_quiet(t *testing.T) {
 				if m.Len() != test.kept {
 					t.Fatalf("%d states, want %d", m.Len(), test.kept)
 				}
-				m.Limit(limiter.DefaultMaxKeys, nil)
+				m.Limit(memory.DefaultMaxKeys, nil)
 				long := limiter.Check{Policy: mustPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
 				take(m, long)
 				pass(20 * time.Minute)
@@ -74,8 +75,8 @@ func TestMemory_quiet(t *testing.T) {
 // TestMemory_dropped drops a store whose states last for long: its sweeps do not keep it.
 func TestMemory_dropped(t *testing.T) {
 	t.Parallel()
-	kept := func() weak.Pointer[limiter.Memory] {
-		m := limiter.NewMemory()
+	kept := func() weak.Pointer[memory.Store] {
+		m := memory.New()
 		_, _ = m.Decide(context.Background(), []limiter.Check{{Policy: dayPolicy(t, "long", limiter.FixedWindow, 1), Key: limiter.EncodeKey("a"), Weight: 1}})
 		return weak.Make(m)
 	}()

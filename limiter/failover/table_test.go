@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // TestMemory_tableOf_prunes has a thousand policies, each used for a second: at most twice as many
@@ -17,7 +18,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := limiter.NewMemoryOnClock(func() int64 { return now })
+			m := memory.NewOnClock(func() int64 { return now })
 			lasting := mustPolicy(t, limiter.Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
 			decide(t, m, limiter.Check{Policy: lasting, Key: limiter.EncodeKey("k"), Weight: 4})
 			most := 0
@@ -30,8 +31,8 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 				now += 100_000
 				most = max(most, len(m.Tables))
 			}
-			if most > 2*limiter.MinTables {
-				t.Errorf("%d tables, want %d at the most", most, 2*limiter.MinTables)
+			if most > 2*memory.MinTables {
+				t.Errorf("%d tables, want %d at the most", most, 2*memory.MinTables)
 			}
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
@@ -50,7 +51,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 func TestMemory_Prune_full(t *testing.T) {
 	t.Parallel()
 	now := epoch
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	m.Limit(1, nil)
 	p := mustPolicy(t, limiter.Settings{Name: "full", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Second})
 	for i := range 10 {
@@ -71,7 +72,7 @@ func TestMemory_Prune_refunded(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			now := epoch
-			m := limiter.NewMemoryOnClock(func() int64 { return now })
+			m := memory.NewOnClock(func() int64 { return now })
 			p := mustPolicy(t, limiter.Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
 			refundIn(m, decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}))
 			now += 10_000_000
@@ -86,7 +87,7 @@ func TestMemory_Prune_refunded(t *testing.T) {
 func TestMemory_refunded_flood(t *testing.T) {
 	t.Parallel()
 	now := epoch
-	m := limiter.NewMemoryOnClock(func() int64 { return now })
+	m := memory.NewOnClock(func() int64 { return now })
 	m.Limit(1000, nil)
 	p := mustPolicy(t, limiter.Settings{Name: "flood", Algorithm: limiter.SlidingWindowLog, Limit: 1, Window: time.Second})
 	for i := range 5000 {
@@ -104,7 +105,7 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	now.Store(epoch)
-	m := limiter.NewMemoryOnClock(now.Load)
+	m := memory.NewOnClock(now.Load)
 	p := mustPolicy(t, limiter.Settings{Name: "pruned", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
 	q := mustPolicy(t, limiter.Settings{Name: "pruned_too", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
 	for range 300 {
@@ -135,10 +136,10 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 // states. It looped for ever once: each new table dropped one that the request had found before.
 func TestMemory_lockEach_many_tables(t *testing.T) {
 	t.Parallel()
-	m := limiter.NewMemory()
+	m := memory.New()
 	for round := range 3 {
 		var checks []limiter.Check
-		for i := range 10 * limiter.MinTables {
+		for i := range 10 * memory.MinTables {
 			checks = append(checks, limiter.Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 		}
 		if _, err := m.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {

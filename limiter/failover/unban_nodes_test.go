@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // raised returns the policy with a limit that the clients of a test never reach, as an override does.
@@ -37,8 +38,8 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 func TestFailover_Unban_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a := New(openRedis(t, server, 2*time.Second), limiter.NewMemory(), Options{DenyAge: limiter.MaxDenyAge})
-	b := New(openRedis(t, server, 2*time.Second), limiter.NewMemory(), Options{DenyAge: limiter.MaxDenyAge})
+	a := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
+	b := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
 	p := hourBan(t, "elsewhere", 1)
 	banOn(t, a, p, "k")
 	q := raised(t, p)
@@ -65,7 +66,7 @@ func TestFailover_Unban_elsewhere(t *testing.T) {
 func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 2*time.Second), limiter.NewMemory(), Options{DenyAge: limiter.MaxDenyAge})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
 	p := hourBan(t, "refreshed", 2)
 	for range 2 {
 		oneOf(t, f, p, "k")
@@ -106,7 +107,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 func TestFailover_ban_of_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 2*time.Second), limiter.NewMemory(), Options{DenyAge: limiter.MaxDenyAge, ForgiveOutages: true})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge, ForgiveOutages: true})
 	p := hourBan(t, "of-outage", 1)
 	server.Kill()
 	banOn(t, f, p, "k")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -17,7 +18,7 @@ func TestFailover_ban_reset(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	p := hourBan(t, "reset", 1)
-	for _, f := range []*Store{New(nil, limiter.NewMemory(), Options{}), New(openRedis(t, server, time.Second), limiter.NewMemory(), Options{DenyAge: time.Second})} {
+	for _, f := range []*Store{New(nil, memory.New(), Options{}), New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})} {
 		for _, reset := range []func() (ResetCount, error){
 			func() (ResetCount, error) { return f.Reset(context.Background(), p, limiter.EncodeKey("k")) },
 			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
@@ -49,7 +50,7 @@ func TestFailover_ban_reset(t *testing.T) {
 func TestFailover_UnbanAll(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]*redis.Store{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
-		f := New(shared, limiter.NewMemory(), Options{DenyAge: time.Minute})
+		f := New(shared, memory.New(), Options{DenyAge: time.Minute})
 		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
 		for range 4 {
 			for _, key := range []string{"a", "b"} {
@@ -97,14 +98,14 @@ func TestUnban_clock(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartAt(t, -2*time.Hour)
 	p := hourBan(t, "clock", 1)
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	for _, key := range []string{"a", "b", "c"} {
 		for range 3 {
 			oneOf(t, f, p, key)
 		}
 	}
 	newNode := func() *Store {
-		return New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+		return New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	}
 	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
 		t.Errorf("listed are %+v, %v", list, err)
@@ -122,7 +123,7 @@ func TestUnban_rights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p := hourBan(t, "rights", 1)
-	f := New(openRedis(t, server, 10*time.Second), limiter.NewMemory(), Options{})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	for range 3 {
 		oneOf(t, f, p, "a")
 	}
@@ -132,7 +133,7 @@ func TestUnban_rights(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	if list, complete, err := New(r, limiter.NewMemory(), Options{}).Banned(t.Context(), ""); err == nil || complete {
+	if list, complete, err := New(r, memory.New(), Options{}).Banned(t.Context(), ""); err == nil || complete {
 		t.Errorf("listed are %v, complete: %v; want an error", list, complete)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -42,7 +43,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			client := server.Client(t)
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
-			f := New(r, limiter.NewMemory(), Options{})
+			f := New(r, memory.New(), Options{})
 			p, other := dayPolicy(t, "log", limiter.SlidingWindowLog, 100_000), dayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
@@ -106,7 +107,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			}
 			r := redis.New(client, redis.Options{})
 			t.Cleanup(func() { _ = r.Close() })
-			f := New(r, limiter.NewMemory(), Options{})
+			f := New(r, memory.New(), Options{})
 			p, budget := dayPolicy(t, "one", limiter.FixedWindow, 1), dayPolicy(t, "budget", limiter.FixedWindow, 1)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -98,7 +99,7 @@ func TestUpgrade_new_state(t *testing.T) {
 	wantLeft(t, older, p, false, 9)
 	wantLeft(t, newer, p, true, 8)
 	before := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val()
-	node := New(older, limiter.NewMemory(), Options{})
+	node := New(older, memory.New(), Options{})
 	for i := range 2 * health.FailuresInARow {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 		source, err := node.Decide(context.Background(), checks)

@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 
@@ -7,14 +7,14 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel
 
 const (
 
-	// sweptPerSpan is how many states of a [Memory] a slow sweep visits, and sweptPerLock how many of them
+	// sweptPerSpan is how many states of a [Store] a slow sweep visits, and sweptPerLock how many of them
 	// under one lock: well under a millisecond of work, in parts of less than a tenth of that.
 	sweptPerSpan = 4096
 	sweptPerLock = 512
 )
 
 // sweepSome drops some of the dead states, and reports whether any states are left.
-func (m *Memory) sweepSome() (left bool) {
+func (m *Store) sweepSome() (left bool) {
 	m.sweepShards(nil, m.Clock(), sweptPerSpan, (*Shard).sweepSlowly)
 	return m.keys.Load() > 0 || m.Spills.Load() > 0
 }

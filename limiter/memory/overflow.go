@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import (
 	"hash/maphash"
@@ -9,7 +9,7 @@ import (
 // overflowCells is how many places a shard has for states without room; a table has 65,536.
 const overflowCells = 65536 / TableShards
 
-// overflow keeps states in a fixed number of places once a [Memory] is full. Keys with the same
+// overflow keeps states in a fixed number of places once a [Store] is full. Keys with the same
 // place have one state in common, and so can get too little, never too much. Dropping the state of a
 // client at its limit, to make room, would give it a fresh quota. Places are found by a seeded hash,
 // so that no client can choose its place. The holes of a bucket are dropped, so that refunds get less.

@@ -1,8 +1,10 @@
-package limiter
+package memory
+
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 
 // Reset drops the state of a key in a policy and returns how many there were. Requests that run still
 // do: nothing of them is dropped.
-func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
+func (m *Store) Reset(p *limiter.Policy, key limiter.EncodedKey) int64 {
 	if p.CountsRunning() {
 		return 0
 	}
@@ -16,7 +18,7 @@ func (m *Memory) Reset(p *Policy, key EncodedKey) int64 {
 
 // ResetAll drops all states of the policy of that name and returns how many there were, but for running
 // requests.
-func (m *Memory) ResetAll(policy string) (found int64) {
+func (m *Store) ResetAll(policy string) (found int64) {
 	m.eachShardOf(policy, func(s *Shard) {
 		if !s.countsRunning() {
 			found += s.DropAll()
@@ -26,12 +28,12 @@ func (m *Memory) ResetAll(policy string) (found int64) {
 }
 
 // Banned lists the clients that this process refuses, at most one more than a list holds.
-func (m *Memory) Banned(policy string) (list []Banned) {
+func (m *Store) Banned(policy string) (list []limiter.Banned) {
 	now := m.Clock()
 	m.eachShardOf(policy, func(s *Shard) {
 		for key, b := range s.Bans {
-			if left := b.Until - now; left > 0 && len(list) <= MaxBanned {
-				list = append(list, Banned{s.table.slowest.Load().Name(), AsEncoded(key), Duration(left), b.Offenses})
+			if left := b.Until - now; left > 0 && len(list) <= limiter.MaxBanned {
+				list = append(list, limiter.Banned{Policy: s.table.slowest.Load().Name(), Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: b.Offenses})
 			}
 		}
 	})
@@ -39,7 +41,7 @@ func (m *Memory) Banned(policy string) (list []Banned) {
 }
 
 // Unban lifts the ban of a key in a policy and forgets its offenses, and reports whether it was banned.
-func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
+func (m *Store) Unban(p *limiter.Policy, key limiter.EncodedKey) bool {
 	s := m.Lock(p, key.String())
 	defer s.Mu.Unlock()
 	banned := s.Bans[key.String()].Until > m.Clock()
@@ -48,12 +50,12 @@ func (m *Memory) Unban(p *Policy, key EncodedKey) bool {
 }
 
 // UnbanAll lifts the bans of all keys in the policy of that name, and returns how many were banned.
-func (m *Memory) UnbanAll(policy string) (banned int64) {
+func (m *Store) UnbanAll(policy string) (banned int64) {
 	return m.UnbanWhere(policy, func(string) bool { return true })
 }
 
 // UnbanWhere lifts the bans of some keys in the policy of that name, and returns how many were banned.
-func (m *Memory) UnbanWhere(policy string, lifts func(key string) bool) (banned int64) {
+func (m *Store) UnbanWhere(policy string, lifts func(key string) bool) (banned int64) {
 	now := m.Clock()
 	m.eachShardOf(policy, func(s *Shard) {
 		for key, b := range s.Bans {
@@ -70,20 +72,20 @@ func (m *Memory) UnbanWhere(policy string, lifts func(key string) bool) (banned 
 }
 
 // Peek returns what a request of the check's weight would get, without charging it.
-func (m *Memory) Peek(c *Check) {
+func (m *Store) Peek(c *limiter.Check) {
 	peek := *c
 	m.On(&peek, (*Shard).peek)
-	CopyAnswer(c, &peek)
+	limiter.CopyAnswer(c, &peek)
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
-func (s *Shard) peek(c *Check, now int64) {
+func (s *Shard) peek(c *limiter.Check, now int64) {
 	held := s.Get(c.Policy, c.Key.String(), now)
-	SetAnswer(c, Evaluate(held, now, c), now)
+	limiter.SetAnswer(c, limiter.Evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
 		peek.Peek = true
-		SetAnswer(c, Evaluate(held, now, &peek), now)
+		limiter.SetAnswer(c, limiter.Evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import (
 	"context"
@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
 // quota.
 type Clock func() int64
 
-// Memory is the [Store] of a single process. It is safe for concurrent use. States that have decayed
+// Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed
 // to empty are dropped as new ones arrive, and by and by where none arrive. When there are too many
 // others, new keys have places in common, so that they can get too little, never too much.
-type Memory struct {
+type Store struct {
 	Clock      Clock
 	Grace      int64 // microseconds that a state is kept beyond its end, as in Redis
 	MaxKeys    atomic.Int64
@@ -35,20 +36,20 @@ type Memory struct {
 	order   atomic.Pointer[[]*table] // the same in order of creation, for reading without the lock
 }
 
-// DefaultMaxKeys is how many states a [Memory] keeps by default.
+// DefaultMaxKeys is how many states a [Store] keeps by default.
 const DefaultMaxKeys = 1_000_000
 
-// NewMemory returns an empty store on this machine's clock.
-func NewMemory() *Memory {
-	m := NewMemoryOnClock(SystemClock)
+// New returns an empty store on this machine's clock.
+func New() *Store {
+	m := NewOnClock(SystemClock)
 	m.Sweeper.Sweep = m.sweepSome
 	return m
 }
 
-// NewMemoryOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
+// NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
 // where no new ones arrive: that clock may not run by itself.
-func NewMemoryOnClock(clock Clock) *Memory {
-	m := &Memory{Clock: clock, Grace: 1000, Tables: map[string]*table{}, pruneAt: MinTables}
+func NewOnClock(clock Clock) *Store {
+	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*table{}, pruneAt: MinTables}
 	m.order.Store(new([]*table))
 	m.MaxKeys.Store(DefaultMaxKeys)
 	return m
@@ -56,20 +57,20 @@ func NewMemoryOnClock(clock Clock) *Memory {
 
 // Limit bounds the states that are kept, from 1. Existing ones stay. The function is called once,
 // when the bound is reached for the first time from now on; it must not block. It may be nil.
-func (m *Memory) Limit(maxKeys int64, onOverflow func()) {
+func (m *Store) Limit(maxKeys int64, onOverflow func()) {
 	m.MaxKeys.Store(maxKeys)
 	m.onOverflow.Store(&onOverflow)
 }
 
 // Len returns the number of states kept, some of which may have decayed to empty.
-func (m *Memory) Len() int64 { return m.keys.Load() }
+func (m *Store) Len() int64 { return m.keys.Load() }
 
 // Overflows counts the takes that found no room of their own, so that several keys used one place, and the answers
 // of a shared store that are not remembered for an outage.
-func (m *Memory) Overflows() int64 { return m.overflowed.Load() }
+func (m *Store) Overflows() int64 { return m.overflowed.Load() }
 
 // admit counts one more state, unless the bound is reached.
-func (m *Memory) admit() bool {
+func (m *Store) admit() bool {
 	for kept := m.keys.Load(); kept < m.MaxKeys.Load(); kept = m.keys.Load() {
 		if m.keys.CompareAndSwap(kept, kept+1) {
 			m.Sweeper.Start()
@@ -79,7 +80,7 @@ func (m *Memory) admit() bool {
 	return false
 }
 
-func (m *Memory) overflows() {
+func (m *Store) overflows() {
 	m.overflowed.Add(1)
 	if callback := m.onOverflow.Swap(nil); callback != nil && *callback != nil {
 		(*callback)()
@@ -89,7 +90,7 @@ func (m *Memory) overflows() {
 // sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
 // out of use. It visits about so many states by the function. It goes on where it last ended, a shard of each
 // table in turn, so that dead states are found soon.
-func (m *Memory) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
+func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
 	shards := int64(len(tables) * TableShards)
 	for range min(shards, sweepShards) {
@@ -105,18 +106,18 @@ func (m *Memory) sweepShards(here *Shard, now int64, left int, sweep func(s *Sha
 	}
 }
 
-// Decide implements [Store]. It does not wait, and fails for invalid checks alone.
-func (m *Memory) Decide(_ context.Context, checks []Check) (Source, error) {
-	if err := Validate(checks); err != nil {
-		return SourceMemory, err
+// Decide implements [limiter.Store]. It does not wait, and fails for invalid checks alone.
+func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Source, error) {
+	if err := limiter.Validate(checks); err != nil {
+		return limiter.SourceMemory, err
 	}
-	ForgetRunning(checks)
+	limiter.ForgetRunning(checks)
 	m.DecideNow(checks)
-	return SourceMemory, nil
+	return limiter.SourceMemory, nil
 }
 
 // DecideNow decides checks that are valid.
-func (m *Memory) DecideNow(checks []Check) {
+func (m *Store) DecideNow(checks []limiter.Check) {
 	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
 		m.decideOne(&checks[0])
 	} else {
@@ -124,25 +125,25 @@ func (m *Memory) DecideNow(checks []Check) {
 	}
 }
 
-func (m *Memory) decideOne(c *Check) {
+func (m *Store) decideOne(c *limiter.Check) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	now := m.Clock()
 	s := shard.Get(c.Policy, c.Key.String(), now)
-	v := Evaluate(s, now, c)
+	v := limiter.Evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+		limiter.KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 	}
-	SetAnswer(c, v, now)
+	limiter.SetAnswer(c, v, now)
 	if v.Wait == 0 {
-		beginReservation(c)
+		limiter.BeginReservation(c)
 	}
 }
 
 // decideMany locks all the shards concerned in one global order, decides every check, and then
 // charges all or none.
-func (m *Memory) decideMany(checks []Check) {
+func (m *Store) decideMany(checks []limiter.Check) {
 	var space [8]*Shard
 	shards, unlock := m.lockEach(space[:0], checks)
 	defer unlock()
@@ -150,8 +151,8 @@ func (m *Memory) decideMany(checks []Check) {
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		v := Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
-		SetAnswer(c, v, now)
+		v := limiter.Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
+		limiter.SetAnswer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -167,27 +168,27 @@ func (m *Memory) decideMany(checks []Check) {
 		}
 		s := shards[i].Get(c.Policy, c.Key.String(), now)
 		if allowed {
-			v := Evaluate(s, now, c)
+			v := limiter.Evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
-			beginReservation(c)
+			limiter.KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+			limiter.BeginReservation(c)
 			continue
 		}
 		peek := *c
 		peek.Peek = true
-		SetAnswer(c, Evaluate(s, now, &peek), now)
+		limiter.SetAnswer(c, limiter.Evaluate(s, now, &peek), now)
 	}
 }
 
 // Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does.
-func (m *Memory) Settle(check Check, cost int64) {
-	if SettleTo(&check, cost) {
+func (m *Store) Settle(check limiter.Check, cost int64) {
+	if limiter.SettleTo(&check, cost) {
 		m.On(&check, (*Shard).Settle)
 	}
 }
 
 // On runs a function on the shard of a check.
-func (m *Memory) On(c *Check, do func(s *Shard, c *Check, now int64)) {
+func (m *Store) On(c *limiter.Check, do func(s *Shard, c *limiter.Check, now int64)) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	do(shard, c, m.Clock())

@@ -1,8 +1,9 @@
-package limiter
+package memory
 
 import (
 	"math"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -21,10 +22,10 @@ type LastSeen struct {
 const outOfOrder = 1_000_000
 
 // Remember keeps the answer to a check that Redis decided, if there is room.
-func (m *Memory) Remember(c *Check) { m.RememberLease(c, 0) }
+func (m *Store) Remember(c *limiter.Check) { m.RememberLease(c, 0) }
 
 // RememberLease does so where so many of the units that remained were leased.
-func (m *Memory) RememberLease(c *Check, leased int64) {
+func (m *Store) RememberLease(c *limiter.Check, leased int64) {
 	if c.Policy.CountsRunning() {
 		return // what other nodes run changes without end
 	}
@@ -43,7 +44,7 @@ func (m *Memory) RememberLease(c *Check, leased int64) {
 }
 
 // Remembers reports whether an answer about a check's quota is kept.
-func (m *Memory) Remembers(c *Check) bool {
+func (m *Store) Remembers(c *limiter.Check) bool {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
 	_, known := s.Seen[c.Key.String()]
@@ -51,7 +52,7 @@ func (m *Memory) Remembers(c *Check) bool {
 }
 
 // RememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
-func (m *Memory) RememberRefund(c *Check) {
+func (m *Store) RememberRefund(c *limiter.Check) {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
 	if _, known := s.Seen[c.Key.String()]; known {
@@ -61,9 +62,9 @@ func (m *Memory) RememberRefund(c *Check) {
 
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
-func (s *Shard) learn(c *Check, leased, now int64) bool {
+func (s *Shard) learn(c *limiter.Check, leased, now int64) bool {
 	a := LastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, Resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: KeptOf(c).AsOf, turn: KeptOf(c).Turn, least: c.Unused() == 0}
+		asOf: limiter.KeptOf(c).AsOf, turn: limiter.KeptOf(c).Turn, least: c.Unused() == 0}
 	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
 		older := a.precedes(&before)
 		switch {
@@ -112,26 +113,26 @@ func (s *Shard) keepSeen(key string, a LastSeen, now int64) bool {
 
 // RememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
 // the check's, with calendar periods by this process's clock.
-func (m *Memory) RememberCharge(c *Check, p *Policy) {
+func (m *Store) RememberCharge(c *limiter.Check, p *limiter.Policy) {
 	if p.CountsRunning() {
 		return
 	}
 	now := m.Clock()
 	s := m.Lock(p, c.Key.String())
 	defer s.Mu.Unlock()
-	held, a := kernel.State{}, LastSeen{asOf: KeptOf(c).AsOf, turn: KeptOf(c).Turn}
+	held, a := kernel.State{}, LastSeen{asOf: limiter.KeptOf(c).AsOf, turn: limiter.KeptOf(c).Turn}
 	if before := s.Seen[c.Key.String()]; before.Resets > now {
-		older := KeptOf(c).AsOf > 0 && a.precedes(&before)
+		older := limiter.KeptOf(c).AsOf > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
 		}
-		if older || KeptOf(c).AsOf == 0 {
+		if older || limiter.KeptOf(c).AsOf == 0 {
 			a.asOf, a.turn = before.asOf, before.turn
 		}
 		held, a.least = before.Restore(p, now), before.least
 	}
 	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
-	v := k.Decide(k.Charge(held, now/t.Tick, t, KeptOf(c).Change), now/t.Tick, t, 0, 0)
+	v := k.Decide(k.Charge(held, now/t.Tick, t, limiter.KeptOf(c).Change), now/t.Tick, t, 0, 0)
 	a.used, a.Resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
 	s.keepSeen(c.Key.String(), a, now) // without room its answer has overflowed
@@ -162,7 +163,7 @@ func (s *Shard) sweepSeen(now int64, sample int) (visited int) {
 }
 
 // Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
-func (l LastSeen) Restore(p *Policy, now int64) kernel.State {
+func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 	t := &p.Rule().Params
 	used := l.used
 	if p.Rule().Fraction > 0 {

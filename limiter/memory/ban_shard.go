@@ -1,6 +1,10 @@
-package limiter
+package memory
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
 
 // keptBan is a state of bans in this process.
 type keptBan struct {
@@ -11,8 +15,8 @@ type keptBan struct {
 
 // refuseBanned turns the answer to a check into a denial where its client is banned, and reports
 // whether it is. The lock of the shard is held.
-func (s *Shard) refuseBanned(c *Check, now int64) bool {
-	if c.Result.RetryAfter == Never {
+func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
+	if c.Result.RetryAfter == limiter.Never {
 		return false
 	}
 	left := c.Policy.Rule().Ban.Left(s.Bans[c.Key.String()].BanState, now)
@@ -22,15 +26,15 @@ func (s *Shard) refuseBanned(c *Check, now int64) bool {
 	if c.Result.Passes() {
 		peek := *c
 		peek.Peek = true
-		SetAnswer(c, Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
+		limiter.SetAnswer(c, limiter.Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
 	}
-	setBan(c, left, false)
+	limiter.SetBan(c, left, false)
 	return true
 }
 
 // countDenials counts the denials of a request none of whose clients is banned. The shards are those
 // of the checks, locked.
-func countDenials(shards []*Shard, checks []Check, now int64) {
+func countDenials(shards []*Shard, checks []limiter.Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Rule().Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
@@ -42,7 +46,7 @@ func countDenials(shards []*Shard, checks []Check, now int64) {
 		}
 		next, begins := c.Policy.Rule().Ban.Denied(held, now)
 		if shards[i].keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
-			setBan(c, begins, true)
+			limiter.SetBan(c, begins, true)
 		}
 	}
 }
@@ -63,16 +67,16 @@ func (s *Shard) keepBan(key string, b keptBan, now int64) bool {
 
 // rememberBan keeps what Redis's answer says about the ban of a client, so that an outage does not
 // lift it. Answers to concurrent requests arrive in any order.
-func (s *Shard) rememberBan(c *Check, now int64) {
+func (s *Shard) rememberBan(c *limiter.Check, now int64) {
 	kept, known := s.Bans[c.Key.String()]
 	switch {
-	case c.Result.RetryAfter == Never:
+	case c.Result.RetryAfter == limiter.Never:
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: KeptOf(c).AsOf}, now)
-	case known && kept.seen && KeptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
+		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: limiter.KeptOf(c).AsOf}, now)
+	case known && kept.seen && limiter.KeptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:

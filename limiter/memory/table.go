@@ -1,20 +1,21 @@
-package limiter
+package memory
 
 import (
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // TableShards is how many locks the states of one policy are spread over.
 const TableShards = 64
 
-// table holds the states of one policy in a [Memory], and of all that differ in limit or burst
+// table holds the states of one policy in a [Store], and of all that differ in limit or burst
 // alone.
 type table struct {
-	owner  *Memory
+	owner  *Store
 	seed   maphash.Seed
 	Shards [TableShards]Shard
 
@@ -24,10 +25,10 @@ type table struct {
 
 	// slowest has the lowest limit of the policies so far, and the longest time in which a full
 	// bucket drains. No other keeps a state longer.
-	slowest atomic.Pointer[Policy]
+	slowest atomic.Pointer[limiter.Policy]
 }
 
-func newTable(owner *Memory, number int, p *Policy) *table {
+func newTable(owner *Store, number int, p *limiter.Policy) *table {
 	t := &table{owner: owner, seed: maphash.MakeSeed()}
 	t.slowest.Store(p)
 	for i := range t.Shards {
@@ -43,7 +44,7 @@ func newTable(owner *Memory, number int, p *Policy) *table {
 }
 
 // admit makes a policy count in this table. The owner's lock is held.
-func (t *table) admit(p *Policy) {
+func (t *table) admit(p *limiter.Policy) {
 	kept := t.slowest.Load()
 	slow := kept.Rule().Params
 	slow.Limit, slow.Full = min(slow.Limit, p.Rule().Params.Limit), max(slow.Full, p.Rule().Params.Full)
@@ -74,7 +75,7 @@ func lockAll(shards []*Shard) (unlock func()) {
 }
 
 // TableOf returns the table of a policy. The policy caches it.
-func (m *Memory) TableOf(p *Policy) *table {
+func (m *Store) TableOf(p *limiter.Policy) *table {
 	if t, made := p.Rule().Table.Load().(*table); made && t.owner == m {
 		return t
 	}
@@ -88,7 +89,7 @@ func (m *Memory) TableOf(p *Policy) *table {
 
 // findTable returns the table of a policy, and makes it where there is none. It drops no other. The
 // lock is held.
-func (m *Memory) findTable(p *Policy) *table {
+func (m *Store) findTable(p *limiter.Policy) *table {
 	t, found := m.Tables[p.Rule().ID]
 	if !found {
 		t = newTable(m, m.created, p)
@@ -102,7 +103,7 @@ func (m *Memory) findTable(p *Policy) *table {
 }
 
 // Lock returns the shard of a key, locked.
-func (m *Memory) Lock(p *Policy, key string) *Shard {
+func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
 	s := m.TableOf(p).ShardOf(key)
 	s.Mu.Lock()
 	if !s.table.dropped {
@@ -119,7 +120,7 @@ func (m *Memory) Lock(p *Policy, key string) *Shard {
 // lockEach appends the shards of the checks, in their order, and locks them. A table may be dropped
 // between being found and being locked, even by a later check of the same request. The second time
 // the lock of the Memory keeps all tables.
-func (m *Memory) lockEach(shards []*Shard, checks []Check) (locked []*Shard, unlock func()) {
+func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Shard, unlock func()) {
 	for i := range checks {
 		shards = append(shards, m.TableOf(checks[i].Policy).ShardOf(checks[i].Key.String()))
 	}
@@ -141,7 +142,7 @@ const AnyPolicy = "*"
 
 // eachShardOf runs a function on the shards of the policy of that name, of all policies where it is
 // anyPolicy, with their locks held.
-func (m *Memory) eachShardOf(policy string, do func(*Shard)) {
+func (m *Store) eachShardOf(policy string, do func(*Shard)) {
 	for _, t := range *m.order.Load() {
 		if policy != AnyPolicy && policy != t.slowest.Load().Name() {
 			continue

@@ -1,4 +1,4 @@
-package limiter
+package memory
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 
@@ -7,7 +7,7 @@ const MinTables = 64
 
 // Prune drops the tables whose states have all reset, and returns the names of the policies that
 // have others. New tables drop old ones by themselves now and then; Prune does so at once.
-func (m *Memory) Prune() (inUse map[string]bool) {
+func (m *Store) Prune() (inUse map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.prune()
@@ -21,7 +21,7 @@ func (m *Memory) Prune() (inUse map[string]bool) {
 // prune drops the tables whose states have all reset, so that policies which came and went leave
 // nothing behind. The next one runs at twice as many tables as are left, so that it costs each table
 // little. The lock is held.
-func (m *Memory) prune() {
+func (m *Store) prune() {
 	now := m.Clock()
 	var kept []*table
 	for _, t := range *m.order.Load() {

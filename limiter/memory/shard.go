@@ -1,8 +1,9 @@
-package limiter
+package memory
 
 import (
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -16,7 +17,7 @@ import (
 //     common.
 type Shard struct {
 	Mu    sync.Mutex
-	owner *Memory
+	owner *Store
 	table *table
 	order int // locks are taken in this order
 	Plain map[string]kernel.Numbers
@@ -28,7 +29,7 @@ type Shard struct {
 }
 
 // Get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
-func (s *Shard) Get(p *Policy, key string, now int64) kernel.State {
+func (s *Shard) Get(p *limiter.Policy, key string, now int64) kernel.State {
 	kept, found := s.Kept(key)
 	if len(s.Seen) > 0 {
 		if a, known := s.Seen[key]; known && a.Resets > now {
@@ -103,29 +104,29 @@ func (s *Shard) DropAll() int64 {
 }
 
 // take charges a passing check and stores its state.
-func (s *Shard) take(c *Check, old kernel.State, v kernel.Verdict, now int64) {
+func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		KeptOf(c).Places = int32(UnitsOf(c))
-		s.addRunning(c.Key.String(), UnitsOf(c))
+		limiter.KeptOf(c).Places = int32(limiter.UnitsOf(c))
+		s.addRunning(c.Key.String(), limiter.UnitsOf(c))
 		return
 	}
 	s.Store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
 // Settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
-func (s *Shard) Settle(c *Check, now int64) {
-	if KeptOf(c).Stays > 0 {
-		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, KeptOf(c).Stays)}, now)
+func (s *Shard) Settle(c *limiter.Check, now int64) {
+	if limiter.KeptOf(c).Stays > 0 {
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, limiter.KeptOf(c).Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, UnitsOf(c), -KeptOf(c).Change, KeptOf(c).Receipt)
+		return k.Refund(held, now/t.Tick, t, limiter.UnitsOf(c), -limiter.KeptOf(c).Change, limiter.KeptOf(c).Receipt)
 	}
 	switch held, found := s.Kept(c.Key.String()); {
-	case KeptOf(c).Change == 0 || c.Policy.CountsRunning():
-	case KeptOf(c).Change > 0:
+	case limiter.KeptOf(c).Change == 0 || c.Policy.CountsRunning():
+	case limiter.KeptOf(c).Change > 0:
 		old := s.Get(c.Policy, c.Key.String(), now)
-		s.Store(c, old, k.Charge(old, now/t.Tick, t, KeptOf(c).Change), now)
+		s.Store(c, old, k.Charge(old, now/t.Tick, t, limiter.KeptOf(c).Change), now)
 	case found:
 		s.Put(c.Key.String(), refund(held))
 	case s.spill != nil:
@@ -134,7 +135,7 @@ func (s *Shard) Settle(c *Check, now int64) {
 }
 
 // Store keeps the new state of a check's key, where there is room in a place of its own.
-func (s *Shard) Store(c *Check, old, value kernel.State, now int64) {
+func (s *Shard) Store(c *limiter.Check, old, value kernel.State, now int64) {
 	if old == (kernel.State{}) || len(s.Seen) > 0 || s.spill != nil {
 		s.forget(c.Key.String()) // the value includes the last answer
 		if _, found := s.Kept(c.Key.String()); !found && !s.makeRoom(now) {

@@ -1,31 +1,33 @@
-package limiter
+package memory
 
-// This file is the part of policies that count running requests in this process. A [Memory] knows the
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
+// This file is the part of policies that count running requests in this process. A [Store] knows the
 // requests that this process runs, whatever store has let them through: they are what it decides by in
 // an outage too.
 
 // EndRunning does what [failover.Store.EndRunning] does.
-func (m *Memory) EndRunning(checks []Check) {
+func (m *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if KeptOf(c).Places > 0 {
-			m.AddRunning(c, -int64(KeptOf(c).Places))
-			KeptOf(c).Places = 0
+		if limiter.KeptOf(c).Places > 0 {
+			m.AddRunning(c, -int64(limiter.KeptOf(c).Places))
+			limiter.KeptOf(c).Places = 0
 		}
 	}
 }
 
 // StartRunning counts what the shared store let through.
-func (m *Memory) StartRunning(checks []Check) {
+func (m *Store) StartRunning(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; KeptOf(c).Places > 0 {
-			m.AddRunning(c, int64(KeptOf(c).Places))
+		if c := &checks[i]; limiter.KeptOf(c).Places > 0 {
+			m.AddRunning(c, int64(limiter.KeptOf(c).Places))
 		}
 	}
 }
 
 // Running returns the units of the requests that run under the policy of that name.
-func (m *Memory) Running(policy string) (units int64) {
+func (m *Store) Running(policy string) (units int64) {
 	m.eachShardOf(policy, func(s *Shard) {
 		if s.countsRunning() {
 			for _, n := range s.Plain {
@@ -37,7 +39,7 @@ func (m *Memory) Running(policy string) (units int64) {
 }
 
 // AddRunning changes the units of a key's running requests.
-func (m *Memory) AddRunning(c *Check, units int64) {
+func (m *Store) AddRunning(c *limiter.Check, units int64) {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
 	s.addRunning(c.Key.String(), units)
