@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -204,7 +205,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
 		}
 	}
-	if stores.remote != nil && (err == nil || limiter.Answered(err)) {
+	if stores.remote != nil && (err == nil || redis.Answered(err)) {
 		if registered.policy.CountsRunning() {
 			report.Node = stores.remote.store.NodeName()
 		}

@@ -152,7 +152,7 @@ func (a *App) setDefaults() {
 	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
 	a.LocalShare = cmp.Or(a.LocalShare, new(100.0))
 	a.SettleOutage = cmp.Or(a.SettleOutage, new(true))
-	a.DenyCache = cmp.Or(a.DenyCache, new(caddy.Duration(limiter.MaxDenyAge)))
+	a.DenyCache = cmp.Or(a.DenyCache, new(caddy.Duration(failover.MaxDenyAge)))
 }
 
 // Validate refuses values that no configuration can work with. Defaults must be set.
@@ -163,7 +163,7 @@ func (a *App) Validate() error {
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(failover.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", humanize.Shown(a.FailMode))
-	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > limiter.MaxDenyAge:
+	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > failover.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case err != nil || share == 0:
 		return fmt.Errorf("local_share %v%%: use %s", *a.LocalShare, localShareBounds)

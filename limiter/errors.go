@@ -44,7 +44,7 @@ func Kind(err error) string {
 // no master, or its keys are moving to another one. Every error that is not surely of these is a failure of Redis.
 func FailedAlone(err error) bool {
 	switch Kind(err) {
-	case "value", KindClock, "tryagain":
+	case "value", "clock", "tryagain":
 		return true
 	}
 	return err != nil && strings.Contains(err.Error(), "Hash slot not served")

@@ -16,8 +16,11 @@ const (
 	// MaxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
 	MaxKeyLength = 128
 
-	// HashedMark begins the text of a key that was too long: its SHA-256 follows.
-	HashedMark = "%~"
+	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
+	hashedMark = "%~"
+
+	// reservedMark begins what stands between the braces of a key that holds no state.
+	reservedMark = "%!"
 )
 
 var (
@@ -42,7 +45,7 @@ func AsEncoded(text string) EncodedKey {
 	}
 	if len(text) > MaxKeyLength {
 		sum := sha256.Sum256([]byte(text))
-		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}
+		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
 	}
 	return EncodedKey{text}
 }
@@ -62,4 +65,19 @@ type KeyFormat struct {
 
 	// Secret, where not empty, hides client keys: they appear as their HMAC-SHA256 only.
 	Secret string
+}
+
+// Head returns what begins every key, up to the client's part.
+func (k KeyFormat) Head() string {
+	if k.Prefix == "" {
+		return "{"
+	}
+	return k.Prefix + ":{"
+}
+
+// Reserved returns the name of a key that holds no state: <prefix>:{%!<tag>}:<name>. No state's key is
+// one, whatever clients send: its braces hold no mark of this package, and two parts follow them. Keys
+// of one tag lie in one slot of a Cluster.
+func (k KeyFormat) Reserved(tag, name string) string {
+	return k.Head() + reservedMark + tag + "}:" + name
 }

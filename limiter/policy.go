@@ -179,7 +179,7 @@ func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
 // caller that lets a request through has to call [failover.Store.EndRunning] when it ends.
-func (p *Policy) CountsRunning() bool { return p.rule.Algorithm.Running }
+func (p *Policy) CountsRunning() bool { return p.rule.Algorithm != nil && p.rule.Algorithm.Running }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in

@@ -103,3 +103,13 @@ type Banned struct {
 
 // MaxBanned is how many clients a list of the banned holds at most.
 const MaxBanned = 10_000
+
+// LeaseFate is what became of units of a lease.
+type LeaseFate string
+
+// The fates of leased units.
+const (
+	LeaseSpent    LeaseFate = "spent"    // by requests
+	LeaseReturned LeaseFate = "returned" // given back
+	LeaseLapsed   LeaseFate = "lapsed"   // neither; they count as used until they decay
+)

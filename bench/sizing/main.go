@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 func main() {
@@ -168,7 +169,7 @@ func memoryOfProcess(ctx context.Context, _ *redisServer) error {
 			return err
 		}
 		before := heap()
-		store := limiter.NewMemory()
+		store := memory.New()
 		store.Limit(4*million, nil) // for states and bans
 		for i := range l.clients * l.requests {
 			if _, err := store.Decide(ctx, l.checks([]*limiter.Policy{p}, i%l.clients)); err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // redisServer is a Redis with a folder of its own.
@@ -90,7 +92,7 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 	var next atomic.Int64
 	var failure atomic.Pointer[error]
 	var workers sync.WaitGroup
-	var stores []*limiter.Redis
+	var stores []*redis.Store
 	defer func() {
 		for _, store := range stores {
 			_ = store.Close() // no command is in flight
@@ -126,17 +128,17 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 }
 
 // store returns a store of the module on this Redis that counts its batches, unless that is nil.
-func (r *redisServer) store(batches *atomic.Int64) (*limiter.Redis, error) {
+func (r *redisServer) store(batches *atomic.Int64) (*redis.Store, error) {
 	const patience = 10 * time.Second
-	client, err := limiter.NewClient(limiter.ClientOptions{Mode: limiter.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
+	client, err := dial.New(dial.Options{Mode: dial.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
 	if err != nil {
 		return nil, err
 	}
-	options := limiter.RedisOptions{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
+	options := redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
 	if batches != nil {
 		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
 	}
-	return limiter.NewRedis(client, options), nil
+	return redis.New(client, options), nil
 }
 
 // usage returns what Redis has used so far.

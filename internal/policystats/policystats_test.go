@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 

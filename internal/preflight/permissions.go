@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -193,7 +193,7 @@ func (p *preflight) missing(ctx context.Context, s *checkedServer, permissions [
 	for _, r := range permissions {
 		err := s.client.Do(ctx, r.command...).Err()
 		switch {
-		case limiter.IsUnknownCommand(err):
+		case redis.IsUnknownCommand(err):
 			s.absent = append(s.absent, r.name)
 		case isPermitted(err):
 		case !isForbidden(err):

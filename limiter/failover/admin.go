@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -20,8 +21,8 @@ func (f *Store) Reset(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	}
 	defer f.local.Reset(p, key) // what was remembered meanwhile
 	f.ledger.forget(p, key.String())
-	f.leases.End(key.String(), limiter.OfState(p.Rule().ID), limiter.KeyReset)
-	defer f.leases.End(key.String(), limiter.OfState(p.Rule().ID), limiter.KeyReset) // what was leased meanwhile
+	f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset)
+	defer f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset) // what was leased meanwhile
 	defer f.denied.Forget(p.Rule().ID, key.String())
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
@@ -39,8 +40,8 @@ func (f *Store) ResetAll(ctx context.Context, policy string) (found ResetCount, 
 	}
 	defer f.local.ResetAll(policy) // what was remembered meanwhile
 	f.ledger.forgetAll(policy)
-	f.leases.EndAll(limiter.Named(policy), limiter.KeyReset)
-	defer f.leases.EndAll(limiter.Named(policy), limiter.KeyReset) // what was leased meanwhile
+	f.leases.EndAll(lease.Named(policy), lease.KeyReset)
+	defer f.leases.EndAll(lease.Named(policy), lease.KeyReset) // what was leased meanwhile
 	defer f.denied.ForgetAll(policy)
 	found.Shared, err = f.shared.ResetAll(ctx, policy)
 	return found, err
@@ -124,11 +125,11 @@ func (f *Store) HasLocalState(p *limiter.Policy, key limiter.EncodedKey) bool {
 func (f *Store) ForgetDenials(policy string, keys ...limiter.EncodedKey) {
 	if len(keys) == 0 {
 		f.denied.ForgetAll(policy)
-		f.leases.EndAll(limiter.Named(policy), limiter.KeyEnded)
+		f.leases.EndAll(lease.Named(policy), lease.KeyEnded)
 		return
 	}
 	for _, key := range keys {
-		f.leases.End(key.String(), limiter.Named(policy), limiter.KeyEnded)
+		f.leases.End(key.String(), lease.Named(policy), lease.KeyEnded)
 		f.denied.ForgetWhere(key.String(), func(p *limiter.Policy) bool { return p.Name() == policy })
 	}
 }

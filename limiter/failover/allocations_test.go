@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -40,10 +42,10 @@ func TestRedis_Decide_allocations(t *testing.T) {
 		for i := range keys {
 			keys[i] = fmt.Sprint("client-", i)
 		}
-		calls := make([]*limiter.Call, batch)
+		calls := make([]*queue.Call, batch)
 		allocs := testing.AllocsPerRun(500, func() {
 			for i := range calls {
-				calls[i] = limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[i]), Weight: 1}})
+				calls[i] = queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[i]), Weight: 1}})
 				calls[i].MarkSent()
 			}
 			r.Send(context.Background(), r.Topology.AnyNode, calls)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -74,7 +75,7 @@ func TestFailover_ban_bound(t *testing.T) {
 		t.Errorf("%d keys are kept for outages, want at most %d", m.Len(), bound)
 	}
 	for i := range f.denied.Shards {
-		if n := f.denied.Shards[i].Len(); n > limiter.DenyShardSize {
+		if n := f.denied.Shards[i].Len(); n > deny.DenyShardSize {
 			t.Errorf("%d denials are in a shard", n)
 		}
 	}

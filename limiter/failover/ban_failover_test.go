@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -223,7 +224,7 @@ func TestFailover_ban_above_capacity(t *testing.T) {
 	for range 3 {
 		oneOf(t, f, p, "k")
 	}
-	if got := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || limiter.KeptOf(&got).AsOf == 0 {
+	if got := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
 		t.Errorf("%+v", got)
 	}
 	server.Kill()

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
@@ -41,7 +41,7 @@ func TestBreaker_retire(t *testing.T) {
 
 func TestBreaker(t *testing.T) {
 	t.Parallel()
-	timeout := error(limiter.ErrTimeout)
+	timeout := error(decision.ErrTimeout)
 	b, clock, opened, closed := newTestBreaker()
 	expect := func(what string, open bool) {
 		t.Helper()
@@ -94,7 +94,7 @@ func TestBreaker_half_fails(t *testing.T) {
 		}
 		*clock = clock.Add(health.ProbeInterval / 50)
 		if i%2 == 0 {
-			b.Failure(limiter.ErrTimeout)
+			b.Failure(decision.ErrTimeout)
 		} else {
 			b.Success(*clock)
 		}
@@ -151,7 +151,7 @@ func TestOutages_inTurn(t *testing.T) {
 	for range 4 {
 		nodes.Go(func() {
 			for range 5000 {
-				o.Begin(limiter.ErrTimeout)
+				o.Begin(decision.ErrTimeout)
 				o.End()
 			}
 		})

@@ -13,7 +13,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -74,8 +77,8 @@ func TestCalendar_periods(t *testing.T) {
 					{ends, 1, 0, 1},
 				} {
 					r := play(t, s, step.at, p, step.weight)
-					if r.RetryAfter != limiter.Duration(step.wait) || r.Remaining != step.remaining {
-						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, limiter.Duration(step.wait), step.remaining)
+					if r.RetryAfter != decision.Duration(step.wait) || r.Remaining != step.remaining {
+						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, decision.Duration(step.wait), step.remaining)
 					}
 				}
 			})
@@ -140,11 +143,11 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	r.Scripts.Clock = jumpingClockFragment
 	p, other := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
 	for range 20 {
-		for _, op := range []limiter.Operation{limiter.OpTake, limiter.OpPeek, limiter.OpTakeRefundable, limiter.OpSettle, limiter.OpRepay, limiter.OpOffend} {
+		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTakeRefundable, wire.OpSettle, wire.OpRepay, wire.OpOffend} {
 			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 			n := r.Topology.AnyNode
-			err := n.Decide(context.Background(), limiter.NewCall(op, checks), checks, time.Minute)
-			if limiter.Kind(err) != limiter.KindClock || !errors.Is(err, limiter.ErrUndecided) || !limiter.FailedAlone(err) || limiter.MayHaveRun(err) {
+			err := n.Decide(context.Background(), queue.NewCall(op, checks), checks, time.Minute)
+			if limiter.Kind(err) != decision.KindClock || !errors.Is(err, limiter.ErrUndecided) || !limiter.FailedAlone(err) || wire.MayHaveRun(err) {
 				t.Fatalf("operation %d: %v", op, err)
 			}
 		}
@@ -226,7 +229,7 @@ func TestCalendar_matching(t *testing.T) {
 			if s.shared == nil {
 				s.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
-				m := limiter.Message{}
+				m := wire.Message{}
 				m.WriteNumber(test.start)
 				m.WriteNumber(7)
 				server.Client(t).Set(context.Background(), s.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
@@ -286,7 +289,7 @@ func TestCalendar_settings(t *testing.T) {
 	}
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
 		p := mustPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		if p.ID() != "p:"+code || !limiter.CodePattern.MatchString(code) {
+		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
 			t.Errorf("%s: %s", unit, p.ID())
 		}
 		if largest := p.LargestLimit(); largest != limiter.MaxCharge {

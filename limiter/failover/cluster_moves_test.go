@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // startMove begins to move a slot between masters, with some of its keys, and does not end.
@@ -54,7 +55,7 @@ func TestCluster_administration_moves(t *testing.T) {
 	}
 	placeOf := func(key string) (slot uint16, from, to int) {
 		slot = r.SlotOf(limiter.EncodeKey(key))
-		from = int(slot) * len(masters) / limiter.ClusterSlots
+		from = int(slot) * len(masters) / wire.ClusterSlots
 		return slot, from, (from + 1) % len(masters)
 	}
 	ban("moved", "moving", "halved", "b", "c", "d")
@@ -99,8 +100,8 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	for range 3 {
 		oneOf(t, f, p, "k")
 	}
-	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / limiter.ClusterSlots
-	first, last := limiter.ClusterSlots*lost/len(masters), limiter.ClusterSlots*(lost+1)/len(masters)-1
+	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
+	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
 	for _, m := range masters { // all slots of one, which has the keys still
 		if err := m.Client(t).ClusterDelSlotsRange(ctx, first, last).Err(); err != nil {
 			t.Fatal(err)

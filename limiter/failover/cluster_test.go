@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -151,7 +152,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 	client := masters[0].Client(t)
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		p := dayPolicy(t, "slots", limiter.GCRA, 1)
-		n := naming.NewWriter()
+		n := wire.NewWriter(naming)
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
 			if got := n.SlotOf(key); int64(got) != want {
@@ -189,9 +190,9 @@ func TestCluster_dead_master(t *testing.T) {
 	seen := map[uint16]bool{}
 	for i := 0; len(alive) < 50 || len(gone) < 50; i++ {
 		key := fmt.Sprint("client-", i)
-		switch slot := r.KeyFormat.NewWriter().SlotOf(key); {
+		switch slot := wire.NewWriter(r.KeyFormat).SlotOf(key); {
 		case seen[slot]:
-		case slot >= 2*limiter.ClusterSlots/3+1:
+		case slot >= 2*wire.ClusterSlots/3+1:
 			gone, seen[slot] = append(gone, key), true
 		default:
 			alive, seen[slot] = append(alive, key), true
@@ -215,7 +216,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := dayPolicy(t, "hole", limiter.GCRA, 100)
-	slot := int(r.KeyFormat.NewWriter().SlotOf("lost"))
+	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
 		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
 			t.Fatal(err)

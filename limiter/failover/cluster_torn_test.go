@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // A slot is on its way to another master. The state of one policy has moved, another policy has none: a
@@ -34,7 +36,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 		t.Fatalf("%d remain after one of 10", got)
 	}
 
-	calls := []*limiter.Call{limiter.NewCall(limiter.OpTake, check(moved)), limiter.NewCall(limiter.OpTake, check(fresh)), limiter.NewCall(limiter.OpTake, check(moved))}
+	calls := []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(fresh)), queue.NewCall(wire.OpTake, check(moved))}
 	for _, c := range calls {
 		c.Slot = slot
 	}
@@ -51,7 +53,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	calendar := mustPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
 	n := r.Topology.To(slot)
 	n.Clock.Fix(400 * 24 * time.Hour)
-	calls = []*limiter.Call{limiter.NewCall(limiter.OpTake, check(moved)), limiter.NewCall(limiter.OpTake, check(calendar))}
+	calls = []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(calendar))}
 	for _, c := range calls {
 		c.Slot = slot
 	}

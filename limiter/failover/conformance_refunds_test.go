@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // This file has the operations of the conformance suite on reserved units.
@@ -49,9 +50,9 @@ func settleCostBoth(tr *trace, stores []*testStore) {
 	}
 	var costs []int64
 	for _, c := range reserved[0] {
-		cost := tr.random.Int64N(limiter.UnitsOf(&c) + 1)
+		cost := tr.random.Int64N(decision.Units(&c) + 1)
 		if tr.random.IntN(10) == 0 {
-			cost += limiter.UnitsOf(&c)
+			cost += decision.Units(&c)
 		}
 		costs = append(costs, cost)
 	}

@@ -10,7 +10,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -95,8 +98,8 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		},
 		debit: func(c *limiter.Check, d kernel.Debt) (units int64) {
 			check := *c
-			limiter.KeptOf(&check).Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
-			call := limiter.NewCall(limiter.OpRepay, []limiter.Check{check})
+			decision.Kept(&check).Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
+			call := queue.NewCall(wire.OpRepay, []limiter.Check{check})
 			if err := batcher.Do(context.Background(), call, 10*time.Second); err != nil || call.Err != nil {
 				t.Fatal(err, call.Err)
 			}
@@ -123,7 +126,7 @@ func refundAll(f *Store, checks []limiter.Check, source limiter.Source) {
 
 func keepAll(f *Store, checks []limiter.Check, source limiter.Source) {
 	for _, c := range checks {
-		f.Settle(c, limiter.UnitsOf(&c), source)
+		f.Settle(c, decision.Units(&c), source)
 	}
 }
 
@@ -156,11 +159,11 @@ func chargeIn(s settler, checks []limiter.Check) {
 }
 
 // newRefund returns a call that refunds a unit of each check.
-func newRefund(checks ...limiter.Check) *limiter.Call {
+func newRefund(checks ...limiter.Check) *queue.Call {
 	for i := range checks {
-		limiter.KeptOf(&checks[i]).Change = -1
+		decision.Kept(&checks[i]).Change = -1
 	}
-	return limiter.NewCall(limiter.OpSettle, checks)
+	return queue.NewCall(wire.OpSettle, checks)
 }
 
 // refund refunds checks before it returns.
@@ -305,7 +308,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]limiter.C
 	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
-		if a.Result != b.Result || (!a.Result.Banned && limiter.KeptOf(&a).Withheld != limiter.KeptOf(&b).Withheld) {
+		if a.Result != b.Result || (!a.Result.Banned && decision.Kept(&a).Withheld != decision.Kept(&b).Withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
 				i, len(answers[0]), a.Policy.Settings(), a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
@@ -318,8 +321,8 @@ func checkInvariants(t *testing.T, c *limiter.Check) {
 	t.Helper()
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
-		limiter.NeverPasses(c) != (r.RetryAfter == limiter.Never) || r.Remaining > c.Policy.Capacity()-limiter.ReserveOf(c) ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || limiter.KeptOf(c).Withheld < 0 || (limiter.KeptOf(c).Withheld > limiter.ReserveOf(c) && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		decision.NeverPasses(c) != (r.RetryAfter == limiter.Never) || r.Remaining > c.Policy.Capacity()-decision.Reserve(c) ||
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || decision.Kept(c).Withheld < 0 || (decision.Kept(c).Withheld > decision.Reserve(c) && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Rule().Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.Settings(), r)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -15,10 +17,10 @@ import (
 // Settle does not wait, and must be called at most once. What Redis does not refund drains by itself. While Redis
 // fails a charge is kept in this process, and repaid when Redis decides again.
 func (f *Store) Settle(check limiter.Check, cost int64, source limiter.Source) {
-	if limiter.SettleTo(&check, cost) {
+	if decision.SettleTo(&check, cost) {
 		f.settle(&check, f.possible(source))
 	}
-	limiter.EndReservation(&check, limiter.KeptOf(&check).Change < 0)
+	decision.EndReservation(&check, decision.Kept(&check).Change < 0)
 }
 
 func (f *Store) settle(c *limiter.Check, source limiter.Source) {
@@ -36,19 +38,19 @@ func (f *Store) settle(c *limiter.Check, source limiter.Source) {
 // settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
 // replaces the answer that is kept, if there is one.
 func (f *Store) settleShared(c *limiter.Check) {
-	shows := limiter.KeptOf(c).Change < 0 && f.local.Remembers(c)
+	shows := decision.Kept(c).Change < 0 && f.local.Remembers(c)
 	f.shared.SettleThen(c, shows, func(c *limiter.Check, err error) {
 		lost := err != nil
 		switch {
-		case lost && !limiter.IsLost(err):
+		case lost && !wire.IsLost(err):
 			lost = f.settleUnsent(c, err)
-		case limiter.KeptOf(c).Change > 0:
+		case decision.Kept(c).Change > 0:
 			f.local.RememberCharge(c, f.periodsHere(c.Policy, c.Key))
 		case shows && !lost:
 			f.local.RememberRefund(c)
 		}
 		if lost {
-			f.shared.Topology.AnyNode.Lose(limiter.OpSettle, err)
+			f.shared.Topology.AnyNode.Lose(wire.OpSettle, err)
 		}
 	})
 }
@@ -57,8 +59,8 @@ func (f *Store) settleShared(c *limiter.Check) {
 // a charge without a place in the ledger.
 func (f *Store) settleUnsent(c *limiter.Check, err error) (lost bool) {
 	here := *c
-	limiter.KeptOf(&here).Change = max(0, limiter.KeptOf(c).Change)
-	lost = errors.Is(err, limiter.ErrClosed) || !f.ledger.settle(&here)
+	decision.Kept(&here).Change = max(0, decision.Kept(c).Change)
+	lost = errors.Is(err, decision.ErrClosed) || !f.ledger.settle(&here)
 	f.settleHere(here)
 	return lost
 }
@@ -66,11 +68,11 @@ func (f *Store) settleUnsent(c *limiter.Check, err error) (lost bool) {
 // settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
 // capacity of what was taken, and of what it cost.
 func (f *Store) settleHere(c limiter.Check) {
-	cost := limiter.UnitsOf(&c) + limiter.KeptOf(&c).Change
+	cost := decision.Units(&c) + decision.Kept(&c).Change
 	f.scaleDown(&c)
 	if f.isPartial() {
-		limiter.KeptOf(&c).Change = min(cost, c.Policy.Capacity()) - limiter.UnitsOf(&c)
-		limiter.KeptOf(&c).Stays = min(limiter.KeptOf(&c).Stays, c.Policy.Capacity())
+		decision.Kept(&c).Change = min(cost, c.Policy.Capacity()) - decision.Units(&c)
+		decision.Kept(&c).Stays = min(decision.Kept(&c).Stays, c.Policy.Capacity())
 	}
 	f.local.On(&c, (*memory.Shard).Settle)
 }

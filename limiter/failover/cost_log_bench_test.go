@@ -10,6 +10,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // BenchmarkRefundLog makes an entry of a log smaller that has so many later ones, and reports how long Redis
@@ -20,21 +23,21 @@ func BenchmarkRefundLog(b *testing.B) {
 			server := redistest.Start(b)
 			r, client := openRedis(b, server, 10*time.Second), server.Client(b)
 			p := dayPolicy(b, "log", limiter.SlidingWindowLog, 20_000_000)
-			first := limiter.NewCall(limiter.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000_000}})
-			r.Send(context.Background(), r.Topology.AnyNode, []*limiter.Call{first})
+			first := queue.NewCall(wire.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000_000}})
+			r.Send(context.Background(), r.Topology.AnyNode, []*queue.Call{first})
 			for left := later; left > 0; left -= 100 {
-				var calls []*limiter.Call
+				var calls []*queue.Call
 				for range min(100, left) {
-					calls = append(calls, limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
+					calls = append(calls, queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
 				}
 				r.Send(context.Background(), r.Topology.AnyNode, calls)
 			}
 			check := first.Checks[0]
-			limiter.KeptOf(&check).Receipt = first.Receipts[0]
+			decision.Kept(&check).Receipt = first.Receipts[0]
 			client.ConfigResetStat(b.Context())
 			b.ResetTimer()
 			for range b.N {
-				r.Send(context.Background(), r.Topology.AnyNode, []*limiter.Call{newRefund(check)})
+				r.Send(context.Background(), r.Topology.AnyNode, []*queue.Call{newRefund(check)})
 				check.Weight--
 			}
 			b.StopTimer()

@@ -214,7 +214,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 					who = "default"
 				}
 				err := at.Do(ctx, append([]any{"acl", "setuser", who}, words...)...).Err()
-				if limiter.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
+				if redis.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
 					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
 				}
 				if err != nil {

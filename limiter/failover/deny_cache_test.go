@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -23,7 +24,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 		for _, p := range tracePolicies(t) {
 			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*limiter.Policy{p}, now: epoch}
 			s := memoryStore()
-			cache := limiter.NewDenyCache(time.Second)
+			cache := deny.NewCache(time.Second)
 			for range 80 {
 				before := tr.now
 				tr.step()
@@ -63,7 +64,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 	for seed := range redistest.Rounds[uint64](20, 200) {
 		for _, p := range tracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
-			s, cache, now := memoryStore(), limiter.NewDenyCache(time.Second), epoch
+			s, cache, now := memoryStore(), deny.NewCache(time.Second), epoch
 			for range 60 {
 				now += random.Int64N(100) * p.Rule().Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
@@ -77,7 +78,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 					checks[0].Result = truth
 					cache.Learn(checks, time.UnixMicro(now))
 					if truth.Passes() {
-						cache = limiter.NewDenyCache(time.Second) // the others wait longer from now on
+						cache = deny.NewCache(time.Second) // the others wait longer from now on
 					}
 				case fromCache.Banned && truth.Banned && fromCache.RetryAfter <= truth.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
@@ -97,7 +98,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
 func TestDenyCache_weights_apart(t *testing.T) {
 	t.Parallel()
-	p, cache, now := dayPolicy(t, "weights", limiter.GCRA, 10), limiter.NewDenyCache(time.Second), time.Unix(1_000, 0)
+	p, cache, now := dayPolicy(t, "weights", limiter.GCRA, 10), deny.NewCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: limiter.Never}
 	for weight, wait := range waits {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Result: limiter.Result{RetryAfter: wait}}}, now)
@@ -124,20 +125,20 @@ func TestDenyCache_weights_apart(t *testing.T) {
 func TestDenyCache_bounded(t *testing.T) {
 	t.Parallel()
 	p := dayPolicy(t, "bounded", limiter.GCRA, 1)
-	cache := limiter.NewDenyCache(time.Second)
+	cache := deny.NewCache(time.Second)
 	now := time.Unix(1_000, 0)
-	for i := range 2 * limiter.DenyShards * limiter.DenyShardSize {
+	for i := range 2 * deny.DenyShards * deny.DenyShardSize {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	if total > limiter.DenyShards*limiter.DenyShardSize || total < limiter.DenyShards*limiter.DenyShardSize/2 {
-		t.Errorf("%d denials are kept, want about %d", total, limiter.DenyShards*limiter.DenyShardSize)
+	if total > deny.DenyShards*deny.DenyShardSize || total < deny.DenyShards*deny.DenyShardSize/2 {
+		t.Errorf("%d denials are kept, want about %d", total, deny.DenyShards*deny.DenyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.DenyShards*limiter.DenyShardSize - 1)), Weight: 1}}, now).Denies {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*deny.DenyShards*deny.DenyShardSize - 1)), Weight: 1}}, now).Denies {
 		t.Error("a denial is used longer than its age")
 	}
 }

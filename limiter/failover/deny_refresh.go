@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -14,7 +15,7 @@ import (
 // otherwise send a request of its own.
 type denyRefresher struct {
 	shared *redis.Store
-	denied *limiter.DenyCache
+	denied *deny.Cache
 	local  *memory.Store
 	span   time.Duration // how long checks are collected
 

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -28,20 +31,23 @@ func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed}
 type Store struct {
 	shared        *redis.Store // nil: the local store decides everything
 	local         *memory.Store
-	denied        *limiter.DenyCache
+	denied        *deny.Cache
 	onAsk         func(ctx context.Context) func(err error)
 	onUndecided   func(err error)
 	localFraction float64 // of each limit that this process enforces in an outage
 	ledger        *ledger // of outages; nil: they are forgiven
-	leases        *limiter.LeaseTable
+	leases        *lease.Table
 	awaitsRefunds bool
 	reserved      reservations
 }
 
+// MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
+const MaxDenyAge = time.Second
+
 // Options say how a [Store] is to behave.
 type Options struct {
 	// DenyAge is how long a denial by the shared store may be repeated without a query; at most
-	// [limiter.MaxDenyAge], 0 turns that off.
+	// [MaxDenyAge], 0 turns that off.
 	DenyAge time.Duration
 
 	// LocalFraction is the fraction of each limit that this process enforces while the shared store
@@ -79,9 +85,9 @@ type Options struct {
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
 func New(shared *redis.Store, local *memory.Store, options Options) *Store {
-	f := &Store{shared: shared, local: local, denied: limiter.NewDenyCache(options.DenyAge), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
+	f := &Store{shared: shared, local: local, denied: deny.NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
 	if shared != nil {
-		f.leases = limiter.NewLeaseTable()
+		f.leases = lease.NewTable()
 		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
 		f.leases.After = f.endLater
 	}
@@ -109,13 +115,13 @@ func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Sou
 // the error of its context. That says nothing about Redis: give contexts more time than the client's
 // timeout.
 func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := decision.Validate(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
+	decision.ForgetRunning(checks)
 	now := time.Now()
 	if mayLease(checks) {
 		return f.decideByLeases(ctx, mode, checks, now)
@@ -125,7 +131,7 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 
 // decideHere decides where there is no shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
-	limiter.ForgetRunning(checks)
+	decision.ForgetRunning(checks)
 	f.awaitRefunds(checks, true)
 	f.local.DecideNow(checks)
 	f.confirmTaken(checks, limiter.SourceMemory)
@@ -135,7 +141,7 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
 // unless it is nil, is the busy one of the only check, for which units may be leased.
-func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *limiter.BusyKey, now time.Time) (limiter.Source, error) {
+func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now time.Time) (limiter.Source, error) {
 	if f.refuse(mode, checks, now).Denies {
 		return limiter.SourceDenyCache, nil
 	}
@@ -162,15 +168,15 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 
 // refuse denies what a remembered denial or this process's own running requests deny, without a query. In an
 // outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now time.Time) limiter.Refusal {
-	limiter.ForgetResults(checks)
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, now time.Time) deny.Refusal {
+	deny.ForgetResults(checks)
 	if denied := f.denied.Deny(checks, now); denied.Denies {
 		return denied
 	}
 	full := denyFull(f.shared.Running, checks)
 	if full.Denies && mode == FailOpen {
 		if failing, _ := f.Failing(); failing {
-			return limiter.Refusal{}
+			return deny.Refusal{}
 		}
 	}
 	return full
@@ -182,7 +188,7 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
+	decision.ForgetRunning(checks)
 	f.awaitRefunds(checks, true)
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
@@ -217,7 +223,7 @@ func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 }
 
 // askShared has the shared store decide, and returns how many units it has leased.
-func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *limiter.BusyKey) (leased int64, err error) {
+func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
 	if !f.ledger.isEmpty() {
 		f.ledger.repayAhead(checks)
 	}
@@ -280,7 +286,7 @@ func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds.Load() && limiter.Allowed(checks) {
 			kept := *c
-			limiter.KeptOf(&kept).Change, limiter.KeptOf(&kept).Stays = 0, limiter.UnitsOf(c)
+			decision.Kept(&kept).Change, decision.Kept(&kept).Stays = 0, decision.Units(c)
 			f.settle(&kept, source)
 		}
 	}

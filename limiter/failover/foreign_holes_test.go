@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
 )
@@ -128,8 +129,8 @@ func TestForeignValue_holes_order(t *testing.T) {
 		before := b.write(t, doubles(numbers...))
 		err := b.refund(random.Int64N(8))
 		after := b.read(t)
-		unit, owed := float64(b.p.Rule().Params.Window), limiter.Double(before, 0)
-		if left := limiter.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
+		unit, owed := float64(b.p.Rule().Params.Window), wire.Double(before, 0)
+		if left := wire.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
 			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
 		}
 		if after != before {

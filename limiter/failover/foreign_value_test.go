@@ -15,20 +15,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
 // everyOperation lists what a batch may do with a state, the refund first.
 var everyOperation = []struct {
-	limiter.Operation
+	wire.Operation
 	change int64
-}{{limiter.OpSettle, -1}, {limiter.OpSettle, 1}, {limiter.OpTake, 0}, {limiter.OpPeek, 0}, {limiter.OpTakeRefundable, 0}}
+}{{wire.OpSettle, -1}, {wire.OpSettle, 1}, {wire.OpTake, 0}, {wire.OpPeek, 0}, {wire.OpTakeRefundable, 0}}
 
 // operate runs one operation on a key, past the queue, and returns its error.
-func operate(r *redis.Store, op limiter.Operation, change int64, p *limiter.Policy, key string) error {
-	c := limiter.NewCall(op, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Change: change})}})
-	if op == limiter.OpSettle {
+func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy, key string) error {
+	c := queue.NewCall(op, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Change: change})}})
+	if op == wire.OpSettle {
 		c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: 1, Second: 1})
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, c.Alone[:])
@@ -69,7 +71,7 @@ func isState(value string, count int) bool {
 		return false
 	}
 	for i := range count {
-		if n := limiter.Double(value, i); !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) {
+		if n := wire.Double(value, i); !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -153,7 +154,7 @@ func TestLastSeen_refund_shown(t *testing.T) {
 			decide(t, r, check)
 			c := newRefund(decide(t, r, check)...)
 			c.Shows = key == "kept"
-			r.Send(t.Context(), r.Topology.AnyNode, []*limiter.Call{c})
+			r.Send(t.Context(), r.Topology.AnyNode, []*queue.Call{c})
 			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.Shows {
 				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
 			}

@@ -8,12 +8,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // mayLease reports whether a check of the request may be decided by a lease.
 func mayLease(checks []limiter.Check) bool {
 	for i := range checks {
-		if checks[i].Leases() {
+		if lease.MayDecide(&checks[i]) {
 			return true
 		}
 	}
@@ -36,17 +39,17 @@ func (f *Store) decideByLeases(ctx context.Context, mode FailMode, checks []limi
 // spending is the units of a check that were taken from a lease.
 type spending struct {
 	check int
-	key   *limiter.BusyKey
-	spent limiter.HeldUnits
+	key   *lease.BusyKey
+	spent lease.HeldUnits
 }
 
 // decideManyByLeases does so for several checks. It takes the units that are here first, and puts them back
 // if the others are denied.
 func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now time.Time) (limiter.Source, error) {
 	var space [4]spending
-	spendings, busy := space[:0], []*limiter.BusyKey(nil)
+	spendings, busy := space[:0], []*lease.BusyKey(nil)
 	for i := range checks {
-		if !checks[i].Leases() {
+		if !lease.MayDecide(&checks[i]) {
 			continue
 		}
 		k, spent := f.leases.Spend(&checks[i], clock.MomentOf(now))
@@ -109,7 +112,7 @@ func copyUnspent(checks, others []limiter.Check, spendings []spending) {
 
 // askForLease has the shared store decide the one check of a busy key, and lease units of it if none are
 // asked for yet. It returns how many were leased.
-func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *limiter.BusyKey) (leased int64, err error) {
+func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
 	q, c := f.leases.Question(k), &checks[0]
 	sent := clock.Now()
 	if q.Wish.Units == 0 {
@@ -131,7 +134,7 @@ func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *limi
 		f.leases.Answered(missed, late.Unused(), late.Result.ResetAfter, l)
 	})
 	if err != nil {
-		f.leases.Failed(q, !errors.Is(err, limiter.ErrUndecided) || limiter.MayHaveRun(err))
+		f.leases.Failed(q, !errors.Is(err, limiter.ErrUndecided) || wire.MayHaveRun(err))
 		return 0, err
 	}
 	f.leases.LearnTrip(clock.Now().Since(sent))
@@ -141,12 +144,12 @@ func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *limi
 
 // askAhead asks for a lease in the background. Its answer is remembered for an outage: that of a key whose
 // requests are all decided by leases has no other.
-func (f *Store) askAhead(q limiter.LeaseQuestion) {
+func (f *Store) askAhead(q lease.Question) {
 	q.Sent = clock.Now()
 	check := limiter.Check{Policy: q.Key.Policy, Key: limiter.AsEncoded(q.Key.Key), Peek: true}
-	if err := f.shared.LeaseAsync(&check, q, func(c *limiter.Call) {
+	if err := f.shared.LeaseAsync(&check, q, func(c *queue.Call) {
 		if c.Err != nil {
-			f.leases.Failed(q, limiter.MayHaveRun(c.Err))
+			f.leases.Failed(q, wire.MayHaveRun(c.Err))
 			return
 		}
 		f.leases.LearnTrip(clock.Now().Since(q.Sent))
@@ -158,7 +161,7 @@ func (f *Store) askAhead(q limiter.LeaseQuestion) {
 }
 
 // giveBack gives units of a closed lease back in the background, at most once.
-func (f *Store) giveBack(k *limiter.BusyKey, l limiter.HeldUnits) {
+func (f *Store) giveBack(k *lease.BusyKey, l lease.HeldUnits) {
 	check := limiter.Check{Policy: k.Policy, Key: limiter.AsEncoded(k.Key), Peek: true}
 	fate := func(err error) {
 		if err != nil {
@@ -167,7 +170,7 @@ func (f *Store) giveBack(k *limiter.BusyKey, l limiter.HeldUnits) {
 		}
 		f.leases.Count(k, limiter.LeaseReturned, l.Left)
 	}
-	if err := f.shared.LeaseAsync(&check, limiter.LeaseQuestion{Rest: l}, func(c *limiter.Call) { fate(c.Err) }); err != nil {
+	if err := f.shared.LeaseAsync(&check, lease.Question{Rest: l}, func(c *queue.Call) { fate(c.Err) }); err != nil {
 		fate(err)
 	}
 }
@@ -177,7 +180,7 @@ func (f *Store) giveBack(k *limiter.BusyKey, l limiter.HeldUnits) {
 func (f *Store) EndLeases() { f.leases.Close() }
 
 // endLater returns a timer of a lease. It keeps the store open while the lease is given back.
-func (f *Store) endLater(d time.Duration, end func()) limiter.LeaseTimer {
+func (f *Store) endLater(d time.Duration, end func()) lease.Timer {
 	return time.AfterFunc(d, func() {
 		if f.Retain() {
 			defer f.Release()

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 )
 
 // BenchmarkLeaseTable measures what a request of a busy key costs that a lease decides, and what leases cost
@@ -18,12 +19,12 @@ import (
 func BenchmarkLeaseTable(b *testing.B) {
 	p := mustPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
 	b.Run("spend", func(b *testing.B) {
-		table, checks := limiter.NewLeaseTable(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.7")}}
-		table.Ask = func(q limiter.LeaseQuestion) { // answers at once
+		table, checks := lease.NewTable(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.7")}}
+		table.Ask = func(q lease.Question) { // answers at once
 			q.Sent = clock.Now()
 			table.Answered(q, 900_000, time.Minute, kernel.Lease{Units: 200, Lasts: 1_000_000})
 		}
-		table.GiveBack = func(*limiter.BusyKey, limiter.HeldUnits) {}
+		table.GiveBack = func(*lease.BusyKey, lease.HeldUnits) {}
 		for range 20 {
 			if k, _ := table.Spend(&checks[0], clock.Now()); k != nil {
 				table.AskFor(k)
@@ -41,7 +42,7 @@ func BenchmarkLeaseTable(b *testing.B) {
 		}
 	})
 	b.Run("cold", func(b *testing.B) {
-		table, checks := limiter.NewLeaseTable(), make([]limiter.Check, 5000)
+		table, checks := lease.NewTable(), make([]limiter.Check, 5000)
 		for i := range checks {
 			checks[i] = limiter.Check{Policy: p, Key: limiter.EncodeKey("203.0.113." + strconv.Itoa(i))}
 		}

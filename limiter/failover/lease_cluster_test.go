@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -111,7 +112,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 				running.Wait()
 				close(done)
 			}()
-			from := int(slot) * len(masters) / limiter.ClusterSlots
+			from := int(slot) * len(masters) / wire.ClusterSlots
 			to := (from + 1) % len(masters)
 			moves := 0
 			for ended := false; !ended || moves%2 == 0; moves++ { // ends on another master than at first
@@ -149,7 +150,7 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	lendTo(t, f, p)
 	prolong(f)
 	slot := f.shared.SlotOf(limiter.EncodeKey("k"))
-	dead := int(slot) * len(masters) / limiter.ClusterSlots
+	dead := int(slot) * len(masters) / wire.ClusterSlots
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	before, _ := f.Leased(p.Name(), limiter.EncodeKey("k"))
 	used := p.Capacity() - decide(t, f.shared, check)[0].Result.Remaining

@@ -10,7 +10,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 )
 
 // leaseStore leases on a store: it gives back, decides, and takes ahead, in one step.
@@ -27,16 +29,16 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 		if rest > 0 {
 			next = k.GiveBack(next, *now/p.Tick, p, rest, r)
 		}
-		if limiter.NeverPasses(&own) {
-			limiter.SetAnswer(&own, limiter.Evaluate(next, *now, &own), *now)
+		if decision.NeverPasses(&own) {
+			decision.Answer(&own, decision.Evaluate(next, *now, &own), *now)
 			shard.Put(c.Key.String(), next)
 			return own.Result, kernel.Lease{}
 		}
-		v, l, next := k.Lease(next, *now/p.Tick, p, limiter.UnitsOf(&own), limiter.ReserveOf(&own), wish)
+		v, l, next := k.Lease(next, *now/p.Tick, p, decision.Units(&own), decision.Reserve(&own), wish)
 		if old != (kernel.State{}) || next != (kernel.State{}) {
 			shard.Store(c, old, next, *now)
 		}
-		limiter.SetAnswer(&own, v, *now)
+		decision.Answer(&own, v, *now)
 		if l.Units == 0 {
 			return own.Result, kernel.Lease{}
 		}
@@ -49,7 +51,7 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 func leaseOnRedis(s *testStore) leaseStore {
 	return func(t testing.TB, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
 		t.Helper()
-		call := limiter.NewLeaseCall(c, wish, rest, r)
+		call := queue.NewLeaseCall(c, wish, rest, r)
 		if err := s.shared.Topology.AnyNode.Batcher.Do(context.Background(), call, 10*time.Second); err != nil || call.Err != nil {
 			t.Fatal(err, call.Err)
 		}
@@ -161,7 +163,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *limiter.Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.Settings(), limiter.UnitsOf(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.Settings(), decision.Units(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.Units == 0 {
 		return nil

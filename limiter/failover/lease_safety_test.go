@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 )
 
 // leaseDecisions is how many decisions of a kernel are played.
@@ -140,7 +141,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 		case 0:
 			n.restart()
 		case 1:
-			n.table.EndAll(func(*limiter.Policy) bool { return true }, limiter.KeyEnded)
+			n.table.EndAll(func(*limiter.Policy) bool { return true }, lease.KeyEnded)
 		}
 	default:
 		weight := int64(1)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 )
 
 // leaseWorld is a key of one policy, the store that counts it, and nodes that lease from it, on one virtual
@@ -43,9 +45,9 @@ func (s *kernelStore) Lease(now int64, c *limiter.Check, wish kernel.Wish, rest 
 	if rest > 0 {
 		s.held = k.GiveBack(s.held, tick, t, rest, r)
 	}
-	v, l, next := k.Lease(s.held, tick, t, limiter.UnitsOf(c), 0, wish)
+	v, l, next := k.Lease(s.held, tick, t, decision.Units(c), 0, wish)
 	s.held = next
-	limiter.SetAnswer(c, v, now)
+	decision.Answer(c, v, now)
 	l.Lasts = t.Micros(l.Lasts, now%t.Tick)
 	return c.Result, l
 }
@@ -53,9 +55,9 @@ func (s *kernelStore) Lease(now int64, c *limiter.Check, wish kernel.Wish, rest 
 // leaseNode is a process: its leases, and its monotonic clock, which runs at a rate of its own.
 type leaseNode struct {
 	world  *leaseWorld
-	table  *limiter.LeaseTable
+	table  *lease.Table
 	rate   float64
-	grants map[*limiter.BusyKey]map[uint64]int64 // when the lease of a number was granted
+	grants map[*lease.BusyKey]map[uint64]int64 // when the lease of a number was granted
 }
 
 // event is something that happens at an instant.
@@ -122,7 +124,7 @@ func (t *worldTimer) Stop() bool {
 
 // newNode starts a node.
 func (w *leaseWorld) newNode(rate float64) *leaseNode {
-	n := &leaseNode{world: w, rate: rate, grants: map[*limiter.BusyKey]map[uint64]int64{}}
+	n := &leaseNode{world: w, rate: rate, grants: map[*lease.BusyKey]map[uint64]int64{}}
 	n.restart()
 	return n
 }
@@ -130,18 +132,18 @@ func (w *leaseWorld) newNode(rate float64) *leaseNode {
 // restart begins with an empty table, as after a crash. What was under way goes on with the old one, by leases
 // whose grants are still known.
 func (n *leaseNode) restart() {
-	t := limiter.NewLeaseTable()
+	t := lease.NewTable()
 	n.table = t
 	t.Now = func() clock.Moment { return n.clock(n.world.now) }
-	t.After = func(d time.Duration, f func()) limiter.LeaseTimer {
+	t.After = func(d time.Duration, f func()) lease.Timer {
 		timer := &worldTimer{node: n, f: f}
 		timer.Reset(d)
 		return timer
 	}
-	t.Ask = func(q limiter.LeaseQuestion) {
+	t.Ask = func(q lease.Question) {
 		n.ask(t, q, &limiter.Check{Policy: n.world.policy, Key: n.world.key, Peek: true})
 	}
-	t.GiveBack = func(_ *limiter.BusyKey, l limiter.HeldUnits) { n.giveBack(l) }
+	t.GiveBack = func(_ *lease.BusyKey, l lease.HeldUnits) { n.giveBack(l) }
 }
 
 // clock returns what the node's monotonic clock shows at an instant.
@@ -165,7 +167,7 @@ func (w *leaseWorld) delay() int64 {
 func (w *leaseWorld) admit(at, weight int64) { w.admitted = append(w.admitted, admission{at, weight}) }
 
 // giveBack sends units back, which may be lost or very late.
-func (n *leaseNode) giveBack(l limiter.HeldUnits) {
+func (n *leaseNode) giveBack(l lease.HeldUnits) {
 	w := n.world
 	w.returned += l.Left
 	if w.random.IntN(10) == 0 {
@@ -181,7 +183,7 @@ func (n *leaseNode) giveBack(l limiter.HeldUnits) {
 }
 
 // ask sends a question and its answer, either of which may be lost.
-func (n *leaseNode) ask(t *limiter.LeaseTable, q limiter.LeaseQuestion, c *limiter.Check) {
+func (n *leaseNode) ask(t *lease.Table, q lease.Question, c *limiter.Check) {
 	w, sent := n.world, n.world.now
 	q.Sent = n.clock(w.now)
 	if w.random.IntN(20) == 0 { // lost on the way; sometimes that is known
@@ -196,8 +198,8 @@ func (n *leaseNode) ask(t *limiter.LeaseTable, q limiter.LeaseQuestion, c *limit
 		result, l := w.store.Lease(w.now, c, q.Wish, q.Rest.Left, q.Rest.Receipt)
 		w.decisions++
 		granted := w.now
-		if limiter.UnitsOf(c) > 0 && result.Passes() {
-			w.admit(w.now, limiter.UnitsOf(c)) // counted even where the answer is lost
+		if decision.Units(c) > 0 && result.Passes() {
+			w.admit(w.now, decision.Units(c)) // counted even where the answer is lost
 		}
 		w.leased += l.Units
 		if l.Units > 0 {
@@ -235,16 +237,16 @@ func (n *leaseNode) ask(t *limiter.LeaseTable, q limiter.LeaseQuestion, c *limit
 func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
 	hash := maphash.String(t.Seed, w.key.String())
-	s := &t.Shards[hash%limiter.LeaseShards]
-	seen := limiter.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/limiter.BusyIn)), Gaps: limiter.PaceSamples}
-	if k := s.Busy[limiter.LeaseKey{Policy: w.policy, Key: w.key.String()}]; k != nil {
+	s := &t.Shards[hash%lease.LeaseShards]
+	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
+	if k := s.Busy[lease.LeaseKey{Policy: w.policy, Key: w.key.String()}]; k != nil {
 		k.Pace = seen
 		return
 	}
 	if s.Seen == nil {
-		s.Seen = new([limiter.LeaseSlots]limiter.WatchedKey)
+		s.Seen = new([lease.LeaseSlots]lease.WatchedKey)
 	}
-	s.Seen[hash/limiter.LeaseShards%limiter.LeaseSlots] = limiter.WatchedKey{Key: hash ^ w.policy.Rule().Salt, Pace: seen}
+	s.Seen[hash/lease.LeaseShards%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Rule().Salt, Pace: seen}
 }
 
 // request decides a request as [Store.decideByLeases] does.
@@ -262,7 +264,7 @@ func (n *leaseNode) request(weight int64) (local bool) {
 	if spent {
 		return true
 	}
-	q := limiter.LeaseQuestion{}
+	q := lease.Question{}
 	if k != nil {
 		q = n.table.Question(k)
 		if q.Wish.Units > 0 && w.random.IntN(2) == 0 { // more, or for longer, than the pace asks for
@@ -286,7 +288,7 @@ func (n *leaseNode) request(weight int64) (local bool) {
 
 // spend takes units of a lease by a reading of the clock. Now and then the request is denied by another
 // check afterwards, and puts them back.
-func (n *leaseNode) spend(t *limiter.LeaseTable, read, weight int64) (*limiter.BusyKey, bool) {
+func (n *leaseNode) spend(t *lease.Table, read, weight int64) (*lease.BusyKey, bool) {
 	w := n.world
 	c := &limiter.Check{Policy: w.policy, Key: w.key, Weight: weight}
 	k, spent := t.Spend(c, n.clock(read))

@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -29,7 +31,7 @@ const ledgerShards = 64
 
 type ledgerShard struct {
 	mu       sync.Mutex
-	accounts map[limiter.QuotaName]*account
+	accounts map[decision.QuotaName]*account
 }
 
 // account is what one quota owes. Its shard's lock guards it. Its times are Redis's.
@@ -50,7 +52,7 @@ func owe(c *limiter.Check, take owedTake) {
 	r := reservationOf(c)
 	if r == nil {
 		r = &reservation{}
-		limiter.KeptOf(c).Held = r
+		decision.Kept(c).Held = r
 	}
 	r.owed = take
 }
@@ -59,7 +61,7 @@ func newLedger(shared *redis.Store, local *memory.Store, onRepaid func(policy st
 	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
 	l.clock = l.redisTime
 	for i := range l.shards {
-		l.shards[i].accounts = map[limiter.QuotaName]*account{}
+		l.shards[i].accounts = map[decision.QuotaName]*account{}
 	}
 	return l
 }
@@ -95,11 +97,11 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 	if l == nil || c.Peek || c.Policy.CountsRunning() || limiter.Kind(reason) == "value" {
 		return // a foreign value stays foreign
 	}
-	unknown := limiter.MayHaveRun(reason)
+	unknown := wire.MayHaveRun(reason)
 	if unknown && !c.Policy.IsBucket() {
 		return // windows and logs do not owe less for what Redis has beside it
 	}
-	receipt, a := l.add(c, limiter.UnitsOf(c), seen, unknown)
+	receipt, a := l.add(c, decision.Units(c), seen, unknown)
 	if c.Refundable && a != nil && !unknown {
 		owe(c, owedTake{a, receipt})
 	}
@@ -109,7 +111,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
 func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
-	p, name, s := c.Policy, limiter.QuotaNameOf(c), l.shardOf(c.Key.String())
+	p, name, s := c.Policy, decision.QuotaNameOf(c), l.shardOf(c.Key.String())
 	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,10 +167,10 @@ func (a *account) receipt(now int64) kernel.Receipt {
 // back what the check added too much, unless that was repaid meanwhile.
 func (l *ledger) settle(c *limiter.Check) (kept bool) {
 	switch {
-	case l == nil || limiter.KeptOf(c).Change == 0:
+	case l == nil || decision.Kept(c).Change == 0:
 		return false
-	case limiter.KeptOf(c).Change > 0:
-		_, a := l.add(c, limiter.KeptOf(c).Change, l.lastSeen(c), false)
+	case decision.Kept(c).Change > 0:
+		_, a := l.add(c, decision.Kept(c).Change, l.lastSeen(c), false)
 		return a != nil
 	}
 	r := reservationOf(c)
@@ -179,15 +181,15 @@ func (l *ledger) settle(c *limiter.Check) (kept bool) {
 	s := l.shardOf(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := r.owed.account; s.accounts[limiter.QuotaNameOf(c)] == a {
+	if a := r.owed.account; s.accounts[decision.QuotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, limiter.UnitsOf(c), -limiter.KeptOf(c).Change, r.owed.receipt)
+		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, decision.Units(c), -decision.Kept(c).Change, r.owed.receipt)
 	}
 	return true
 }
 
 // drop removes an account, if there is one. The shard's lock is held.
-func (l *ledger) drop(s *ledgerShard, name limiter.QuotaName) {
+func (l *ledger) drop(s *ledgerShard, name decision.QuotaName) {
 	if _, found := s.accounts[name]; found {
 		delete(s.accounts, name)
 		l.size.Add(-1)
@@ -209,7 +211,7 @@ func (l *ledger) forget(p *limiter.Policy, key string) {
 	s := l.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.drop(s, limiter.QuotaName{Policy: p.Rule().ID, Key: key})
+	l.drop(s, decision.QuotaName{Policy: p.Rule().ID, Key: key})
 }
 
 // forgetAll drops the accounts of the policies of that name.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // decideLocally decides by this process's fraction of the limits, and by its clock.
@@ -18,11 +19,11 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 	}
 	f.local.DecideNow(own)
 	for i := range own {
-		limiter.CopyAnswer(&checks[i], &own[i])
-		limiter.KeptOf(&checks[i]).Receipt = limiter.KeptOf(&own[i]).Receipt
-		if limiter.KeptOf(&own[i]).Places > 0 { // it was decided by what is left of its weight, and runs with all of it
-			limiter.KeptOf(&checks[i]).Places = int32(limiter.UnitsOf(&checks[i]))
-			f.local.AddRunning(&checks[i], int64(limiter.KeptOf(&checks[i]).Places-limiter.KeptOf(&own[i]).Places))
+		decision.CopyAnswer(&checks[i], &own[i])
+		decision.Kept(&checks[i]).Receipt = decision.Kept(&own[i]).Receipt
+		if decision.Kept(&own[i]).Places > 0 { // it was decided by what is left of its weight, and runs with all of it
+			decision.Kept(&checks[i]).Places = int32(decision.Units(&checks[i]))
+			f.local.AddRunning(&checks[i], int64(decision.Kept(&checks[i]).Places-decision.Kept(&own[i]).Places))
 		}
 	}
 }
@@ -33,13 +34,13 @@ func (f *Store) isPartial() bool { return f.localFraction > 0 && f.localFraction
 // scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
 // that fit the full capacity fit the scaled one too, and no others do.
 func (f *Store) scaleDown(c *limiter.Check) {
-	full, never := c.Policy, limiter.NeverPasses(c)
+	full, never := c.Policy, decision.NeverPasses(c)
 	c.Policy = f.localPolicy(full, c.Key)
 	if !f.isPartial() {
 		return
 	}
 	capacity := c.Policy.Capacity()
-	switch weight := limiter.UnitsOf(c); {
+	switch weight := decision.Units(c); {
 	case c.Peek:
 	case weight > full.Capacity():
 		return
@@ -52,7 +53,7 @@ func (f *Store) scaleDown(c *limiter.Check) {
 		c.Reserve = capacity
 	default:
 		reserve := int64(float64(c.Reserve) * f.localFraction)
-		c.Reserve = min(reserve, capacity-max(1, limiter.UnitsOf(c)), c.Policy.MostReserve())
+		c.Reserve = min(reserve, capacity-max(1, decision.Units(c)), c.Policy.MostReserve())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
@@ -41,7 +42,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	n := &redis.Node{Failed: func() {}, Opened: func() { close(opened) }}
 	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: func(error) {}}
 	tries := 0
-	n.Batcher.Send = func(_ context.Context, calls []*limiter.Call) bool {
+	n.Batcher.Send = func(_ context.Context, calls []*queue.Call) bool {
 		if tries++; tries == 1 {
 			calls[0].Checks[1].Result.RetryAfter = 1
 		} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // Peek returns what a request of the check's weight would get, without charging it: a denial, or the
@@ -48,7 +49,7 @@ func (f *Store) PeekLocal(check *limiter.Check) limiter.Source {
 	own := *check
 	f.scaleDown(&own)
 	f.local.Peek(&own)
-	limiter.CopyAnswer(check, &own)
+	decision.CopyAnswer(check, &own)
 	return limiter.SourceFallback
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
@@ -95,12 +96,12 @@ func TestRegistry_scripts(t *testing.T) {
 			found = append(found, name)
 		}
 	}
-	want := slices.Clone(limiter.KernelNames)
-	for i, name := range limiter.KernelNames {
+	want := slices.Clone(wire.KernelNames)
+	for i, name := range wire.KernelNames {
 		if scripts.HasTakes(name) {
 			want = append(want, name+"_changes")
 		}
-		if limiter.Leasing&(1<<i) != 0 {
+		if wire.Leasing&(1<<i) != 0 {
 			want = append(want, name+"_lease")
 		}
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -154,7 +157,7 @@ func TestProbe_refund(t *testing.T) {
 			waitProbes(t, r.Topology.AnyNode)
 			refundIn(r, first)
 			unsent := 0
-			limiter.KeptOf(&first[0]).Change = 1
+			decision.Kept(&first[0]).Change = 1
 			r.SettleThen(&first[0], false, func(_ *limiter.Check, err error) {
 				if unsent++; !errors.Is(err, limiter.ErrOutage) {
 					t.Errorf("a charge while the breaker is open: %v", err)
@@ -186,7 +189,7 @@ func TestProbe_idle_store(t *testing.T) {
 		return nil
 	})
 	client, ctx := server.Client(t), t.Context()
-	name := r.RedisKey(p, limiter.AsEncoded(limiter.ProbeKey))
+	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
 	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
 		t.Errorf("the probe has left %v", keys)
 	}
@@ -201,7 +204,7 @@ func TestProbe_idle_master(t *testing.T) {
 	p := dayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
 	key := ""
 	for i := 0; key == ""; i++ {
-		if k := fmt.Sprint("client-", i); r.KeyFormat.NewWriter().SlotOf(k) > 2*limiter.ClusterSlots/3+1 {
+		if k := fmt.Sprint("client-", i); wire.NewWriter(r.KeyFormat).SlotOf(k) > 2*wire.ClusterSlots/3+1 {
 			key = k
 		}
 	}
@@ -218,7 +221,7 @@ func TestProbe_idle_master(t *testing.T) {
 	masters[2].Run(t)
 	redistest.WaitFor(t, "the breaker closes without a request", func() error {
 		if failing, _ := r.Topology.Failing(); failing {
-			return fmt.Errorf("open: %w", r.Topology.To(r.KeyFormat.NewWriter().SlotOf(key)).Cause.Load().Err)
+			return fmt.Errorf("open: %w", r.Topology.To(wire.NewWriter(r.KeyFormat).SlotOf(key)).Cause.Load().Err)
 		}
 		return nil
 	})
@@ -228,9 +231,9 @@ func TestProbe_keys(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		r := &redis.Store{Admin: admin.Admin{KeyFormat: naming}}
-		n := naming.NewWriter()
-		for slot := uint16(0); slot < limiter.ClusterSlots; slot += 997 {
-			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, limiter.ProbeKey) {
+		n := wire.NewWriter(naming)
+		for slot := uint16(0); slot < wire.ClusterSlots; slot += 997 {
+			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, wire.ProbeKey) {
 				t.Errorf("slot %d: %q lies in %d", slot, key, n.SlotOf(key))
 			}
 		}
@@ -254,7 +257,7 @@ func TestProbe_ends(t *testing.T) {
 	}
 	a.Topology.Discover()
 	s := a.Topology.To(0)
-	s.Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
 		if n := probing(a.Store); n != 1 || !s.Breaker.Open() {
 			return fmt.Errorf("%d goroutines probe", n)
@@ -264,7 +267,7 @@ func TestProbe_ends(t *testing.T) {
 	a.assign(t, owned(0, 16383, masterB))
 	a.Topology.To(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
-	a.Topology.To(0).Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +280,7 @@ func TestProbe_replaced_master(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.Topology.Discover()
 	gone := a.Topology.To(0)
-	gone.Report(limiter.OpTake, 0, nil, clock.Now(), refused)
+	gone.Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
 	redistest.WaitFor(t, "the outage ends", func() error {
 		if failing, _ := a.Topology.Failing(); failing {
@@ -294,7 +297,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	reported := &listener{}
 	s := r.Topology.AnyNode
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
-	s.Batcher.Waiting = make([]*limiter.Call, limiter.MaxQueue)
+	s.Batcher.Waiting = make([]*queue.Call, queue.MaxQueue)
 	refundIn(r, []limiter.Check{{Policy: dayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
 	if reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -75,10 +77,10 @@ func TestStores_Decide_concurrent(t *testing.T) {
 }
 
 // sendBatch decides calls in one batch, past the queue.
-func sendBatch(r *redis.Store, requests [][]limiter.Check) []*limiter.Call {
-	calls := make([]*limiter.Call, len(requests))
+func sendBatch(r *redis.Store, requests [][]limiter.Check) []*queue.Call {
+	calls := make([]*queue.Call, len(requests))
 	for i, checks := range requests {
-		calls[i] = limiter.NewCall(limiter.OpTake, checks)
+		calls[i] = queue.NewCall(wire.OpTake, checks)
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, calls)
 	return calls

@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -41,7 +43,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
 	f.Release()
 	<-store.Uses.Closed
-	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, limiter.ErrClosed) {
+	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, decision.ErrClosed) {
 		t.Errorf("a decision after the end: %v", err)
 	}
 	if f.Retain() {
@@ -79,7 +81,7 @@ func TestReferences_end_once(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		var ended, using atomic.Int32
-		r := limiter.NewReferences(func() {
+		r := queue.NewReferences(func() {
 			if ended.Add(1) != 1 || using.Load() != 0 {
 				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
 			}
@@ -129,7 +131,7 @@ func TestRedis_Close_during_questions(t *testing.T) {
 				t.Error(err)
 			}
 			<-store.Uses.Closed
-			if err := ask(store); !errors.Is(err, limiter.ErrClosed) {
+			if err := ask(store); !errors.Is(err, decision.ErrClosed) {
 				t.Errorf("a question after the end: %v", err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -143,13 +144,13 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 		s.Mu.Unlock()
 		return
 	}
-	built, err := r.redis.Scripts.Get(limiter.KernelSetOf(p.Rule().Algorithm))
+	built, err := r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
-		float64(limiter.OpRepay), 1, 1, 1, 1, 0, float64(amount))
+		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))
 	if err := r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (r *refundTrace) compare(t *testing.T) {
 	if stored != doubles(numbers...) {
 		var got []float64
 		for i := range len(stored) / 8 {
-			got = append(got, limiter.Double(stored, i))
+			got = append(got, wire.Double(stored, i))
 		}
 		t.Fatalf("Redis holds %.0f, the process %.0f", got, numbers)
 	}

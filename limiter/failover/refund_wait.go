@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // This file tells a denied request to come back soon where requests in flight may end its denial by refunds, which
@@ -23,11 +24,11 @@ const (
 func (f *Store) awaitRefunds(checks []limiter.Check, here bool) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.KeptOf(c).Held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
+		if decision.Kept(c).Held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
 			continue
 		}
-		r := &reservation{of: &f.reserved, quota: reservedQuota{limiter.QuotaNameOf(c), here}}
-		if limiter.KeptOf(c).Held = r; !here {
+		r := &reservation{of: &f.reserved, quota: reservedQuota{decision.QuotaNameOf(c), here}}
+		if decision.Kept(c).Held = r; !here {
 			r.ask()
 		}
 	}
@@ -47,7 +48,7 @@ func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limi
 // passesSoon reports whether a check would pass now without the units that may be refunded. Where others have
 // passed since these were counted, they are counted again.
 func (f *Store) passesSoon(ctx context.Context, source limiter.Source, c *limiter.Check, deadline time.Time) bool {
-	of := reservedQuota{limiter.QuotaNameOf(c), source != limiter.SourceRedis}
+	of := reservedQuota{decision.QuotaNameOf(c), source != limiter.SourceRedis}
 	if !of.here {
 		bounded, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()

@@ -4,7 +4,10 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -34,7 +37,7 @@ const (
 // operations in the background ahead of requests of the same quota.
 func (l *ledger) repayAhead(checks []limiter.Check) {
 	for i := range checks {
-		name, s := limiter.QuotaNameOf(&checks[i]), l.shardOf(checks[i].Key.String())
+		name, s := decision.QuotaNameOf(&checks[i]), l.shardOf(checks[i].Key.String())
 		s.mu.Lock()
 		a := s.accounts[name]
 		s.mu.Unlock()
@@ -49,7 +52,7 @@ func (l *ledger) repayAhead(checks []limiter.Check) {
 }
 
 // detach removes an account if it is still the one of its quota, and reports whether it was.
-func (l *ledger) detach(s *ledgerShard, name limiter.QuotaName, a *account) bool {
+func (l *ledger) detach(s *ledgerShard, name decision.QuotaName, a *account) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.accounts[name] != a {
@@ -70,9 +73,9 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 	for i, d := range debts {
 		checks[i] = limiter.Check{Policy: a.policy, Key: limiter.AsEncoded(a.key), Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
 	}
-	c := limiter.NewCall(limiter.OpRepay, checks)
+	c := queue.NewCall(wire.OpRepay, checks)
 	c.Slot = slot
-	err := n.Background(c, func(c *limiter.Call) {
+	err := n.Background(c, func(c *queue.Call) {
 		switch {
 		case c.Err == nil:
 			units := int64(0)
@@ -82,8 +85,8 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 			if l.onRepaid != nil {
 				l.onRepaid(a.policy.Name(), units)
 			}
-		case limiter.IsLost(c.Err):
-			n.Lose(limiter.OpRepay, c.Err)
+		case wire.IsLost(c.Err):
+			n.Lose(wire.OpRepay, c.Err)
 		default:
 			l.putBack(a, debts)
 		}
@@ -96,7 +99,7 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
 func (l *ledger) putBack(a *account, debts []kernel.Debt) {
-	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shardOf(a.key)
+	p, name, s := a.policy, decision.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shardOf(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +162,7 @@ func (l *ledger) repayShard(s *ledgerShard, sent map[*redis.Node]int, left int) 
 
 // dropDecayed removes an account whose units are all free again. One that owes less than a unit stays, as
 // the next ones add to it.
-func (l *ledger) dropDecayed(s *ledgerShard, name limiter.QuotaName, a *account) {
+func (l *ledger) dropDecayed(s *ledgerShard, name decision.QuotaName, a *account) {
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,10 +174,10 @@ func (l *ledger) dropDecayed(s *ledgerShard, name limiter.QuotaName, a *account)
 }
 
 // some returns at most so many accounts of a shard.
-func (s *ledgerShard) some(most int) map[limiter.QuotaName]*account {
+func (s *ledgerShard) some(most int) map[decision.QuotaName]*account {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	some := make(map[limiter.QuotaName]*account, min(most, len(s.accounts)))
+	some := make(map[decision.QuotaName]*account, min(most, len(s.accounts)))
 	for name, a := range s.accounts {
 		if len(some) >= most {
 			break
@@ -191,7 +194,7 @@ func (l *ledger) lose() {
 		s.mu.Lock()
 		for name, a := range s.accounts {
 			if l.drop(s, name); len(l.owed(a)) > 0 {
-				l.shared.Topology.AnyNode.Lose(limiter.OpRepay, limiter.ErrClosed)
+				l.shared.Topology.AnyNode.Lose(wire.OpRepay, decision.ErrClosed)
 			}
 		}
 		s.mu.Unlock()

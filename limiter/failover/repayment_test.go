@@ -9,7 +9,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -169,11 +171,11 @@ func TestRepayment_unknown(t *testing.T) {
 			reason error
 			units  int64
 		}{
-			{limiter.ErrTimeout, 0}, {&limiter.UndecidedError{Kind: "connection", Err: errors.New("EOF")}, 0},
-			{errors.Join(limiter.ErrOutage, limiter.ErrTimeout), 0},
-			{&limiter.UndecidedError{Kind: "value", Err: limiter.Failure("FOREIGNVALUE")}, 0},
-			{limiter.ErrUnsent, 1}, {limiter.ErrOutage, 1}, {limiter.ErrOverload, 1}, {limiter.ErrAlreadyTimedOut, 1}, {errors.Join(limiter.ErrOutage, limiter.ErrUnsent), 1},
-			{limiter.Undecided(limiter.Failure("OOM command not allowed")), 1}, {limiter.Undecided(limiter.Failure("READONLY You can't write")), 1},
+			{decision.ErrTimeout, 0}, {&limiter.UndecidedError{Kind: "connection", Err: errors.New("EOF")}, 0},
+			{errors.Join(limiter.ErrOutage, decision.ErrTimeout), 0},
+			{&limiter.UndecidedError{Kind: "value", Err: wire.Failure("FOREIGNVALUE")}, 0},
+			{decision.ErrUnsent, 1}, {limiter.ErrOutage, 1}, {decision.ErrOverload, 1}, {limiter.ErrAlreadyTimedOut, 1}, {errors.Join(limiter.ErrOutage, decision.ErrUnsent), 1},
+			{wire.Undecided(wire.Failure("OOM command not allowed")), 1}, {wire.Undecided(wire.Failure("READONLY You can't write")), 1},
 		} {
 			n.settled.Store(0)
 			before, err := limiter.Peek(t.Context(), n, p, "k")
@@ -197,7 +199,7 @@ func TestRepayment_unknownFirst(t *testing.T) {
 	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
 	n.set(epoch)
 	n.take(t, p, 9)
-	if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, limiter.ErrTimeout); err != nil {
+	if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, decision.ErrTimeout); err != nil {
 		t.Fatal(err)
 	}
 	n.play(t, p, "away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 "+
@@ -323,7 +325,7 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 	s := l.shardOf("k")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.accounts[limiter.QuotaName{Policy: p.Rule().ID, Key: "k"}]
+	a := s.accounts[decision.QuotaName{Policy: p.Rule().ID, Key: "k"}]
 	if a == nil {
 		return nil
 	}

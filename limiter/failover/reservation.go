@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -42,7 +43,7 @@ type reservationShard struct {
 
 // reservedQuota is a quota in Redis, or here: of the other one nothing is refunded.
 type reservedQuota struct {
-	limiter.QuotaName
+	decision.QuotaName
 	here bool
 }
 
@@ -66,7 +67,7 @@ type reservation struct {
 
 // reservationOf returns that of a check, nil where it has none.
 func reservationOf(c *limiter.Check) *reservation {
-	r, _ := limiter.KeptOf(c).Held.(*reservation)
+	r, _ := decision.Kept(c).Held.(*reservation)
 	return r
 }
 
@@ -97,7 +98,7 @@ func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
 	rs.sweeper.Start()
 }
 
-var _ limiter.Awaited = (*reservation)(nil) // a check holds it as any
+var _ decision.Awaited = (*reservation)(nil) // a check holds it as any
 
 // ask counts a check that Redis is about to decide.
 func (r *reservation) ask() {

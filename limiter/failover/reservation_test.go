@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -89,7 +90,7 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
-		s.denied = limiter.NewDenyCache(time.Second)
+		s.denied = deny.NewCache(time.Second)
 		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), dayPolicy(t, "all", limiter.FixedWindow, 1)
 		banning := mustPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}})
 		if err := banning.AllowRefunds(); err != nil {

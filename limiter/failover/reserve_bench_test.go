@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -23,10 +25,10 @@ func BenchmarkTakeReserve(b *testing.B) {
 		for _, reserve := range []int64{0, p.Capacity() / 5} {
 			b.Run(fmt.Sprintf("store=redis/algorithm=%s/reserve=%d", algorithm, reserve), func(b *testing.B) {
 				client.ConfigResetStat(ctx)
-				calls := make([]*limiter.Call, batch)
+				calls := make([]*queue.Call, batch)
 				for n := range b.N {
 					for i := range calls {
-						calls[i] = limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(benchKey(n*batch + i)), Reserve: reserve}})
+						calls[i] = queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(benchKey(n*batch + i)), Reserve: reserve}})
 						calls[i].MarkSent()
 					}
 					store.Send(ctx, store.Topology.AnyNode, calls)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -195,26 +197,26 @@ func TestStores_reserve_with_others(t *testing.T) {
 func TestWire_reserve(t *testing.T) {
 	t.Parallel()
 	p := dayPolicy(t, "wire", limiter.FixedWindow, 10)
-	length := func(op limiter.Operation, reserves ...int64) (bytes, groups int) {
-		var m limiter.Message
-		var calls []*limiter.Payload
+	length := func(op wire.Operation, reserves ...int64) (bytes, groups int) {
+		var m wire.Message
+		var calls []*wire.Payload
 		for _, reserve := range reserves {
-			calls = append(calls, &limiter.NewCall(op, []limiter.Check{leaving(p, 1, reserve)}).Payload)
+			calls = append(calls, &queue.NewCall(op, []limiter.Check{leaving(p, 1, reserve)}).Payload)
 		}
-		m.Write(calls, limiter.KeyFormat{Prefix: "rl"}.NewWriter())
+		m.Write(calls, wire.NewWriter(limiter.KeyFormat{Prefix: "rl"}))
 		return len(m.Text.Bytes), len(m.Groups)
 	}
 	const head, group = 8 + 7*8, 5 * 8
 	for _, test := range []struct {
-		op            limiter.Operation
+		op            wire.Operation
 		reserves      []int64
 		bytes, groups int
 	}{
-		{limiter.OpTake, []int64{0, 0, 0}, head + group, 1},
-		{limiter.OpTake, []int64{3, 3, 3}, head + group + 8, 1},
-		{limiter.OpTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
-		{limiter.OpTakeRefundable, []int64{0, 3}, head + 2*group + 8, 2},
-		{limiter.OpSettle, []int64{0, 3}, head + group + 2*5*8, 1},
+		{wire.OpTake, []int64{0, 0, 0}, head + group, 1},
+		{wire.OpTake, []int64{3, 3, 3}, head + group + 8, 1},
+		{wire.OpTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
+		{wire.OpTakeRefundable, []int64{0, 3}, head + 2*group + 8, 2},
+		{wire.OpSettle, []int64{0, 3}, head + group + 2*5*8, 1},
 	} {
 		if bytes, groups := length(test.op, test.reserves...); bytes != test.bytes || groups != test.groups {
 			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -81,7 +82,7 @@ func TestStores_reserve(t *testing.T) {
 						t.Fatal(err)
 					}
 					got := checks[0].Result
-					want := limiter.Result{RetryAfter: limiter.Duration(step.wait), Remaining: step.shown, Delay: limiter.Duration(step.delay), ResetAfter: got.ResetAfter, ForOthers: step.others}
+					want := limiter.Result{RetryAfter: decision.Duration(step.wait), Remaining: step.shown, Delay: decision.Duration(step.delay), ResetAfter: got.ResetAfter, ForOthers: step.others}
 					if got != want {
 						t.Errorf("step %d, %d units, %d left, at %d µs: got %+v, want %+v", i, step.weight, step.reserve, step.at, got, want)
 					}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -33,7 +34,7 @@ func TestResetAll_one_policy(t *testing.T) {
 	fill(t, r, one, 2500)
 	fill(t, r, before, 10)
 	fill(t, r, two, 10)
-	foreign := []string{r.KeyFormat.NewWriter().Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	foreign := []string{wire.NewWriter(r.KeyFormat).Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "foreign", 0)
 	}

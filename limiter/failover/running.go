@@ -1,7 +1,10 @@
 package failover
 
 import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -13,15 +16,15 @@ import (
 func (f *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.KeptOf(c).Places > 0 {
-			f.local.AddRunning(c, -int64(limiter.KeptOf(c).Places))
+		if decision.Kept(c).Places > 0 {
+			f.local.AddRunning(c, -int64(decision.Kept(c).Places))
 		}
 	}
 	if f.shared != nil {
 		f.shared.EndRunning(checks)
 	}
 	for i := range checks {
-		limiter.KeptOf(&checks[i]).Places = 0
+		decision.Kept(&checks[i]).Places = 0
 	}
 }
 
@@ -30,7 +33,7 @@ func (f *Store) EndRunning(checks []limiter.Check) {
 func (f *Store) letRun(checks []limiter.Check) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			limiter.KeptOf(c).Places = int32(min(limiter.UnitsOf(c), c.Policy.Capacity()))
+			decision.Kept(c).Places = int32(min(decision.Units(c), c.Policy.Capacity()))
 		}
 	}
 	f.local.StartRunning(checks)
@@ -43,14 +46,14 @@ func (f *Store) Running(policy string) int64 { return f.local.Running(policy) }
 
 // denyFull denies the checks if this process alone runs as much as one of them allows: no answer of Redis
 // could differ. It leaves requests with policies that count denials to the store.
-func denyFull(t *limiter.RunningTracker, checks []limiter.Check) (full limiter.Refusal) {
+func denyFull(t *running.Tracker, checks []limiter.Check) (full deny.Refusal) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Rule().Ban != nil {
-			return limiter.Refusal{}
+			return deny.Refusal{}
 		}
 		if t.IsFull(c) {
-			full.Deny(c, limiter.Result{RetryAfter: limiter.Duration(kernel.RunningHint), ResetAfter: limiter.Duration(kernel.RunningHint)})
+			full.Deny(c, limiter.Result{RetryAfter: decision.Duration(kernel.RunningHint), ResetAfter: decision.Duration(kernel.RunningHint)})
 		}
 	}
 	return full

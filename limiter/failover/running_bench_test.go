@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 )
 
 // BenchmarkRedis_states has one process state what it runs for 100,000 keys, as every third of the node
@@ -31,9 +32,9 @@ func BenchmarkRedis_states(b *testing.B) {
 		s.Mu.Unlock()
 	}
 	round := func() {
-		for left := 0; left < limiter.StatesPerSpan; {
-			if left = tracker.SendDue(limiter.StatesPerSpan); left == 0 {
-				time.Sleep(limiter.BusySpan) //nolint:forbidigo // the pace of states
+		for left := 0; left < running.StatesPerSpan; {
+			if left = tracker.SendDue(running.StatesPerSpan); left == 0 {
+				time.Sleep(running.BusySpan) //nolint:forbidigo // the pace of states
 			}
 		}
 		for inflight(tracker) > 0 {
@@ -53,7 +54,7 @@ func BenchmarkRedis_states(b *testing.B) {
 }
 
 // inflight returns how many messages are on their way.
-func inflight(t *limiter.RunningTracker) (messages int) {
+func inflight(t *running.Tracker) (messages int) {
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		s.Mu.Lock()

@@ -10,6 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -23,7 +26,7 @@ type runningEntry struct{ epoch, count, expiry int64 }
 
 // runningMessage is what a node sends.
 type runningMessage struct {
-	op          limiter.Operation
+	op          wire.Operation
 	epoch, base int64
 	units       int64
 }
@@ -43,18 +46,18 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 	own, known := m.entries[node]
 	left := func(total int64) int64 { return max(0, m.limit-total) }
 	switch {
-	case msg.op == limiter.OpPeek:
+	case msg.op == wire.OpPeek:
 		return 0, left(total)
 	case known && msg.epoch < own.epoch:
-		return int64(limiter.Superseded), left(total)
+		return int64(wire.Superseded), left(total)
 	case known && msg.epoch == own.epoch:
 	case msg.base < 0:
-		return int64(limiter.Lost), left(total)
+		return int64(wire.Lost), left(total)
 	default:
 		total += msg.base - own.count
 		own.count = msg.base
 	}
-	if msg.op == limiter.OpTake {
+	if msg.op == wire.OpTake {
 		if total+msg.units > m.limit {
 			return kernel.RunningHint, left(total)
 		}
@@ -65,7 +68,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 		own.count -= released
 		total -= released
 	}
-	if own.count == 0 && msg.base == limiter.NothingLeft {
+	if own.count == 0 && msg.base == running.NothingLeft {
 		delete(m.entries, node)
 	} else {
 		m.entries[node] = runningEntry{msg.epoch, own.count, now + m.timeout}
@@ -90,7 +93,7 @@ func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait, remaining int64) {
 	n.t.Helper()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}})}
-	c := limiter.NewCall(msg.op, []limiter.Check{check})
+	c := queue.NewCall(msg.op, []limiter.Check{check})
 	if err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second); err != nil || c.Err != nil {
 		n.t.Fatal(err, c.Err)
 	}
@@ -112,13 +115,13 @@ func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
 	for id, e := range m.entries {
 		total += e.count
 		text := fields[doubles(float64(id))]
-		if len(text) != 24 || limiter.Double(text, 0) != float64(e.epoch) || limiter.Double(text, 1) != float64(e.count) || limiter.Double(text, 2) != float64(e.expiry) {
+		if len(text) != 24 || wire.Double(text, 0) != float64(e.epoch) || wire.Double(text, 1) != float64(e.count) || wire.Double(text, 2) != float64(e.expiry) {
 			n.t.Fatalf("Redis has %x, the model %+v", text, e)
 		}
 	}
 	switch head := fields["all"]; {
 	case len(m.entries) == 0 && len(fields) == 0:
-	case len(head) != 40, len(fields) != len(m.entries)+1, limiter.Double(head, 0) != float64(total), limiter.Double(head, 1) != float64(len(m.entries)):
+	case len(head) != 40, len(fields) != len(m.entries)+1, wire.Double(head, 0) != float64(total), wire.Double(head, 1) != float64(len(m.entries)):
 		n.t.Fatalf("Redis has %d fields and %x, the model %+v", len(fields), head, m.entries)
 	}
 }
@@ -129,7 +132,7 @@ func TestConcurrency_vectors(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)
 	a, b := newRawNode(t, server), newRawNode(t, server)
-	take, release, state, peek := limiter.OpTake, limiter.OpRelease, limiter.OpState, limiter.OpPeek
+	take, release, state, peek := wire.OpTake, wire.OpRelease, wire.OpState, wire.OpPeek
 	type step struct {
 		at        int64 // seconds
 		by        *rawNode
@@ -145,13 +148,13 @@ func TestConcurrency_vectors(t *testing.T) {
 		{2, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 0},
-			{0, a, runningMessage{take, 1, limiter.NoBase, 1}, denied, 0},
-			{0, b, runningMessage{release, 1, limiter.NothingLeft, 1}, 0, 1},
-			{0, a, runningMessage{take, 1, limiter.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{take, 1, running.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, running.NothingLeft, 1}, 0, 1},
+			{0, a, runningMessage{take, 1, running.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
-			{0, a, runningMessage{take, 1, 0, 1}, int64(limiter.Superseded), 2},
+			{0, a, runningMessage{take, 1, 0, 1}, int64(wire.Superseded), 2},
 		}},
 		{2, []step{
 			{0, a, runningMessage{take, 2, 1, 1}, 0, 0},
@@ -161,8 +164,8 @@ func TestConcurrency_vectors(t *testing.T) {
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, a, runningMessage{take, 1, 0, 2}, denied, 1},
 			{0, a, runningMessage{state, 2, 2, 0}, 0, 0},
-			{0, a, runningMessage{release, 2, limiter.NoBase, 2}, 0, 1},
-			{0, b, runningMessage{take, 1, limiter.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{release, 2, running.NoBase, 2}, 0, 1},
+			{0, b, runningMessage{take, 1, running.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
@@ -171,21 +174,21 @@ func TestConcurrency_vectors(t *testing.T) {
 			{31, b, runningMessage{take, 1, 0, 2}, 0, 0},
 		}},
 		{20, []step{
-			{0, a, runningMessage{take, 3, limiter.NoBase, 1}, int64(limiter.Lost), 20},
+			{0, a, runningMessage{take, 3, running.NoBase, 1}, int64(wire.Lost), 20},
 			{0, a, runningMessage{take, 4, 7, 1}, 0, 12},
 			{0, a, runningMessage{state, 4, 7, 0}, 0, 12},
 		}},
 		{4, []step{
 			{0, b, runningMessage{take, 1, 0, 2}, 0, 2},
 			{0, a, runningMessage{state, 1, 3, 0}, 0, 0},
-			{0, b, runningMessage{release, 1, limiter.NoBase, 1}, 0, 0},
-			{0, b, runningMessage{take, 1, limiter.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, running.NoBase, 1}, 0, 0},
+			{0, b, runningMessage{take, 1, running.NoBase, 1}, denied, 0},
 			{0, b, runningMessage{peek, 0, 0, 0}, 0, 0},
 		}},
 		{1, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 0},
 			{0, a, runningMessage{take, 2, 0, 1}, 0, 0},
-			{0, a, runningMessage{release, 1, limiter.NothingLeft, 1}, int64(limiter.Superseded), 0},
+			{0, a, runningMessage{release, 1, running.NothingLeft, 1}, int64(wire.Superseded), 0},
 			{0, b, runningMessage{take, 1, 0, 1}, denied, 0},
 		}},
 	} {
@@ -237,23 +240,23 @@ func TestConcurrency_twins_agree(t *testing.T) {
 				n := nodes[random.IntN(len(nodes))]
 				n.t = t
 				latest += random.Int64N(2)
-				msg := runningMessage{op: limiter.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: 1 + random.Int64N(2)}
+				msg := runningMessage{op: wire.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: 1 + random.Int64N(2)}
 				switch random.IntN(6) {
 				case 0:
-					msg.op, msg.units = limiter.OpState, 0
+					msg.op, msg.units = wire.OpState, 0
 				case 1:
-					msg = runningMessage{op: limiter.OpPeek}
+					msg = runningMessage{op: wire.OpPeek}
 				case 2:
-					msg.op = limiter.OpRelease
+					msg.op = wire.OpRelease
 				case 3:
-					msg.op, msg.base = limiter.OpRelease, limiter.NothingLeft
+					msg.op, msg.base = wire.OpRelease, running.NothingLeft
 				}
 				msg.units = min(msg.units, limit)
 				wait, remaining := n.send(p, "k", msg)
 				if w, r := model.run(now, n.Running.Node, msg); w != wait || r != remaining {
 					t.Fatalf("%+v: Redis answers %d, %d, the model %d, %d", msg, wait, remaining, w, r)
 				}
-				if msg.op != limiter.OpPeek {
+				if msg.op != wire.OpPeek {
 					n.checkStored(p, "k", model)
 				}
 			}

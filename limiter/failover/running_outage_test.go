@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -63,7 +65,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 	if source != limiter.SourceFallback || err != nil || !limiter.Allowed(second) {
 		t.Errorf("1 beside 2 of 3: %s %+v %v", source, second[0].Result, err)
 	}
-	if closed, _, err := ask(FailClosed, 1); !errors.Is(err, limiter.ErrUndecided) || limiter.KeptOf(&closed[0]).Places != 0 {
+	if closed, _, err := ask(FailClosed, 1); !errors.Is(err, limiter.ErrUndecided) || decision.Kept(&closed[0]).Places != 0 {
 		t.Errorf("closed: %+v %v", closed[0], err)
 	}
 	open, _, err := ask(FailOpen, 1)
@@ -241,7 +243,7 @@ func TestRedis_concurrency_refused(t *testing.T) {
 	r, reported, setPermissions := openLimited(t)
 	var sent atomic.Int64
 	send := r.Running.Send
-	r.Running.Send = func(s limiter.Statement) {
+	r.Running.Send = func(s running.Statement) {
 		sent.Add(1)
 		send(s)
 	}

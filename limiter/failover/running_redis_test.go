@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -50,7 +51,7 @@ func (n *runningNode) settle() {
 }
 
 // busy reports whether a message is on its way or a state is due.
-func busy(t *limiter.RunningTracker) bool {
+func busy(t *running.Tracker) bool {
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		s.Mu.Lock()

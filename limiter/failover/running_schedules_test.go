@@ -11,6 +11,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -63,7 +67,7 @@ type scheduledMessage struct {
 	node    *scheduledNode
 	message runningMessage
 	checks  []limiter.Check
-	run     limiter.Run
+	run     running.Run
 	sent    int64
 	wait    int64 // the answer
 	again   bool  // it is a request's second
@@ -82,14 +86,14 @@ func newSchedule(t testing.TB, seed uint64, raw []*rawNode) *schedule {
 func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	s.ids++
 	n := &scheduledNode{raw: raw, id: s.ids}
-	tracker := limiter.NewRunningTracker()
+	tracker := running.NewTracker()
 	tracker.Node = s.ids
 	tracker.Now = func() time.Time { return time.Unix(s.now, 0) }
 	tracker.Ticking.Store(true) // the schedule decides when states leave
-	tracker.Send = func(st limiter.Statement) {
+	tracker.Send = func(st running.Statement) {
 		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, st.Stamp.First, st.Stamp.Second, st.Run.Units}})
 	}
-	n.store = &redis.Store{Running: tracker, Uses: limiter.NewReferences(func() {})}
+	n.store = &redis.Store{Running: tracker, Uses: queue.NewReferences(func() {})}
 	return n
 }
 
@@ -107,8 +111,8 @@ func (s *schedule) send(m *scheduledMessage) {
 // take begins a request, or sends it again.
 func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
 	n.store.Running.Begin(checks)
-	stamp := limiter.KeptOf(&checks[0]).Receipt
-	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{limiter.OpTake, stamp.First, stamp.Second, checks[0].Weight}})
+	stamp := decision.Kept(&checks[0]).Receipt
+	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{wire.OpTake, stamp.First, stamp.Second, checks[0].Weight}})
 }
 
 // deliver runs a message on Redis.
@@ -128,7 +132,7 @@ func (s *schedule) deliver(m *scheduledMessage) {
 func (n *rawNode) as(id int64) {
 	if n.Running.Node != id {
 		n.Running.Node = id
-		n.Writers = sync.Pool{New: func() any { return &limiter.Writer{Keys: n.KeyFormat.NewWriter(), Node: id} }}
+		n.Writers = sync.Pool{New: func() any { return &wire.Writer{Keys: wire.NewWriter(n.KeyFormat), Node: id} }}
 	}
 }
 
@@ -147,9 +151,9 @@ func (s *schedule) answer(m *scheduledMessage) {
 		return
 	}
 	if m.checks == nil {
-		outcome := limiter.RanOK
+		outcome := running.RanOK
 		if m.wait < 0 {
-			outcome = limiter.RanLate
+			outcome = running.RanLate
 		}
 		m.node.store.Running.Finish(m.run, outcome)
 		return
@@ -172,7 +176,7 @@ func (s *schedule) giveUp(m *scheduledMessage, reason error) {
 		return
 	}
 	if m.checks == nil {
-		m.node.store.Running.Finish(m.run, limiter.OutcomeOf(reason))
+		m.node.store.Running.Finish(m.run, running.OutcomeOf(reason))
 		return
 	}
 	if err := m.node.store.EndTakes(m.checks, reason); err != nil {
@@ -186,7 +190,7 @@ func (s *schedule) undecided(m *scheduledMessage) {
 		return
 	}
 	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
-		limiter.KeptOf(&m.checks[0]).Places = int32(m.checks[0].Weight)
+		decision.Kept(&m.checks[0]).Places = int32(m.checks[0].Weight)
 		m.node.store.LetRun(m.checks)
 		m.node.running = append(m.node.running, m.checks)
 	}
@@ -219,7 +223,7 @@ func (s *schedule) tick() {
 	for _, n := range s.nodes {
 		for _, m := range slices.Clone(n.inflight) {
 			if s.now-m.sent >= scheduleWait {
-				s.giveUp(m, limiter.ErrTimeout)
+				s.giveUp(m, decision.ErrTimeout)
 			}
 		}
 	}
@@ -228,7 +232,7 @@ func (s *schedule) tick() {
 // expiresBy reports whether Redis forgets a node by an instant.
 func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
 	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), doubles(float64(n.id))).Result()
-	return err == nil && limiter.Double(text, 2) <= float64(epoch+(at+s.ahead)*1_000_000)
+	return err == nil && wire.Double(text, 2) <= float64(epoch+(at+s.ahead)*1_000_000)
 }
 
 // remove takes a random message out of a list.
@@ -262,7 +266,7 @@ func (s *schedule) step() {
 		if m := s.remove(&s.answers); m != nil {
 			switch s.random.IntN(40) {
 			case 0: // lost, as the node notices
-				s.giveUp(m, limiter.ErrTimeout)
+				s.giveUp(m, decision.ErrTimeout)
 			case 1: // lost, which the node notices by the time
 			default:
 				s.answer(m)
@@ -282,7 +286,7 @@ func (s *schedule) step() {
 		s.remove(&s.late)
 	case p < 98: // it does not leave the node
 		if m := s.remove(&s.network); m != nil {
-			s.giveUp(m, limiter.ErrUnsent)
+			s.giveUp(m, decision.ErrUnsent)
 		}
 	}
 	s.serve()
@@ -291,7 +295,7 @@ func (s *schedule) step() {
 // serve has every node send the states that are due.
 func (s *schedule) serve() {
 	for _, n := range s.nodes {
-		n.store.Running.SendDue(limiter.StatesPerSpan)
+		n.store.Running.SendDue(running.StatesPerSpan)
 	}
 }
 
@@ -349,14 +353,14 @@ func (s *schedule) checkCounts(when string) {
 	fields := s.raw[0].Client().HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, limiter.AsEncoded(s.key))).Val()
 	total, now := int64(0), float64(epoch+(s.now+s.ahead)*1_000_000)
 	for field, text := range fields {
-		if field != "all" && limiter.Double(text, 2) > now {
-			total += int64(limiter.Double(text, 1))
+		if field != "all" && wire.Double(text, 2) > now {
+			total += int64(wire.Double(text, 1))
 		}
 	}
 	for _, n := range s.nodes {
 		counted := int64(0)
-		if text := fields[doubles(float64(n.id))]; text != "" && limiter.Double(text, 2) > now {
-			counted = int64(limiter.Double(text, 1))
+		if text := fields[doubles(float64(n.id))]; text != "" && wire.Double(text, 2) > now {
+			counted = int64(wire.Double(text, 1))
 		}
 		if counted != n.units() {
 			s.t.Fatalf("%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)
@@ -397,7 +401,7 @@ func TestConcurrency_schedules(t *testing.T) {
 			s.now += scheduleWait
 			for _, n := range s.nodes {
 				for _, m := range slices.Clone(n.inflight) {
-					s.giveUp(m, limiter.ErrTimeout)
+					s.giveUp(m, decision.ErrTimeout)
 				}
 			}
 			s.now++ // states wait after a failure
@@ -454,6 +458,6 @@ func TestConcurrency_faults(t *testing.T) {
 
 // peek has Redis look at the key, as any request does: after a step of its clock.
 func (n *rawNode) peek(s *schedule) {
-	s.deliver(&scheduledMessage{node: &scheduledNode{raw: n, id: 1 << 40}, message: runningMessage{op: limiter.OpPeek}})
+	s.deliver(&scheduledMessage{node: &scheduledNode{raw: n, id: 1 << 40}, message: runningMessage{op: wire.OpPeek}})
 	s.answers = s.answers[:len(s.answers)-1]
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -51,11 +53,11 @@ func BenchmarkScript(b *testing.B) {
 func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.Policy, keys []string, size int, random *rand.Rand) float64 {
 	b.Helper()
 	batches := 2000/size + 100
-	calls := make([]*limiter.Call, size)
+	calls := make([]*queue.Call, size)
 	before := processorTime(b, client)
 	for range batches {
 		for i := range calls {
-			calls[i] = limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[random.IntN(len(keys))])}})
+			calls[i] = queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[random.IntN(len(keys))])}})
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 		for _, c := range calls {

@@ -10,6 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 func TestSlidingWindowLog_expiry(t *testing.T) {
@@ -74,9 +76,9 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	const later = kernel.LogRewritten
 	first := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {
-		var calls []*limiter.Call
+		var calls []*queue.Call
 		for range 100 {
-			calls = append(calls, limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
+			calls = append(calls, queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 	}
@@ -146,10 +148,10 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	p := dayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
-	var calls []*limiter.Call
+	var calls []*queue.Call
 	for i := range refunds + later {
-		c := limiter.NewCall(limiter.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		if r.Send(context.Background(), r.Topology.AnyNode, []*limiter.Call{c}); c.Err != nil {
+		c := queue.NewCall(wire.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		if r.Send(context.Background(), r.Topology.AnyNode, []*queue.Call{c}); c.Err != nil {
 			t.Fatal(c.Err)
 		}
 		if i < refunds {
@@ -161,7 +163,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 	for runs := 1; len(calls) > 0; runs++ {
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 		before := len(calls)
-		calls = slices.DeleteFunc(calls, func(c *limiter.Call) bool { return !c.IsPostponed() })
+		calls = slices.DeleteFunc(calls, func(c *queue.Call) bool { return !c.IsPostponed() })
 		if done := before - len(calls); done < 1 || done > 2 {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}

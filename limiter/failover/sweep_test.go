@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -89,7 +90,7 @@ func TestMemory_dropped(t *testing.T) {
 func TestDenyCache_quiet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := limiter.NewDenyCache(limiter.MaxDenyAge)
+		c := deny.NewCache(MaxDenyAge)
 		c.StartSweeps()
 		for i := range 1000 {
 			c.Learn([]limiter.Check{{Policy: dayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())

@@ -12,6 +12,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
@@ -45,9 +48,9 @@ func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[s
 		t.Fatal(err)
 	}
 	for i, r := range pair.stores {
-		calls := make([]*limiter.Call, len(checks))
+		calls := make([]*queue.Call, len(checks))
 		for j := range checks {
-			calls[j] = limiter.NewCall(limiter.OpTake, checks[j:j+1])
+			calls[j] = queue.NewCall(wire.OpTake, checks[j:j+1])
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 		for _, c := range calls {
@@ -58,7 +61,7 @@ func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[s
 				answer = "denied"
 			}
 			outcomes[answer]++
-			answers[i] = append(answers[i], fmt.Sprint(answer, c.Checks[0].Result, limiter.KeptOf(&c.Checks[0]).Withheld, c.Err))
+			answers[i] = append(answers[i], fmt.Sprint(answer, c.Checks[0].Result, decision.Kept(&c.Checks[0]).Withheld, c.Err))
 			c.Recycle()
 		}
 	}
@@ -159,13 +162,13 @@ func TestScripts_agree_on_takes(t *testing.T) {
 				}
 			}
 		}
-		set := limiter.KernelSet(1<<slices.Index(limiter.KernelNames, name)) | limiter.TakesFragment
+		set := wire.KernelSet(1<<slices.Index(wire.KernelNames, name)) | wire.TakesFragment
 		if pair.stores[0].Scripts.Built[set] == nil {
 			t.Errorf("%s: no takes were decided by takes.lua", name)
 		}
 	}
 	for set := range pair.stores[1].Scripts.Built {
-		if set&limiter.TakesFragment != 0 {
+		if set&wire.TakesFragment != 0 {
 			t.Error("the second store does not use batch.lua alone")
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -44,7 +46,7 @@ func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
 	a.Store = redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	a.Topology.Send = func(context.Context, *redis.Node, []*limiter.Call) bool { return false }
+	a.Topology.Send = func(context.Context, *redis.Node, []*queue.Call) bool { return false }
 	a.listen(a.Store)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -90,8 +92,8 @@ func (a *testCluster) nodes(first, last uint16) []*redis.Node {
 func TestSlotKeys(t *testing.T) {
 	t.Parallel()
 	keys := redis.SlotKeys()
-	for slot := range limiter.ClusterSlots {
-		if got := limiter.SlotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
+	for slot := range wire.ClusterSlots {
+		if got := wire.SlotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
 			t.Fatalf("the key of slot %d lies in %d", slot, got)
 		}
 	}
@@ -147,7 +149,7 @@ func TestTopology_outages(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(*redis.Node){
 		"a probe is under way":   func(s *redis.Node) { s.Breaker.Close() },
-		"a request is under way": func(s *redis.Node) { s.Report(limiter.OpTake, 0, nil, clock.Now(), refused) },
+		"a request is under way": func(s *redis.Node) { s.Report(wire.OpTake, 0, nil, clock.Now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestCluster(t, owned(0, 16383, masterA))
@@ -198,13 +200,13 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.Topology.Discover()
 	p := dayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
-	if err := a.EnqueueGroup(context.Background(), group, limiter.OpPeek, clock.Now().Add(time.Minute)); err != nil {
+	if err := a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	if err := a.EnqueueGroup(context.Background(), group, limiter.OpTakeRefundable, clock.Now().Add(time.Minute)); err != nil || group.Node == before {
+	if err := a.EnqueueGroup(context.Background(), group, wire.OpTakeRefundable, clock.Now().Add(time.Minute)); err != nil || group.Node == before {
 		t.Errorf("error %v, sent to the old master: %v", err, group.Node == before)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -38,8 +39,8 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 func TestFailover_Unban_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
-	b := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
+	a := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
+	b := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
 	p := hourBan(t, "elsewhere", 1)
 	banOn(t, a, p, "k")
 	q := raised(t, p)
@@ -66,7 +67,7 @@ func TestFailover_Unban_elsewhere(t *testing.T) {
 func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
 	p := hourBan(t, "refreshed", 2)
 	for range 2 {
 		oneOf(t, f, p, "k")
@@ -78,7 +79,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	shard := f.denied.ShardOf("k")
 	redistest.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.Mu.Lock()
-		d, found := shard.Denials[limiter.DenyKey{Policy: p, Key: "k", Weight: limiter.AnyWeight, Reserve: 0}]
+		d, found := shard.Denials[deny.Key{Policy: p, Key: "k", Weight: deny.AnyWeight, Reserve: 0}]
 		shard.Mu.Unlock()
 		switch {
 		case !found:
@@ -107,7 +108,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 func TestFailover_ban_of_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: limiter.MaxDenyAge, ForgiveOutages: true})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge, ForgiveOutages: true})
 	p := hourBan(t, "of-outage", 1)
 	server.Kill()
 	banOn(t, f, p, "k")

@@ -12,6 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -189,7 +191,7 @@ func TestBatcher_holds(t *testing.T) {
 	}
 	<-g.started
 	for _, key := range []string{"k", "other"} {
-		c := limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+		c := queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
 		if err := g.Enqueue(c); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +214,7 @@ func TestBatcher_holds(t *testing.T) {
 
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
 func TestBatcher_fill_left_refund(t *testing.T) {
-	b := limiter.Batcher{Timeout: time.Second}
+	b := queue.Batcher{Timeout: time.Second}
 	back := newRefund(limiter.Check{Policy: dayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	b.Unsettled.Add(back)
 	b.Waiting = append(b.Waiting, back)
@@ -240,7 +242,7 @@ func TestBatcher_watch_held(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-g.started
-			if err := g.Enqueue(limiter.NewCall(limiter.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})); err != nil {
+			if err := g.Enqueue(queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -264,11 +266,11 @@ func TestBatcher_next_watch(t *testing.T) {
 	defer close(g.release)
 	g.Senders.RoundTrip = 500 * time.Millisecond // no busy machine stalls for so long
 	g.Senders.Open = 2
-	g.Senders.Begin(&limiter.Inflight{})
+	g.Senders.Begin(&queue.Inflight{})
 	postponed := newRefund(limiter.Check{Policy: dayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	g.Unsettled.Add(postponed)
 	g.Waiting = append(g.Waiting, postponed)
-	if calls := g.Next(nil, &limiter.Inflight{}); len(calls) > 0 {
+	if calls := g.Next(nil, &queue.Inflight{}); len(calls) > 0 {
 		t.Fatal("the refund left at once")
 	}
 	select {
@@ -281,9 +283,9 @@ func TestBatcher_next_watch(t *testing.T) {
 // TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
 // the next batch, and one that is too large for any leaves alone.
 func TestBatcher_fill(t *testing.T) {
-	b := limiter.Batcher{Timeout: time.Second}
+	b := queue.Batcher{Timeout: time.Second}
 	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
-		b.Waiting = append(b.Waiting, limiter.NewCall(limiter.OpTake, make([]limiter.Check, checks)))
+		b.Waiting = append(b.Waiting, queue.NewCall(wire.OpTake, make([]limiter.Check, checks)))
 	}
 	var batches [][]int
 	for len(b.Waiting) > 0 {
@@ -300,7 +302,7 @@ func TestBatcher_fill(t *testing.T) {
 
 // gate is a batcher whose batches wait until the test opens it.
 type gate struct {
-	limiter.Batcher
+	queue.Batcher
 	started chan int // the size of each batch as it starts
 	release chan struct{}
 }
@@ -308,7 +310,7 @@ type gate struct {
 func newGate() *gate {
 	g := &gate{started: make(chan int, 1000), release: make(chan struct{}, 1000)}
 	g.Senders.Usual = time.Hour // no batch counts as stalled here
-	g.Send = func(_ context.Context, calls []*limiter.Call) bool {
+	g.Send = func(_ context.Context, calls []*queue.Call) bool {
 		g.started <- len(calls)
 		<-g.release
 		return false

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
@@ -40,7 +41,7 @@ func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 	}
 	r := openRedis(t, server, 10*time.Second)
 	r.Scripts.Always = true
-	r.Scripts.Built = map[limiter.KernelSet]*limiter.Script{limiter.KernelSetOf(kernel.Named(limiter.GCRA)): {Text: text, Sha: goredis.NewScript(text).Hash()}}
+	r.Scripts.Built = map[wire.KernelSet]*wire.Script{wire.KernelSetOf(kernel.Named(limiter.GCRA)): {Text: text, Sha: goredis.NewScript(text).Hash()}}
 	return r
 }
 

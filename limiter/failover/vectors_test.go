@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // vector is one step of a test vector: at a time in microseconds a request of a weight, and its
@@ -111,7 +112,7 @@ func playVector(t *testing.T, s *testStore, p *limiter.Policy, key string, steps
 			t.Fatal(err)
 		}
 		got := checks[0].Result
-		want := limiter.Result{Remaining: v.remaining, RetryAfter: limiter.Duration(v.retry), ResetAfter: limiter.Duration(v.resets)}
+		want := limiter.Result{Remaining: v.remaining, RetryAfter: decision.Duration(v.retry), ResetAfter: decision.Duration(v.resets)}
 		if v.ignoreRemaining {
 			want.Remaining = got.Remaining
 		}
@@ -137,7 +138,7 @@ func TestStores_queue(t *testing.T) {
 			}
 			s.set(epoch)
 			for i := range int64(21) {
-				if got, want := take(mustPolicy(t, settings)), (limiter.Result{Remaining: 20 - i, Delay: limiter.Duration(i * sec / 10), ResetAfter: limiter.Duration((i + 1) * sec / 10)}); got != want {
+				if got, want := take(mustPolicy(t, settings)), (limiter.Result{Remaining: 20 - i, Delay: decision.Duration(i * sec / 10), ResetAfter: decision.Duration((i + 1) * sec / 10)}); got != want {
 					t.Errorf("%s, %s, request %d: got %+v, want %+v", algorithm, s.name, i, got, want)
 				}
 			}

@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+)
 
 // Reset drops the state of a key in a policy and returns how many there were. Requests that run still
 // do: nothing of them is dropped.
@@ -33,7 +37,7 @@ func (m *Store) Banned(policy string) (list []limiter.Banned) {
 	m.eachShardOf(policy, func(s *Shard) {
 		for key, b := range s.Bans {
 			if left := b.Until - now; left > 0 && len(list) <= limiter.MaxBanned {
-				list = append(list, limiter.Banned{Policy: s.table.slowest.Load().Name(), Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: b.Offenses})
+				list = append(list, limiter.Banned{Policy: s.table.slowest.Load().Name(), Key: limiter.AsEncoded(key), Left: decision.Duration(left), Offenses: b.Offenses})
 			}
 		}
 	})
@@ -75,17 +79,17 @@ func (m *Store) UnbanWhere(policy string, lifts func(key string) bool) (banned i
 func (m *Store) Peek(c *limiter.Check) {
 	peek := *c
 	m.On(&peek, (*Shard).peek)
-	limiter.CopyAnswer(c, &peek)
+	decision.CopyAnswer(c, &peek)
 }
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *Shard) peek(c *limiter.Check, now int64) {
 	held := s.Get(c.Policy, c.Key.String(), now)
-	limiter.SetAnswer(c, limiter.Evaluate(held, now, c), now)
+	decision.Answer(c, decision.Evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay, peek := c.Result.Delay, *c
 		peek.Peek = true
-		limiter.SetAnswer(c, limiter.Evaluate(held, now, &peek), now)
+		decision.Answer(c, decision.Evaluate(held, now, &peek), now)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -26,9 +27,9 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 	if c.Result.Passes() {
 		peek := *c
 		peek.Peek = true
-		limiter.SetAnswer(c, limiter.Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
+		decision.Answer(c, decision.Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
 	}
-	limiter.SetBan(c, left, false)
+	decision.Ban(c, left, false)
 	return true
 }
 
@@ -46,7 +47,7 @@ func countDenials(shards []*Shard, checks []limiter.Check, now int64) {
 		}
 		next, begins := c.Policy.Rule().Ban.Denied(held, now)
 		if shards[i].keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
-			limiter.SetBan(c, begins, true)
+			decision.Ban(c, begins, true)
 		}
 	}
 }
@@ -75,8 +76,8 @@ func (s *Shard) rememberBan(c *limiter.Check, now int64) {
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
 		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: limiter.KeptOf(c).AsOf}, now)
-	case known && kept.seen && limiter.KeptOf(c).AsOf <= kept.asOf: // it was decided before the ban began
+		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: decision.Kept(c).AsOf}, now)
+	case known && kept.seen && decision.Kept(c).AsOf <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
 // Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
@@ -108,10 +109,10 @@ func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shar
 
 // Decide implements [limiter.Store]. It does not wait, and fails for invalid checks alone.
 func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := decision.Validate(checks); err != nil {
 		return limiter.SourceMemory, err
 	}
-	limiter.ForgetRunning(checks)
+	decision.ForgetRunning(checks)
 	m.DecideNow(checks)
 	return limiter.SourceMemory, nil
 }
@@ -130,14 +131,14 @@ func (m *Store) decideOne(c *limiter.Check) {
 	defer shard.Mu.Unlock()
 	now := m.Clock()
 	s := shard.Get(c.Policy, c.Key.String(), now)
-	v := limiter.Evaluate(s, now, c)
+	v := decision.Evaluate(s, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, s, v, now)
-		limiter.KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+		decision.Kept(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
 	}
-	limiter.SetAnswer(c, v, now)
+	decision.Answer(c, v, now)
 	if v.Wait == 0 {
-		limiter.BeginReservation(c)
+		decision.BeginReservation(c)
 	}
 }
 
@@ -151,8 +152,8 @@ func (m *Store) decideMany(checks []limiter.Check) {
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		v := limiter.Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
-		limiter.SetAnswer(c, v, now)
+		v := decision.Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
+		decision.Answer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -168,21 +169,21 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		}
 		s := shards[i].Get(c.Policy, c.Key.String(), now)
 		if allowed {
-			v := limiter.Evaluate(s, now, c)
+			v := decision.Evaluate(s, now, c)
 			shards[i].take(c, s, v, now)
-			limiter.KeptOf(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
-			limiter.BeginReservation(c)
+			decision.Kept(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+			decision.BeginReservation(c)
 			continue
 		}
 		peek := *c
 		peek.Peek = true
-		limiter.SetAnswer(c, limiter.Evaluate(s, now, &peek), now)
+		decision.Answer(c, decision.Evaluate(s, now, &peek), now)
 	}
 }
 
 // Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does.
 func (m *Store) Settle(check limiter.Check, cost int64) {
-	if limiter.SettleTo(&check, cost) {
+	if decision.SettleTo(&check, cost) {
 		m.On(&check, (*Shard).Settle)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// overflowCells is how many places a shard has for states without room; a table has 65,536.
-const overflowCells = 65536 / TableShards
+// overflowCells is how many places a shard has for states without room; the 64 of a table have 65,536.
+const overflowCells = 1024
 
 // overflow keeps states in a fixed number of places once a [Store] is full. Keys with the same
 // place have one state in common, and so can get too little, never too much. Dropping the state of a
@@ -54,25 +54,6 @@ func (o *overflow) drop(key string) bool {
 		o.logs[o.cell(key)] = nil
 	}
 	return true
-}
-
-// spillOver stores a state without room of its own.
-func (s *Shard) spillOver(key string, value kernel.State) {
-	if s.spill == nil {
-		s.spill = newOverflow(s.logs != nil)
-		s.owner.Spills.Add(1)
-		s.owner.Sweeper.Start()
-	}
-	s.spill.put(key, value)
-	s.owner.overflows()
-}
-
-// dropSpill drops the states without room of their own.
-func (s *Shard) dropSpill() {
-	if s.spill != nil {
-		s.spill = nil
-		s.owner.Spills.Add(-1)
-	}
 }
 
 // put stores the state of a key's place.

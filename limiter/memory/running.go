@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+)
 
 // This file is the part of policies that count running requests in this process. A [Store] knows the
 // requests that this process runs, whatever store has let them through: they are what it decides by in
@@ -10,9 +14,9 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 func (m *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.KeptOf(c).Places > 0 {
-			m.AddRunning(c, -int64(limiter.KeptOf(c).Places))
-			limiter.KeptOf(c).Places = 0
+		if decision.Kept(c).Places > 0 {
+			m.AddRunning(c, -int64(decision.Kept(c).Places))
+			decision.Kept(c).Places = 0
 		}
 	}
 }
@@ -20,8 +24,8 @@ func (m *Store) EndRunning(checks []limiter.Check) {
 // StartRunning counts what the shared store let through.
 func (m *Store) StartRunning(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; limiter.KeptOf(c).Places > 0 {
-			m.AddRunning(c, int64(limiter.KeptOf(c).Places))
+		if c := &checks[i]; decision.Kept(c).Places > 0 {
+			m.AddRunning(c, int64(decision.Kept(c).Places))
 		}
 	}
 }
@@ -43,23 +47,4 @@ func (m *Store) AddRunning(c *limiter.Check, units int64) {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
 	s.addRunning(c.Key.String(), units)
-}
-
-// countsRunning reports whether the shard's table is of a policy that counts running requests.
-func (s *Shard) countsRunning() bool { return s.table.slowest.Load().CountsRunning() }
-
-// addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
-// requests that run hold far more memory.
-func (s *Shard) addRunning(key string, units int64) {
-	n, found := s.Plain[key]
-	switch n.A += units; {
-	case n.A > 0:
-		s.Plain[key] = n
-		if !found {
-			s.owner.keys.Add(1)
-		}
-	case found:
-		delete(s.Plain, key)
-		s.owner.keys.Add(-1)
-	}
 }

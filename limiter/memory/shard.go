@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
@@ -106,8 +107,8 @@ func (s *Shard) DropAll() int64 {
 // take charges a passing check and stores its state.
 func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now int64) {
 	if c.Policy.CountsRunning() {
-		limiter.KeptOf(c).Places = int32(limiter.UnitsOf(c))
-		s.addRunning(c.Key.String(), limiter.UnitsOf(c))
+		decision.Kept(c).Places = int32(decision.Units(c))
+		s.addRunning(c.Key.String(), decision.Units(c))
 		return
 	}
 	s.Store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
@@ -115,18 +116,18 @@ func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now i
 
 // Settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
 func (s *Shard) Settle(c *limiter.Check, now int64) {
-	if limiter.KeptOf(c).Stays > 0 {
-		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, limiter.KeptOf(c).Stays)}, now)
+	if decision.Kept(c).Stays > 0 {
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, decision.Kept(c).Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, limiter.UnitsOf(c), -limiter.KeptOf(c).Change, limiter.KeptOf(c).Receipt)
+		return k.Refund(held, now/t.Tick, t, decision.Units(c), -decision.Kept(c).Change, decision.Kept(c).Receipt)
 	}
 	switch held, found := s.Kept(c.Key.String()); {
-	case limiter.KeptOf(c).Change == 0 || c.Policy.CountsRunning():
-	case limiter.KeptOf(c).Change > 0:
+	case decision.Kept(c).Change == 0 || c.Policy.CountsRunning():
+	case decision.Kept(c).Change > 0:
 		old := s.Get(c.Policy, c.Key.String(), now)
-		s.Store(c, old, k.Charge(old, now/t.Tick, t, limiter.KeptOf(c).Change), now)
+		s.Store(c, old, k.Charge(old, now/t.Tick, t, decision.Kept(c).Change), now)
 	case found:
 		s.Put(c.Key.String(), refund(held))
 	case s.spill != nil:
@@ -210,4 +211,52 @@ func (s *Shard) Sweep(now int64, sample int) (visited int) {
 		s.owner.keys.Add(int64(-swept))
 	}
 	return visited
+}
+
+// forget drops the last answer about a key and reports whether there was one.
+func (s *Shard) forget(key string) bool {
+	if _, known := s.Seen[key]; !known {
+		return false
+	}
+	delete(s.Seen, key)
+	s.owner.keys.Add(-1)
+	return true
+}
+
+// countsRunning reports whether the shard's table is of a policy that counts running requests.
+func (s *Shard) countsRunning() bool { return s.table.slowest.Load().CountsRunning() }
+
+// addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
+// requests that run hold far more memory.
+func (s *Shard) addRunning(key string, units int64) {
+	n, found := s.Plain[key]
+	switch n.A += units; {
+	case n.A > 0:
+		s.Plain[key] = n
+		if !found {
+			s.owner.keys.Add(1)
+		}
+	case found:
+		delete(s.Plain, key)
+		s.owner.keys.Add(-1)
+	}
+}
+
+// spillOver stores a state without room of its own.
+func (s *Shard) spillOver(key string, value kernel.State) {
+	if s.spill == nil {
+		s.spill = newOverflow(s.logs != nil)
+		s.owner.Spills.Add(1)
+		s.owner.Sweeper.Start()
+	}
+	s.spill.put(key, value)
+	s.owner.overflows()
+}
+
+// dropSpill drops the states without room of their own.
+func (s *Shard) dropSpill() {
+	if s.spill != nil {
+		s.spill = nil
+		s.owner.Spills.Add(-1)
+	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -28,11 +29,11 @@ func (s *State) Take(p *limiter.Policy, now, weight int64) limiter.Result {
 func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) limiter.Result {
 	c := limiter.Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
-	v := limiter.Evaluate(held, now, &c)
+	v := decision.Evaluate(held, now, &c)
 	if p.Rule().Ban != nil && v.Wait >= 0 {
 		if left := p.Rule().Ban.Left(s.ban, now); left > 0 {
-			limiter.SetAnswer(&c, limiter.PeekVerdict(held, now, &c, v), now)
-			limiter.SetBan(&c, left, false)
+			decision.Answer(&c, decision.PeekVerdict(held, now, &c, v), now)
+			decision.Ban(&c, left, false)
 			return c.Result
 		}
 	}
@@ -40,11 +41,11 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 		held = p.Rule().Algorithm.Kernel.Take(held, &p.Rule().Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
-	limiter.SetAnswer(&c, v, now)
+	decision.Answer(&c, v, now)
 	if p.Rule().Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.Rule().Ban.Counts(s.ban, now, p.Rule().Params.Capacity, p.Rule().Refunds.Load()) {
 		var begins int64
 		if s.ban, begins = p.Rule().Ban.Denied(s.ban, now); begins > 0 {
-			limiter.SetBan(&c, begins, true)
+			decision.Ban(&c, begins, true)
 		}
 	}
 	return c.Result

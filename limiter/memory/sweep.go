@@ -46,3 +46,17 @@ func (s *Shard) shrink() {
 		s.Bans = nil
 	}
 }
+
+// sweepSeen drops those of a few random answers whose quota has reset, and returns how many it
+// visited.
+func (s *Shard) sweepSeen(now int64, sample int) (visited int) {
+	for key, a := range s.Seen {
+		if visited++; a.Resets <= now {
+			delete(s.Seen, key)
+		}
+		if visited >= sample {
+			break
+		}
+	}
+	return visited
+}

@@ -8,6 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // decideSlotted decides checks that may lie in several slots of a Cluster, where a script may touch
@@ -50,9 +51,9 @@ func (r *Store) NodeOf(key limiter.EncodedKey) (*Node, uint16) {
 }
 
 // sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
-func (r *Store) sendSlots(ctx context.Context, n *Node, w *limiter.Writer) bool {
+func (r *Store) sendSlots(ctx context.Context, n *Node, w *wire.Writer) bool {
 	calls := w.Payloads
-	slices.SortStableFunc(calls, func(a, b *limiter.Payload) int { return int(a.Slot) - int(b.Slot) })
+	slices.SortStableFunc(calls, func(a, b *wire.Payload) int { return int(a.Slot) - int(b.Slot) })
 	w.Used = 0
 	for len(calls) > 0 {
 		size := 1
@@ -70,7 +71,7 @@ func (r *Store) sendSlots(ctx context.Context, n *Node, w *limiter.Writer) bool 
 }
 
 // sendAll sends messages in one pipeline, and reports whether the node answered all.
-func (r *Store) sendAll(ctx context.Context, n *Node, w *limiter.Writer, messages []*limiter.Message) bool {
+func (r *Store) sendAll(ctx context.Context, n *Node, w *wire.Writer, messages []*wire.Message) bool {
 	r.runAll(ctx, n.Client, messages)
 	answered := true
 	for _, m := range messages {
@@ -80,7 +81,7 @@ func (r *Store) sendAll(ctx context.Context, n *Node, w *limiter.Writer, message
 }
 
 // endSlot passes the outcome of a slot's message to its calls, after those that need it were sent again.
-func (r *Store) endSlot(ctx context.Context, n *Node, w *limiter.Writer, m *limiter.Message, err error) (answered bool) {
+func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Message, err error) (answered bool) {
 	answered = r.end(ctx, n, m, err)
 	if m.IsTorn() {
 		return r.sendApart(ctx, n, w, m)
@@ -93,7 +94,7 @@ func (r *Store) endSlot(ctx context.Context, n *Node, w *limiter.Writer, m *limi
 }
 
 // sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
-func (r *Store) sendApart(ctx context.Context, n *Node, w *limiter.Writer, torn *limiter.Message) bool {
+func (r *Store) sendApart(ctx context.Context, n *Node, w *wire.Writer, torn *wire.Message) bool {
 	first := w.Used
 	for i, c := range torn.Order {
 		c.Err = nil
@@ -104,7 +105,7 @@ func (r *Store) sendApart(ctx context.Context, n *Node, w *limiter.Writer, torn 
 
 // runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by
 // one.
-func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, messages []*limiter.Message) {
+func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
 	pipeline := client.Pipeline()
 	for _, m := range messages {
 		script, err := r.Scripts.Get(m.Kernels)
@@ -121,7 +122,7 @@ func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, mess
 	ended := time.Now()
 	for _, m := range messages {
 		m.Began, m.Ended = began, ended
-		if limiter.IsNoScript(m.Sent.Err()) {
+		if wire.IsNoScript(m.Sent.Err()) {
 			_ = r.run(ctx, client, m) // the error is in m.sent
 		}
 	}
@@ -129,8 +130,8 @@ func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, mess
 
 // end passes the outcome of a message to its calls. A message that was sent to a master which has
 // lost its slot is sent again by way of any node, and the topology learns the slot's new master.
-func (r *Store) end(ctx context.Context, n *Node, m *limiter.Message, err error) (answered bool) {
-	if n != r.Topology.AnyNode && limiter.IsRedirection(err) {
+func (r *Store) end(ctx context.Context, n *Node, m *wire.Message, err error) (answered bool) {
+	if n != r.Topology.AnyNode && wire.IsRedirection(err) {
 		n = r.Topology.AnyNode
 		err = r.run(ctx, n.Client, m)
 	}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // slotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
@@ -18,8 +21,8 @@ type slotGroup struct {
 	checks  []limiter.Check // with their answers, where decided
 	decided bool            // by the last operation
 	Node    *Node           // of the last operation
-	call    *limiter.Call   // in flight, or nil
-	waiter  *limiter.Waiter // for it
+	call    *queue.Call     // in flight, or nil
+	waiter  *queue.Waiter   // for it
 }
 
 // decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
@@ -34,13 +37,13 @@ func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, gro
 }
 
 func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups []*slotGroup, deadline time.Time) error {
-	if err := r.runGroups(ctx, groups, limiter.OpPeek, deadline); err != nil {
+	if err := r.runGroups(ctx, groups, wire.OpPeek, deadline); err != nil {
 		return err
 	}
 	if keep(checks, groups); !limiter.Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, limiter.OpTakeRefundable, deadline)
+	err := r.runGroups(ctx, groups, wire.OpTakeRefundable, deadline)
 	if err == nil && allPass(groups) {
 		keep(checks, groups)
 		return nil
@@ -52,7 +55,7 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 		case limiter.Allowed(g.checks):
 			g.Node.Refund(g.slot, g.checks)
 			for i := range g.checks {
-				limiter.EndReservation(&g.checks[i], true)
+				decision.EndReservation(&g.checks[i], true)
 			}
 			r.EndRunning(g.checks)
 		default:
@@ -104,7 +107,7 @@ func allPass(groups []*slotGroup) bool {
 
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
-func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op limiter.Operation, deadline time.Time) error {
+func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op wire.Operation, deadline time.Time) error {
 	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
@@ -123,15 +126,15 @@ func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op limiter.O
 
 // EnqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Store) EnqueueGroup(ctx context.Context, g *slotGroup, op limiter.Operation, deadline clock.Moment) error {
+func (r *Store) EnqueueGroup(ctx context.Context, g *slotGroup, op wire.Operation, deadline clock.Moment) error {
 	g.Node, g.decided = r.Topology.To(g.slot), false
 	if g.Node.Breaker.Open() {
 		return limiter.ErrOutage
 	}
-	if op == limiter.OpTakeRefundable {
+	if op == wire.OpTakeRefundable {
 		r.Running.Begin(g.checks)
 	}
-	c := limiter.NewCall(op, g.checks)
+	c := queue.NewCall(op, g.checks)
 	c.Slot = g.slot
 	w := c.AwaitedBy(ctx, deadline)
 	if err := g.Node.Batcher.Enqueue(c); err != nil {
@@ -154,4 +157,37 @@ func (g *slotGroup) await(ctx context.Context) error {
 	g.decided = true
 	c.Take(g.checks)
 	return nil
+}
+
+// offend counts the denials of a request whose checks lie in several slots of a Cluster and were only
+// peeked at, unless one of its clients is banned already. One that is banned by it gets the ban as its
+// answer.
+func (r *Store) offend(ctx context.Context, checks []limiter.Check, deadline time.Time) error {
+	var denied []limiter.Check
+	var indices []int
+	for i := range checks {
+		c := &checks[i]
+		if c.Result.Banned {
+			return nil
+		}
+		if c.Policy.Rule().Ban != nil && c.Result.RetryAfter > 0 && !c.Result.ForOthers {
+			denied, indices = append(denied, *c), append(indices, i)
+		}
+	}
+	if len(denied) == 0 {
+		return nil
+	}
+	groups := r.GroupBySlot(denied)
+	err := r.runGroups(ctx, groups, wire.OpOffend, deadline)
+	for _, g := range groups {
+		for i, at := range g.indices {
+			if g.decided && !g.checks[i].Result.Passes() {
+				decision.CopyAnswer(&checks[indices[at]], &g.checks[i])
+			}
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil // a denial stays one, counted or not
 }

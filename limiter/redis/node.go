@@ -10,7 +10,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
@@ -18,7 +21,7 @@ import (
 // own batches and its own breaker, so that a slow or failing node delays no request of another.
 type Node struct {
 	Client  goredis.UniversalClient
-	Batcher limiter.Batcher
+	Batcher queue.Batcher
 	Breaker health.Breaker
 	Clock   clock.Offset
 	Failed  func()                         // called after every failure
@@ -31,7 +34,7 @@ type Node struct {
 
 // Decide decides a call of some checks. After nil its results are valid and the caller recycles it;
 // after an error it is gone.
-func (n *Node) Decide(ctx context.Context, c *limiter.Call, checks []limiter.Check, timeout time.Duration) error {
+func (n *Node) Decide(ctx context.Context, c *queue.Call, checks []limiter.Check, timeout time.Duration) error {
 	if n.Breaker.Open() {
 		c.Recycle()
 		return limiter.ErrOutage
@@ -50,18 +53,18 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 		c := &checks[i]
 		if c.Policy.Settings().Lease == 0 {
 			back := *c
-			limiter.KeptOf(&back).Change, limiter.KeptOf(&back).Stays = -limiter.UnitsOf(c), 0
+			decision.Kept(&back).Change, decision.Kept(&back).Stays = -decision.Units(c), 0
 			plain = append(plain, back)
 			continue
 		}
-		if limiter.UnitsOf(c) > 0 {
-			back := limiter.NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, limiter.UnitsOf(c), limiter.KeptOf(c).Receipt)
+		if decision.Units(c) > 0 {
+			back := queue.NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, decision.Units(c), decision.Kept(c).Receipt)
 			back.Slot = slot
 			n.enqueue(back, nil)
 		}
 	}
 	if len(plain) > 0 {
-		c := limiter.NewCall(limiter.OpSettle, plain)
+		c := queue.NewCall(wire.OpSettle, plain)
 		c.Slot = slot
 		n.enqueue(c, nil)
 	}
@@ -69,14 +72,14 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 
 // enqueue queues a call that no request waits for. Losses are reported. The callback runs after success; it must
 // not block nor keep the call.
-func (n *Node) enqueue(c *limiter.Call, answered func(*limiter.Call)) {
+func (n *Node) enqueue(c *queue.Call, answered func(*queue.Call)) {
 	op := c.Op
-	err := n.Background(c, func(c *limiter.Call) {
+	err := n.Background(c, func(c *queue.Call) {
 		switch {
 		case c.Err != nil:
 			n.Lose(op, c.Err)
 		case c.IsPostponed():
-			n.Lose(op, limiter.ErrOverload) // the queue had no room for another try
+			n.Lose(op, decision.ErrOverload) // the queue had no room for another try
 		case answered != nil:
 			answered(c)
 		}
@@ -89,7 +92,7 @@ func (n *Node) enqueue(c *limiter.Call, answered func(*limiter.Call)) {
 // Background queues a call that no request waits for. An error says why it was not queued; the call is
 // gone then. Its outcome is reported as that of any other call. The callback runs with the outcome; it
 // must not block nor keep the call.
-func (n *Node) Background(c *limiter.Call, done func(*limiter.Call)) error {
+func (n *Node) Background(c *queue.Call, done func(*queue.Call)) error {
 	if n.Breaker.Open() {
 		c.Recycle()
 		return limiter.ErrOutage
@@ -110,14 +113,14 @@ func (n *Node) Background(c *limiter.Call, done func(*limiter.Call)) error {
 func (n *Node) Decides() bool { return n.Breaker.Closed() }
 
 // Lose reports an operation in the background that Redis did not do. A peek without an answer is no loss.
-func (n *Node) Lose(op limiter.Operation, err error) {
+func (n *Node) Lose(op wire.Operation, err error) {
 	if n.Lost != nil && op.IsBackground() {
 		n.Lost(err)
 	}
 }
 
 // outcome ends a call that the batcher has finished: without a decision it is gone.
-func (n *Node) outcome(ctx context.Context, c *limiter.Call, err error) error {
+func (n *Node) outcome(ctx context.Context, c *queue.Call, err error) error {
 	if err != nil || c.Err == nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func (n *Node) outcome(ctx context.Context, c *limiter.Call, err error) error {
 
 // Report passes the outcome of an operation to the breaker. A request whose client went away says
 // nothing about Redis, nor does one that failed alone.
-func (n *Node) Report(op limiter.Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
+func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
 	switch {
 	case err == nil:
 		n.Breaker.Success(sent)
@@ -151,7 +154,7 @@ func (n *Node) retire() {
 }
 
 // finish passes the outcome of a message that was sent to its calls, and compares the clocks.
-func (n *Node) finish(m *limiter.Message, err error) {
+func (n *Node) finish(m *wire.Message, err error) {
 	m.Deliver(err)
 	if m.RedisTime > 0 {
 		n.Clock.Learn(m.Began, m.Ended, m.RedisTime)

@@ -5,16 +5,19 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Peek returns what a request of the check's weight would get, without charging it. Unlike decisions
 // it is sent even while the breaker is open, to see whether Redis still fails.
 func (r *Store) Peek(ctx context.Context, check *limiter.Check) error {
 	if !r.hold() {
-		return limiter.ErrClosed
+		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	return r.peekBy(check, func(n *Node, c *limiter.Call, _ []limiter.Check) error {
+	return r.peekBy(check, func(n *Node, c *queue.Call, _ []limiter.Check) error {
 		return n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	})
 }
@@ -27,25 +30,25 @@ func (r *Store) PeekUnlessOpen(ctx context.Context, check *limiter.Check) error 
 // PeekWithin does so, and waits for so long at most.
 func (r *Store) PeekWithin(ctx context.Context, check *limiter.Check, timeout time.Duration) error {
 	if !r.Uses.Acquire() {
-		return limiter.ErrClosed
+		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	return r.peekBy(check, func(n *Node, c *limiter.Call, checks []limiter.Check) error {
+	return r.peekBy(check, func(n *Node, c *queue.Call, checks []limiter.Check) error {
 		return n.Decide(ctx, c, checks, timeout)
 	})
 }
 
 // peekBy peeks at a quota by a function that sends the call.
-func (r *Store) peekBy(check *limiter.Check, send func(n *Node, c *limiter.Call, checks []limiter.Check) error) error {
+func (r *Store) peekBy(check *limiter.Check, send func(n *Node, c *queue.Call, checks []limiter.Check) error) error {
 	n, slot := r.NodeOf(check.Key)
 	checks := []limiter.Check{*check}
-	c := limiter.NewCall(limiter.OpPeek, checks)
+	c := queue.NewCall(wire.OpPeek, checks)
 	c.Slot = slot
 	if err := send(n, c, checks); err != nil {
 		return err
 	}
 	c.Take(checks)
-	limiter.CopyAnswer(check, &checks[0])
+	decision.CopyAnswer(check, &checks[0])
 	return nil
 }
 
@@ -56,7 +59,7 @@ func (r *Store) PeekAsync(check *limiter.Check, answered func(*limiter.Check)) {
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := limiter.NewCall(limiter.OpPeek, []limiter.Check{*check})
+	c := queue.NewCall(wire.OpPeek, []limiter.Check{*check})
 	c.Slot = slot
-	n.enqueue(c, func(c *limiter.Call) { answered(&c.Checks[0]) })
+	n.enqueue(c, func(c *queue.Call) { answered(&c.Checks[0]) })
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
@@ -45,22 +48,22 @@ func (r *Store) recover(n *Node) {
 // refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 	checks := r.probeChecks(a)
-	if a.Op != limiter.OpSettle {
+	if a.Op != wire.OpSettle {
 		denied := slices.Clone(checks)
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
 		for _, take := range [][]limiter.Check{checks, checks, denied} {
-			if err := r.try(ctx, n, limiter.OpTake, a.Slot, take); err != nil {
+			if err := r.try(ctx, n, wire.OpTake, a.Slot, take); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for i := range checks {
-		limiter.KeptOf(&checks[i]).Change = -1
+		decision.Kept(&checks[i]).Change = -1
 	}
-	for _, op := range []limiter.Operation{limiter.OpTakeRefundable, limiter.OpTake, limiter.OpSettle} {
+	for _, op := range []wire.Operation{wire.OpTakeRefundable, wire.OpTake, wire.OpSettle} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
 			return err
 		}
@@ -70,8 +73,8 @@ func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
 // and none of Redis.
-func (r *Store) try(ctx context.Context, n *Node, op limiter.Operation, slot uint16, checks []limiter.Check) error {
-	c := limiter.NewCall(op, checks)
+func (r *Store) try(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
+	c := queue.NewCall(op, checks)
 	c.Slot = slot
 	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	switch {
@@ -85,7 +88,7 @@ func (r *Store) try(ctx context.Context, n *Node, op limiter.Operation, slot uin
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.
 func (r *Store) probeChecks(a *health.Attempt) []limiter.Check {
-	key := limiter.ProbeKey
+	key := wire.ProbeKey
 	if r.Slotted.Load() {
 		key = r.ProbeKeyIn(a.Slot)
 	}
@@ -104,9 +107,9 @@ func (r *Store) ProbeKeyIn(slot uint16) string {
 	if key, known := r.probeKeys.Load(slot); known {
 		return key.(string) //nolint:forcetypeassert,errcheck // nothing else is stored
 	}
-	keys := r.KeyFormat.NewWriter()
+	keys := wire.NewWriter(r.KeyFormat)
 	for i := 0; ; i++ {
-		if key := limiter.ProbeKey + strconv.Itoa(i); keys.SlotOf(key) == slot {
+		if key := wire.ProbeKey + strconv.Itoa(i); keys.SlotOf(key) == slot {
 			r.probeKeys.Store(slot, key)
 			return key
 		}
@@ -150,7 +153,7 @@ func forAnyProbe() *limiter.Policy {
 // Where the breaker is open nothing is sent, and the error is that of the last probe.
 func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 	if !r.hold() {
-		return limiter.ErrClosed
+		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
 	groups := []*slotGroup{{checks: checks}}
@@ -158,7 +161,7 @@ func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 		groups = r.GroupBySlot(checks)
 	}
 	for _, g := range groups {
-		if err := r.probeUnlessOpen(ctx, r.Topology.To(g.slot), health.AttemptOf(limiter.OpTake, g.slot, g.checks, nil)); err != nil {
+		if err := r.probeUnlessOpen(ctx, r.Topology.To(g.slot), health.AttemptOf(wire.OpTake, g.slot, g.checks, nil)); err != nil {
 			return err
 		}
 	}
@@ -168,10 +171,10 @@ func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 // ProbeAll is as [Store.Probe], on every master in use, for any client of the policies.
 func (r *Store) ProbeAll(ctx context.Context, policies []*limiter.Policy) error {
 	if !r.hold() {
-		return limiter.ErrClosed
+		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	a := health.Attempt{Op: limiter.OpTake, Slot: r.KeyFormat.NewWriter().SlotOf(limiter.ProbeKey), Policies: onePerScript(policies)}
+	a := health.Attempt{Op: wire.OpTake, Slot: wire.NewWriter(r.KeyFormat).SlotOf(wire.ProbeKey), Policies: onePerScript(policies)}
 	for _, n := range r.Topology.Nodes() {
 		own := a
 		own.Slot, _ = r.Topology.slotAt(n, a.Slot)
@@ -185,9 +188,9 @@ func (r *Store) ProbeAll(ctx context.Context, policies []*limiter.Policy) error 
 // onePerScript returns policies that need, together, all the commands of the given ones.
 func onePerScript(policies []*limiter.Policy) []*limiter.Policy {
 	var kept []*limiter.Policy
-	var seen limiter.KernelSet
+	var seen wire.KernelSet
 	for _, p := range policies {
-		if own := limiter.FragmentsOf(p); own&^seen != 0 {
+		if own := wire.FragmentsOf(p); own&^seen != 0 {
 			seen |= own
 			kept = append(kept, p)
 		}

@@ -10,6 +10,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -20,19 +24,19 @@ import (
 // concurrent use.
 type Store struct {
 	admin.Admin
-	Scripts  limiter.ScriptSet
+	Scripts  wire.ScriptSet
 	Topology topology
 	Writers  sync.Pool // of *writer
 	Slotted  atomic.Bool
 	closed   atomic.Bool
 	onBatch  func(size int, took time.Duration)
 
-	Uses       *limiter.References
+	Uses       *queue.References
 	closing    atomic.Bool // Close was called
 	closeError error       // of closing the client
 	probeKeys  sync.Map    // string by uint16: a reserved key in each probed slot
 
-	Running *limiter.RunningTracker
+	Running *running.Tracker
 }
 
 // Options says how a [Store] store is to behave.
@@ -68,9 +72,9 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	r := &Store{}
 	r.Admin = admin.New(client, options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
-	r.Writers.New = func() any { return &limiter.Writer{Keys: options.KeyFormat.NewWriter(), Node: r.Running.Node} }
+	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch
-	r.Uses = limiter.NewReferences(r.shut)
+	r.Uses = queue.NewReferences(r.shut)
 	r.Topology.uses = r.Uses
 	r.Topology.Send, r.Topology.timeout = r.sendTimed, r.Timeout
 	r.Topology.recover, r.Topology.lost = r.recover, options.OnLost
@@ -96,10 +100,10 @@ func (r *Store) Release() {
 // Decide implements [limiter.Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
 func (r *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := decision.Validate(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
-	limiter.ForgetRunning(checks)
+	decision.ForgetRunning(checks)
 	return limiter.SourceRedis, r.DecideWithin(ctx, checks)
 }
 
@@ -109,7 +113,7 @@ func (r *Store) hold() bool { return !r.closed.Load() && r.Uses.Acquire() }
 // DecideWithin decides checks that are valid.
 func (r *Store) DecideWithin(ctx context.Context, checks []limiter.Check) error {
 	if !r.Uses.Acquire() {
-		return limiter.ErrClosed
+		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
 	if r.Slotted.Load() {
@@ -126,11 +130,11 @@ func (r *Store) Offset(slot uint16) (ahead time.Duration, known bool) {
 
 // decideCall decides checks of one slot on a node by one call.
 func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
-	op := limiter.OpTake
-	if limiter.Refundable(checks) {
-		op = limiter.OpTakeRefundable
+	op := wire.OpTake
+	if decision.Refundable(checks) {
+		op = wire.OpTakeRefundable
 	}
-	c := limiter.NewCall(op, checks)
+	c := queue.NewCall(op, checks)
 	c.Slot = slot
 	if err := n.Decide(ctx, c, checks, timeout); err != nil {
 		return err
@@ -142,12 +146,12 @@ func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []l
 // Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
 func (r *Store) Settle(check limiter.Check, cost int64) {
-	if !limiter.SettleTo(&check, cost) {
+	if !decision.SettleTo(&check, cost) {
 		return
 	}
 	r.SettleThen(&check, false, func(_ *limiter.Check, err error) {
 		if err != nil {
-			r.Topology.AnyNode.Lose(limiter.OpSettle, err)
+			r.Topology.AnyNode.Lose(wire.OpSettle, err)
 		}
 	})
 }
@@ -156,16 +160,16 @@ func (r *Store) Settle(check limiter.Check, cost int64) {
 // the outcome, perhaps at once; it must not block nor keep the check.
 func (r *Store) SettleThen(check *limiter.Check, shows bool, done func(c *limiter.Check, err error)) {
 	if r.closed.Load() {
-		done(check, limiter.ErrClosed)
+		done(check, decision.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := limiter.NewCall(limiter.OpSettle, []limiter.Check{*check})
+	c := queue.NewCall(wire.OpSettle, []limiter.Check{*check})
 	c.Slot, c.Shows = slot, shows
-	err := n.Background(c, func(c *limiter.Call) {
+	err := n.Background(c, func(c *queue.Call) {
 		err := c.Err
 		if c.IsPostponed() {
-			err = limiter.ErrOverload // the queue had no room for another try
+			err = decision.ErrOverload // the queue had no room for another try
 		}
 		done(&c.Checks[0], err)
 	})
@@ -177,19 +181,19 @@ func (r *Store) SettleThen(check *limiter.Check, shows bool, done func(c *limite
 // Command runs a command that decides nothing, such as one of administration, and returns its reply; nil
 // where Redis replies so. The key at that place of the arguments says which master of a Cluster runs it.
 // It is sent once, also while the breaker is open, and its failure opens none. An error wraps
-// [limiter.ErrUndecided]; the command may have run nevertheless, unless [limiter.Answered].
+// [limiter.ErrUndecided]; the command may have run nevertheless, unless [Answered].
 func (r *Store) Command(ctx context.Context, keyAt int8, args ...any) (any, error) {
 	if !r.Uses.Acquire() {
-		return nil, limiter.ErrClosed
+		return nil, decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	cmd := limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, args...)}
+	cmd := wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(keyAt)
 	err := r.Client().Process(ctx, cmd)
-	if limiter.IsNil(err) {
+	if wire.IsNil(err) {
 		return nil, nil //nolint:nilnil // the reply is nil
 	}
-	return cmd.Val(), limiter.Undecided(err)
+	return cmd.Val(), wire.Undecided(err)
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
@@ -212,4 +216,4 @@ func (r *Store) Close() error {
 
 // NodeName returns the name of this process in what [Store.Inspect] shows of running requests. It is
 // random, and another one in each store.
-func (r *Store) NodeName() string { return limiter.NodeName(r.Running.Node) }
+func (r *Store) NodeName() string { return wire.NodeName(r.Running.Node) }

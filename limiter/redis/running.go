@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // This file sends the messages of running_record.go by the batches of all others.
@@ -16,7 +20,7 @@ var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has 
 
 // startRunning makes the store's tracker.
 func (r *Store) startRunning() {
-	r.Running = limiter.NewRunningTracker()
+	r.Running = running.NewTracker()
 	r.Running.Send = r.sendStatement
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
 	r.Running.Ended = func() bool { return r.Topology.Life.Err() != nil }
@@ -25,7 +29,7 @@ func (r *Store) startRunning() {
 // decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has
 // done nothing.
 func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
-	if !limiter.CountsRunning(checks) {
+	if !decision.CountsRunning(checks) {
 		return r.decideCall(ctx, n, slot, checks, r.Timeout)
 	}
 	deadline := time.Now().Add(r.Timeout)
@@ -47,25 +51,25 @@ func (r *Store) decideRunning(ctx context.Context, n *Node, slot uint16, checks 
 // EndTakes ends what begin began, after an answer or an error, which it returns. It returns errLate
 // where a check came too late.
 func (r *Store) EndTakes(checks []limiter.Check, err error) error {
-	outcome, late := limiter.OutcomeOf(err), false
+	outcome, late := running.OutcomeOf(err), false
 	if err == nil && !limiter.Allowed(checks) {
-		outcome = limiter.RanDenied
+		outcome = running.RanDenied
 	}
 	for i := range checks {
 		c := &checks[i]
-		m := limiter.RunOf(c)
+		m := running.RunOf(c)
 		if m == nil {
 			continue
 		}
 		its := outcome
-		if err == nil && (c.Result.RetryAfter == limiter.Superseded || c.Result.RetryAfter == limiter.Lost) {
-			its, late = limiter.RanLate, true
+		if err == nil && (c.Result.RetryAfter == wire.Superseded || c.Result.RetryAfter == wire.Lost) {
+			its, late = running.RanLate, true
 		}
-		if r.Running.End(*m, its); its == limiter.RanOK {
-			limiter.KeptOf(c).Places = int32(m.Units)
+		if r.Running.End(*m, its); its == running.RanOK {
+			decision.Kept(c).Places = int32(m.Units)
 			r.Uses.Acquire() // until it ends; the decision has one
 		} else {
-			limiter.KeptOf(c).Held = nil
+			decision.Kept(c).Held = nil
 		}
 	}
 	if late {
@@ -78,9 +82,9 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 func (r *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if m := limiter.RunOf(c); m != nil {
+		if m := running.RunOf(c); m != nil {
 			r.Running.Release(*m)
-			limiter.KeptOf(c).Held, limiter.KeptOf(c).Places = nil, 0
+			decision.Kept(c).Held, decision.Kept(c).Places = nil, 0
 			r.Uses.Release()
 		}
 	}
@@ -89,40 +93,40 @@ func (r *Store) EndRunning(checks []limiter.Check) {
 // LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
 // decides again.
 func (r *Store) LetRun(checks []limiter.Check) {
-	if !limiter.CountsRunning(checks) {
+	if !decision.CountsRunning(checks) {
 		return
 	}
 	now, t := r.Running.Now(), r.Running
 	for i := range checks {
 		c := &checks[i]
-		if limiter.KeptOf(c).Places == 0 || !r.Uses.Acquire() {
+		if decision.Kept(c).Places == 0 || !r.Uses.Acquire() {
 			continue
 		}
 		s := t.ShardOf(c.Key.String())
 		s.Mu.Lock()
 		record := t.Find(c.Policy, c.Key.String(), now)
-		t.LetThrough(record, int64(limiter.KeptOf(c).Places), now)
-		limiter.KeptOf(c).Held = &limiter.Run{Record: record, Units: int64(limiter.KeptOf(c).Places)}
+		t.LetThrough(record, int64(decision.Kept(c).Places), now)
+		decision.Kept(c).Held = &running.Run{Record: record, Units: int64(decision.Kept(c).Places)}
 		s.Mu.Unlock()
 	}
 }
 
 // sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
 // without a request that would show an outage.
-func (r *Store) sendStatement(s limiter.Statement) {
+func (r *Store) sendStatement(s running.Statement) {
 	record, m := s.Run.Record, s.Run
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
 	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.Stamp})}
-	c := limiter.NewCall(s.Op, []limiter.Check{check})
+	c := queue.NewCall(s.Op, []limiter.Check{check})
 	c.Slot = slot
-	err := n.Background(c, func(c *limiter.Call) {
-		outcome := limiter.OutcomeOf(c.Err)
-		if wait := c.Checks[0].Result.RetryAfter; outcome == limiter.RanOK && (wait == limiter.Superseded || wait == limiter.Lost) {
-			outcome = limiter.RanLate
+	err := n.Background(c, func(c *queue.Call) {
+		outcome := running.OutcomeOf(c.Err)
+		if wait := c.Checks[0].Result.RetryAfter; outcome == running.RanOK && (wait == wire.Superseded || wait == wire.Lost) {
+			outcome = running.RanLate
 		}
 		r.Running.Finish(m, outcome)
 	})
 	if err != nil {
-		r.Running.Finish(m, limiter.RanNever)
+		r.Running.Finish(m, running.RanNever)
 	}
 }

@@ -7,18 +7,19 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // writer returns a writer without messages from the pool.
-func (r *Store) writer() *limiter.Writer {
-	w := r.Writers.Get().(*limiter.Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+func (r *Store) writer() *wire.Writer {
+	w := r.Writers.Get().(*wire.Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.Used = 0
 	return w
 }
 
 // sendTimed sends a batch and reports how long that took.
-func (r *Store) sendTimed(ctx context.Context, n *Node, calls []*limiter.Call) bool {
+func (r *Store) sendTimed(ctx context.Context, n *Node, calls []*queue.Call) bool {
 	if r.onBatch == nil {
 		return r.Send(ctx, n, calls)
 	}
@@ -29,7 +30,7 @@ func (r *Store) sendTimed(ctx context.Context, n *Node, calls []*limiter.Call) b
 }
 
 // Send decides a batch on a node and reports whether the node answered.
-func (r *Store) Send(ctx context.Context, n *Node, calls []*limiter.Call) bool {
+func (r *Store) Send(ctx context.Context, n *Node, calls []*queue.Call) bool {
 	w := r.writer()
 	defer r.Writers.Put(w)
 	w.Payloads = w.Payloads[:0]
@@ -61,21 +62,21 @@ func (r *Store) Send(ctx context.Context, n *Node, calls []*limiter.Call) bool {
 
 // run sends a message by its script's hash, and with the script's text where Redis does not have it:
 // after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *limiter.Message) error {
+func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire.Message) error {
 	script, err := r.Scripts.Get(m.Kernels)
 	if err != nil {
 		return err
 	}
 	err = m.Process(ctx, client, "evalsha", script.Sha)
-	if limiter.IsNoScript(err) {
+	if wire.IsNoScript(err) {
 		err = m.Process(ctx, client, "eval", script.Text)
 	}
 	return err
 }
 
 // again writes the uncovered calls of a message that was answered once more, by the time of the answer.
-func again(w *limiter.Writer, n *Node, m *limiter.Message) *limiter.Message {
-	var calls []*limiter.Payload
+func again(w *wire.Writer, n *Node, m *wire.Message) *wire.Message {
+	var calls []*wire.Payload
 	for _, c := range m.Order {
 		if c.IsUncovered() {
 			calls = append(calls, c)

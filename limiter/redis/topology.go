@@ -9,7 +9,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
@@ -25,8 +26,8 @@ type topology struct {
 	Loading atomic.Bool
 	Outages health.Outages
 	timeout time.Duration
-	Send    func(ctx context.Context, n *Node, calls []*limiter.Call) bool
-	uses    *limiter.References
+	Send    func(ctx context.Context, n *Node, calls []*queue.Call) bool
+	uses    *queue.References
 	recover func(n *Node) // runs while a node's breaker is open
 	lost    func(err error)
 	refused func(err error)
@@ -42,7 +43,7 @@ func (t *topology) start(client goredis.UniversalClient) {
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
 		t.keys = SlotKeys()
-		t.slots = make([]atomic.Pointer[Node], limiter.ClusterSlots)
+		t.slots = make([]atomic.Pointer[Node], wire.ClusterSlots)
 		t.masters = map[*goredis.Client]*Node{}
 	}
 	t.Life, t.end = context.WithCancel(context.Background())
@@ -52,10 +53,10 @@ func (t *topology) start(client goredis.UniversalClient) {
 // SlotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
 // enough, because CRC16 tells all of them apart.
 func SlotKeys() string {
-	keys := make([]byte, 2*limiter.ClusterSlots)
+	keys := make([]byte, 2*wire.ClusterSlots)
 	for i := range 1 << 16 {
 		key := []byte{byte(i >> 8), byte(i)}
-		copy(keys[2*int(limiter.SlotOfTag(key)):], key)
+		copy(keys[2*int(wire.SlotOfTag(key)):], key)
 	}
 	return string(keys)
 }
@@ -64,7 +65,7 @@ func (t *topology) newNode(client goredis.UniversalClient) *Node {
 	n := &Node{Client: client, Failed: t.Reload, Lost: t.lost}
 	n.life, n.end = context.WithCancel(t.Life)
 	n.Batcher.Uses, n.Batcher.Timeout, n.Batcher.OnRefused = t.uses, t.timeout, t.refused
-	n.Batcher.Send = func(ctx context.Context, calls []*limiter.Call) bool { return t.Send(ctx, n, calls) }
+	n.Batcher.Send = func(ctx context.Context, calls []*queue.Call) bool { return t.Send(ctx, n, calls) }
 	n.Opened = func() { go t.recover(n) }
 	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
 	return n
@@ -189,7 +190,7 @@ func (t *topology) slotAt(n *Node, slot uint16) (at uint16, found bool) {
 		return slot, true
 	}
 	client, _ := n.Client.(*goredis.Client)
-	for at := range uint16(limiter.ClusterSlots) {
+	for at := range uint16(wire.ClusterSlots) {
 		if t.MasterOf(at) == client {
 			return at, true
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -34,17 +35,17 @@ func (a *Admin) Client() goredis.UniversalClient { return a.client }
 
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *Admin) BanKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().Ban.ID, key.String()))
+	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Rule().Ban.ID, key.String()))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (a *Admin) RedisKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(a.KeyFormat.NewWriter().Append(nil, p.Rule().ID, key.String()))
+	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Rule().ID, key.String()))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.
 func (a *Admin) pattern(ends string) string {
-	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(a.KeyFormat.NewWriter().Head)
+	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(wire.NewWriter(a.KeyFormat).Head)
 	return head + "*}:" + ends
 }
 
@@ -56,7 +57,7 @@ func (a *Admin) banPattern(policy string) string {
 // MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
 // look the same.
 func (a *Admin) MayBeHMAC(key limiter.EncodedKey) bool {
-	digits, marked := strings.CutPrefix(key.String(), limiter.HashedMark)
+	digits, marked := strings.CutPrefix(key.String(), wire.HMACMark)
 	return marked && a.KeyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
@@ -74,14 +75,14 @@ func (a *Admin) masterOf(ctx context.Context, name string) (*goredis.Client, err
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
 func (a *Admin) nowOn(name string) int64 {
-	ahead, _ := a.Clock(limiter.SlotOfName(name)).Ahead()
+	ahead, _ := a.Clock(wire.SlotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
 func (a *Admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
-	clock := a.Clock(limiter.SlotOfName(name))
+	clock := a.Clock(wire.SlotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return
 	}

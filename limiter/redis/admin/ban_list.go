@@ -8,7 +8,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 const (
@@ -32,7 +34,7 @@ func (a *Admin) Banned(ctx context.Context, policy string) (list []limiter.Banne
 
 // readBanned reads the bans among the names of keys of one master.
 func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []limiter.Banned, err error) {
-	head := a.KeyFormat.NewWriter().Head
+	head := wire.NewWriter(a.KeyFormat).Head
 	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
 	answers := make([]*goredis.StringCmd, len(names))
@@ -43,8 +45,8 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 		return nil, ctx.Err()
 	}
 	for i, answer := range answers {
-		policy, key, ok := limiter.SplitBanKey(names[i], head)
-		if limiter.IsRedirection(answer.Err()) {
+		policy, key, ok := wire.SplitBanKey(names[i], head)
+		if wire.IsRedirection(answer.Err()) {
 			answer = a.client.Get(ctx, names[i])
 		}
 		state, left, err := a.readBan(answer, names[i])
@@ -52,7 +54,7 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, limiter.Banned{Policy: policy, Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: state.Offenses})
+			list = append(list, limiter.Banned{Policy: policy, Key: limiter.AsEncoded(key), Left: decision.Duration(left), Offenses: state.Offenses})
 		}
 	}
 	return list, nil
@@ -62,12 +64,12 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 // none, or a foreign value.
 func (a *Admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
-	if limiter.IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
+	if wire.IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {
 		return state, 0, err
 	}
-	state, _ = limiter.DecodeBan(text)
+	state, _ = wire.DecodeBan(text)
 	return state, max(0, state.Until-a.nowOn(name)), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // StoredKey is a key in Redis, as it is.
@@ -45,7 +46,7 @@ func (a *Admin) Inspect(ctx context.Context, p *limiter.Policy, key limiter.Enco
 		})
 		stored = append(stored, ban...)
 	}
-	return stored, limiter.Undecided(err)
+	return stored, wire.Undecided(err)
 }
 
 // inspect returns a key and its value, as the function reads it; nothing where there is no key.
@@ -85,7 +86,7 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 	}
 	var values [3]int64
 	for i := range len(text) / 8 {
-		n := limiter.Double(text, i)
+		n := wire.Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
 			return nil, nil //nolint:nilnil // as above
 		}
@@ -117,7 +118,7 @@ func (a *Admin) readLog(ctx context.Context, p *limiter.Policy, name string) (ma
 
 // ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
-	if limiter.IsNil(err) {
+	if wire.IsNil(err) {
 		return nil
 	}
 	return err
@@ -132,7 +133,7 @@ func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	s, ok := limiter.DecodeBan(text)
+	s, ok := wire.DecodeBan(text)
 	if !ok {
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -146,13 +147,13 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := a.Clock(limiter.SlotOfName(name)).Ahead()
+	ahead, _ := a.Clock(wire.SlotOfName(name)).Ahead()
 	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
 	for id, text := range fields {
 		if id == "all" {
 			continue
 		}
-		entry, ok := limiter.StoredEntry(text)
+		entry, ok := wire.StoredEntry(text)
 		if !ok || len(id) != 8 {
 			return nil, nil //nolint:nilnil // a foreign value has no description
 		}
@@ -161,7 +162,7 @@ func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, e
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": limiter.NodeName(int64(limiter.Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+		nodes = append(nodes, map[string]any{"node": wire.NodeName(int64(wire.Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil

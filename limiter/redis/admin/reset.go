@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
@@ -28,11 +29,11 @@ func (a *Admin) Reset(ctx context.Context, p *limiter.Policy, key limiter.Encode
 func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	cmd := limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "unlink", name)}
+	cmd := wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
-	return found, limiter.Undecided(err)
+	return found, wire.Undecided(err)
 }
 
 // resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
@@ -46,7 +47,7 @@ func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !limiter.CodePattern.MatchString(name[at+len(ends):]) // a foreign key
+			return at < 0 || !wire.CodePattern.MatchString(name[at+len(ends):]) // a foreign key
 		})
 		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
@@ -69,7 +70,7 @@ func (a *Admin) unlinkEach(ctx context.Context, master *goredis.Client, names []
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for i, answer := range answers {
 		n, failed := answer.Result()
-		if limiter.IsRedirection(failed) {
+		if wire.IsRedirection(failed) {
 			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)

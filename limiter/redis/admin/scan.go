@@ -7,7 +7,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
@@ -30,11 +30,11 @@ func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 		if err == nil {
 			err = checkCovered(ctx, client)
 		}
-		return limiter.Undecided(err)
+		return wire.Undecided(err)
 	case *goredis.Client:
-		return limiter.Undecided(scan(ctx, client))
+		return wire.Undecided(scan(ctx, client))
 	}
-	return limiter.Undecided(errKindOfClient)
+	return wire.Undecided(errKindOfClient)
 }
 
 // checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
@@ -48,8 +48,8 @@ func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	for _, r := range ranges {
 		covered += r.End - r.Start + 1
 	}
-	if covered < limiter.ClusterSlots {
-		return limiter.Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", limiter.ClusterSlots-covered))
+	if covered < wire.ClusterSlots {
+		return wire.Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", wire.ClusterSlots-covered))
 	}
 	return nil
 }

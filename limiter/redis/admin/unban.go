@@ -8,6 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Unban does what [failover.Store.Unban] does in the shared store.
@@ -19,7 +20,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	defer cancel()
 	names := []string{a.BanKey(p, key)}
 	if a.MayBeHMAC(key) {
-		w := a.KeyFormat.NewWriter()
+		w := wire.NewWriter(a.KeyFormat)
 		w.Mac = nil // the key stands in the name as it is
 		names = append(names, string(w.Append(nil, p.Rule().Ban.ID, key.String())))
 	}
@@ -30,7 +31,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 		}
 		lifted, err := a.unbanOne(ctx, name)
 		if err != nil {
-			return false, limiter.Undecided(err)
+			return false, wire.Undecided(err)
 		}
 		banned = banned || lifted
 	}
@@ -68,9 +69,9 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		deleted *goredis.IntCmd
 	}
 	var bans []ban
-	head, pipeline := a.KeyFormat.NewWriter().Head, master.Pipeline()
+	head, pipeline := wire.NewWriter(a.KeyFormat).Head, master.Pipeline()
 	for _, name := range names {
-		if _, _, ok := limiter.SplitBanKey(name, head); ok {
+		if _, _, ok := wire.SplitBanKey(name, head); ok {
 			bans = append(bans, ban{name, pipeline.Get(ctx, name), pipeline.Unlink(ctx, name)})
 		}
 	}
@@ -83,7 +84,7 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
-		case limiter.IsRedirection(failed):
+		case wire.IsRedirection(failed):
 			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}

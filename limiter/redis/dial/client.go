@@ -14,7 +14,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Mode is the kind of Redis that the addresses lead to.
@@ -74,7 +75,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(limiter.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(queue.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &goredis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
@@ -185,7 +186,7 @@ func (o *Options) setDB(text string) error {
 
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client goredis.UniversalClient) error {
-	return client.Process(ctx, limiter.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
+	return client.Process(ctx, wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
 }
 
 // TimeoutOf returns how long a client waits for a reply.

@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // This file logs new connections in with what the files of the options hold at that moment. Redis
@@ -20,7 +20,7 @@ import (
 func passwordIn(what, path string) (string, error) {
 	password, err := ReadPassword(path)
 	if err != nil {
-		return "", &limiter.CredentialsError{What: what, Err: err}
+		return "", &wire.CredentialsError{What: what, Err: err}
 	}
 	return password, nil
 }
@@ -49,7 +49,7 @@ func (o *Options) readAtEachConnection(u *goredis.UniversalOptions) {
 		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			config, err := load()
 			if err != nil {
-				return nil, &limiter.CredentialsError{What: "tls", Err: err}
+				return nil, &wire.CredentialsError{What: "tls", Err: err}
 			}
 			return (&tls.Dialer{NetDialer: netDialer(), Config: config}).DialContext(ctx, network, address)
 		}

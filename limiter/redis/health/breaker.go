@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While
@@ -141,9 +143,9 @@ func (b *Breaker) count(failed bool, now clock.Moment) {
 // script caught is no chance either: the next run meets the same.
 func certain(err error) bool {
 	switch limiter.Kind(err) {
-	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", limiter.KindIncompatible:
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", decision.KindIncompatible:
 		return true
 	}
-	var caught limiter.Failure
+	var caught wire.Failure
 	return errors.As(err, &caught) && !limiter.FailedAlone(err)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 func TestKind(t *testing.T) {
@@ -34,7 +35,7 @@ func TestKind(t *testing.T) {
 		"user_script:12: attempt to index a nil value":      "other",
 		"ERR This Redis command is not allowed from script": "other",
 	} {
-		err := limiter.Undecided(limiter.Failure(text))
+		err := wire.Undecided(wire.Failure(text))
 		alone := want == "value"
 		if limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone {
 			t.Errorf("%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))

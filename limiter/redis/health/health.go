@@ -8,22 +8,24 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
 type Attempt struct {
-	Op       limiter.Operation
+	Op       wire.Operation
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
 }
 
 // AttemptOf returns the attempt of an operation on checks of one slot.
-func AttemptOf(op limiter.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
-	if op == limiter.OpSettle && !slices.ContainsFunc(checks, func(c limiter.Check) bool { return limiter.KeptOf(&c).Change < 0 }) {
-		op = limiter.OpTake // a charge needs no other permissions
+func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
+	if op == wire.OpSettle && !slices.ContainsFunc(checks, func(c limiter.Check) bool { return decision.Kept(&c).Change < 0 }) {
+		op = wire.OpTake // a charge needs no other permissions
 	}
 	a := &Attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {

@@ -1,0 +1,20 @@
+package decision
+
+import (
+	"errors"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// KindIncompatible is the kind of the errors of a server that cannot run the scripts.
+const KindIncompatible = "incompatible"
+
+// KindClock is the kind of the errors of calendar periods that are not around Redis's time.
+const KindClock = "clock"
+
+var (
+	ErrTimeout  = &limiter.UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
+	ErrUnsent   = &limiter.UndecidedError{Kind: "timeout", Err: errors.New("not sent within the timeout")}
+	ErrOverload = &limiter.UndecidedError{Kind: "overload", Err: errors.New("too many requests wait for Redis")}
+	ErrClosed   = &limiter.UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
+)

@@ -1,0 +1,120 @@
+package deny
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+)
+
+// denyShards spreads the locks; each shard holds at most denyShardSize entries.
+const (
+	DenyShards    = 64
+	DenyShardSize = 1024
+)
+
+type denyShard struct {
+	Mu      sync.Mutex
+	Denials map[Key]denial
+	Sweeper *clock.Sweeper // of the whole cache; nil: there is none
+}
+
+// Key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
+// pointer.
+type Key struct {
+	Policy  *limiter.Policy
+	Key     string
+	Weight  int64
+	Reserve int64
+}
+
+func denyKeyOf(c *limiter.Check) Key {
+	return Key{c.Policy, c.Key.String(), decision.Units(c), c.Reserve}
+}
+
+// denial is the denied answer for a weight of a quota.
+type denial struct {
+	remaining int64
+	never     bool
+	banned    bool
+	forOthers bool
+	weight    int64 // of a ban's answer, which waits until retryAt if that is later
+	reserve   int64 // of the same answer
+	retryAt   time.Time
+	counts    bool      // the next denial counts for a ban, so that the store must decide it
+	passes    bool      // none: another check was denied, and a denial of this one would count for a ban
+	until     time.Time // the denial holds before this
+	resets    time.Time
+	expires   time.Time // the entry is used before this
+	RefreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
+}
+
+// Len counts the denials.
+func (s *denyShard) Len() int {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return len(s.Denials)
+}
+
+// result returns the answer at an instant before the denial expires.
+func (d *denial) result(now time.Time) limiter.Result {
+	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.resets.Sub(now))}
+	if !d.never {
+		r.RetryAfter = d.until.Sub(now)
+	}
+	r.ForOthers = d.forOthers
+	if d.banned {
+		r.Banned, r.BanLeft = true, r.RetryAfter
+	}
+	return r
+}
+
+// get returns a denial, and reports whether the caller is to refresh it.
+func (s *denyShard) get(key Key, now time.Time) (d denial, found, due bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	d, found = s.Denials[key]
+	if !found {
+		return d, false, false
+	}
+	if !now.Before(d.expires) {
+		delete(s.Denials, key)
+		return d, false, false
+	}
+	if due = !d.RefreshAt.IsZero() && now.After(d.RefreshAt); due {
+		d.RefreshAt = time.Time{}
+		s.Denials[key] = d
+	}
+	return d, true, due
+}
+
+// put stores a denial; a full shard loses one that has expired, or any.
+func (s *denyShard) put(key Key, d denial, now time.Time) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
+		s.evict(now)
+	}
+	s.Denials[key] = d
+	if s.Sweeper != nil {
+		s.Sweeper.Start()
+	}
+}
+
+// evict drops the entries that have expired among a few random ones, or else the last of these.
+func (s *denyShard) evict(now time.Time) {
+	const sample = 8
+	visited, dropped := 0, false
+	for key, d := range s.Denials {
+		visited++
+		if !now.Before(d.expires) || (visited >= sample && !dropped) {
+			delete(s.Denials, key)
+			dropped = true
+		}
+		if visited >= sample {
+			return
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+)
+
+// The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
+// call that Redis did not let in is queued again.
+const (
+	callQueued int32 = iota
+	callSent
+	callAnswered
+	callLeft
+)
+
+// The package's mutable state is this pool and that of waiters. They belong to the process and not to a store,
+// because requests of all stores use the same calls and waiters, and a store that is replaced should leave
+// nothing to build up again.
+var callPool = sync.Pool{New: func() any { return new(Call) }}
+
+// Call is a payload on its way through a batch. Exactly one side recycles it: the caller that got
+// the answer or the error; the sender that finds it in the queue or has its answer, where the caller
+// has left or there is none; or the code that refuses to queue it.
+type Call struct {
+	wire.Payload
+	Alone    [1]*Call    // itself, for a batch of one
+	inflight Inflight    // where it is sent alone
+	detached bool        // no caller waits for it
+	Done     func()      // of a detached call: runs when it is answered; may be nil
+	uses     *References // of a detached call, queued or in flight: keeps the store open
+
+	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
+
+	state  atomic.Int32
+	waiter *Waiter // that waits for it in the queue or for its answer; nil: there is none
+}
+
+// NewCall makes a call of an operation on checks.
+func NewCall(op wire.Operation, checks []limiter.Check) *Call {
+	c := emptyCall()
+	c.Fill(op, checks)
+	return c
+}
+
+// NewLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
+func NewLeaseCall(check *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) *Call {
+	c := emptyCall()
+	c.FillLease(check, wish, rest, r)
+	return c
+}
+
+func emptyCall() *Call {
+	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	c.detached, c.Done, c.Alone[0] = false, nil, c
+	c.state.Store(callQueued)
+	return c
+}
+
+// Recycle ends the call, which must not be used afterwards. It keeps no reference to the owner's
+// data.
+func (c *Call) Recycle() {
+	clear(c.Checks)
+	uses := c.uses
+	c.Err, c.Done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
+	callPool.Put(c)
+	if uses != nil {
+		uses.Release()
+	}
+}
+
+// Take copies the answers to the caller's checks, and recycles the call.
+func (c *Call) Take(checks []limiter.Check) {
+	copy(checks, c.Checks)
+	for i := range c.Receipts {
+		decision.Kept(&checks[i]).Receipt = c.Receipts[i]
+	}
+	c.Recycle()
+}
+
+// retain keeps a store open until the call is recycled. It returns false where the store is closed.
+func (c *Call) retain(uses *References) bool {
+	if uses == nil || !uses.Acquire() {
+		return uses == nil
+	}
+	c.uses = uses
+	return true
+}
+
+// MarkSent marks the call as sent, unless its caller has left.
+func (c *Call) MarkSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
+
+// Detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
+// the call is answered.
+func (c *Call) Detach(done func()) { c.detached, c.Done = true, done }
+
+// answer wakes the caller, or recycles the call where there is none.
+func (c *Call) answer() {
+	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
+		c.BeginReservations()
+		w.woken <- nil
+		return
+	}
+	if c.Done != nil {
+		c.Done()
+	}
+	c.Recycle()
+}
+
+// Leave gives the call up, and reports whether it was sent. It is not left where the answer has come
+// meanwhile. The lock of its batcher must be held, so that it stays queued or sent.
+func (c *Call) Leave() (left, sent bool) {
+	sent = !c.state.CompareAndSwap(callQueued, callLeft)
+	if sent && !c.state.CompareAndSwap(callSent, callLeft) {
+		return false, true
+	}
+	c.waiter = nil
+	return true, sent
+}

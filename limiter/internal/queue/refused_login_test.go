@@ -1,0 +1,191 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+)
+
+// reply is an error as Redis replies with it.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+
+// RedisError implements redis.Error.
+func (reply) RedisError() {}
+
+const wrongPassword = reply("WRONGPASS invalid username-password pair or user is disabled.")
+
+// door is a batcher on a Redis that lets no new connection in. The first batch holds the one that is open.
+type door struct {
+	Batcher
+	sent    atomic.Int32
+	open    chan struct{} // takes the connection, and frees it when closed
+	reports atomic.Int32
+}
+
+func newDoor() *door {
+	d := &door{open: make(chan struct{})}
+	d.Senders.Usual, d.Senders.RoundTrip = time.Hour, 100*time.Millisecond // no batch stalls; many senders
+	d.OnRefused = func(error) { d.reports.Add(1) }
+	d.Send = func(_ context.Context, calls []*Call) bool {
+		switch d.sent.Add(1) {
+		case 1:
+			<-d.open
+		case 2:
+			for _, c := range calls {
+				c.Err = wire.Undecided(wrongPassword)
+			}
+			return false
+		}
+		return true
+	}
+	return d
+}
+
+// idle sets how many connections seem to be ready, and that the last batch left long ago.
+func (d *door) idle(ready int) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.ready, d.Senders.lastSent = ready, time.Time{}
+}
+
+// request decides a request in the background, and returns its outcome.
+func (d *door) request(timeout time.Duration) <-chan error {
+	outcome := make(chan error, 1)
+	c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+	go func() {
+		err := d.Do(context.Background(), c, timeout)
+		if err == nil {
+			err = c.Err
+			c.Recycle()
+		}
+		outcome <- err
+	}()
+	return outcome
+}
+
+func (d *door) waitForBatches(t *testing.T, n int32) {
+	t.Helper()
+	redistest.WaitFor(t, "the batches are sent", func() error {
+		if got := d.sent.Load(); got != n {
+			return errors.New("another number was sent")
+		}
+		return nil
+	})
+}
+
+func TestBatcher_refused_login(t *testing.T) {
+	for name, ready := range map[string]int{"by a sender": 0, "by the caller": 1} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoor()
+			older := d.request(time.Minute)
+			d.waitForBatches(t, 1)
+			d.idle(ready)
+			newer := d.request(time.Minute)
+			redistest.WaitFor(t, "the refused batch is reported", func() error {
+				if d.reports.Load() == 0 {
+					return errors.New("it is not")
+				}
+				return nil
+			})
+			third := d.request(time.Minute) // opens no connection
+			close(d.open)
+			for which, outcome := range map[string]<-chan error{"older": older, "newer": newer, "third": third} {
+				if err := <-outcome; err != nil {
+					t.Errorf("the %s request: %v", which, err)
+				}
+			}
+			if got := d.reports.Load(); got != 1 {
+				t.Errorf("%d reports, want 1", got)
+			}
+		})
+	}
+}
+
+// TestBatcher_refused_login_alone has no older connection.
+func TestBatcher_refused_login_alone(t *testing.T) {
+	d := newDoor()
+	d.sent.Store(1)
+	if err := <-d.request(time.Minute); limiter.Kind(err) != "auth" || d.reports.Load() != 0 {
+		t.Errorf("got %v and %d reports; want the refusal", err, d.reports.Load())
+	}
+	if err := <-d.request(time.Minute); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
+// TestBatcher_refused_login_timeout has a caller that leaves before the older connection is free.
+func TestBatcher_refused_login_timeout(t *testing.T) {
+	d := newDoor()
+	older := d.request(time.Minute)
+	d.waitForBatches(t, 1)
+	d.idle(0)
+	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, decision.ErrUnsent) {
+		t.Errorf("got %v, want one without a sending", err)
+	}
+	close(d.open)
+	if err := <-older; err != nil {
+		t.Error(err)
+	}
+	redistest.WaitFor(t, "the queue is empty", func() error {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if len(d.Waiting) > 0 {
+			return errors.New("a call waits")
+		}
+		return nil
+	})
+	if got := d.sent.Load(); got != 2 {
+		t.Errorf("%d batches were sent; want none for the caller that left", got)
+	}
+}
+
+func TestRefusedLogin(t *testing.T) {
+	for text, want := range map[string]bool{
+		string(wrongPassword): true,
+		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?": true,
+		"NOAUTH Authentication required.":                       false,
+		"NOPERM this user has no permissions":                   false,
+		"ERR value is not an integer":                           false,
+		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
+		sentinelsRefuse + "...: ERR No such master with that n": false,
+	} {
+		if got := refusedLogin(wire.Undecided(reply(text))); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
+		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
+		if got := refusedLogin(err); got != want {
+			t.Errorf("sentinels: %v: %v, want %v", cause, got, want)
+		}
+	}
+	for alert, want := range map[string]bool{
+		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
+		"internal error": false, "user canceled": false, "bad record MAC": false,
+	} {
+		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
+		if got := refusedLogin(err); got != want {
+			t.Errorf("alert %q: %v, want %v", alert, got, want)
+		}
+	}
+	if refusedLogin(wire.Undecided(syscall.ECONNREFUSED)) {
+		t.Error("a server that refuses connections is a refused login")
+	}
+	if refusedLogin(nil) || refusedLogin(decision.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))) {
+		t.Error("an error of no connection is a refused login")
+	}
+}

@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+)
+
+// This file ends the waits of callers whose time is up or whose client has left. A caller waits for its
+// answer alone: with a timer and its context beside the answer a wait takes twice as long, and one more
+// allocation. The batcher looks at its calls instead, while some are waited for.
+
+const (
+	// lookSpan is the longest from one look to the next, and so for how long a client that has left may go
+	// unnoticed.
+	lookSpan = 10 * time.Millisecond
+
+	// lookSpacing is the shortest, by which a caller may leave late. A Redis that hangs would otherwise have
+	// a look at thousands of calls whenever the time of one of them is up.
+	lookSpacing = time.Millisecond
+)
+
+// Waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
+// soon as the waiter has left it.
+type Waiter struct {
+	ctx   context.Context //nolint:containedctx // of the request that waits
+	until clock.Moment
+	woken chan error // of capacity 1; nil: the call was answered
+}
+
+// waiterPool holds waiters whose channel is empty.
+var waiterPool = sync.Pool{New: func() any { return &Waiter{woken: make(chan error, 1)} }}
+
+// AwaitedBy makes a waiter the call's, before it is queued.
+func (c *Call) AwaitedBy(ctx context.Context, until clock.Moment) *Waiter {
+	w := waiterPool.Get().(*Waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	w.ctx, w.until = ctx, until
+	c.waiter = w
+	return w
+}
+
+// Recycle ends the waiter, which no call may have.
+func (w *Waiter) Recycle() {
+	w.ctx = nil
+	waiterPool.Put(w)
+}
+
+// Wait waits for the answer to a call that was queued. After an error the call is gone.
+func (w *Waiter) Wait() error {
+	err := <-w.woken
+	w.Recycle()
+	return err
+}
+
+// lookBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
+func (b *Batcher) lookBy(w *Waiter) {
+	if b.looking && b.looksAt <= w.until {
+		return
+	}
+	current := clock.Now()
+	at := max(min(w.until, current.Add(lookSpan)), b.looked.Add(lookSpacing))
+	if b.looking && b.looksAt <= at {
+		return
+	}
+	b.looking, b.looksAt = true, at
+	if wait := max(0, b.looksAt.Since(current)); b.looks == nil {
+		b.looks = time.AfterFunc(wait, b.look)
+	} else {
+		b.looks.Reset(wait)
+	}
+}
+
+// look has the waiters leave whose time is up or whose client has left.
+func (b *Batcher) look() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	current := clock.Now()
+	b.looking, b.looked = false, current
+	b.lookAt(b.Waiting, current)
+	for _, f := range b.Senders.inflights {
+		b.lookAt(f.calls, current)
+	}
+}
+
+// lookAt looks at calls, and sets the timer for those that are still waited for. The lock must be held.
+func (b *Batcher) lookAt(calls []*Call, current clock.Moment) {
+	for _, c := range calls {
+		w := c.waiter
+		if w == nil {
+			continue
+		}
+		gone := w.ctx.Err()
+		if gone == nil && current < w.until {
+			b.lookBy(w)
+			continue
+		}
+		left, sent := c.Leave()
+		switch {
+		case !left: // its answer is on the way
+		case gone != nil:
+			w.woken <- gone
+		case sent:
+			w.woken <- decision.ErrTimeout
+		default:
+			w.woken <- decision.ErrUnsent
+		}
+	}
+}

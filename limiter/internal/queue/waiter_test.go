@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+)
+
+// TestWaiter_of_calls_that_change_hands has callers leave at the moment at which their calls are sent or
+// answered, and calls and waiters pass from one owner to the next. Every caller gets the answer to its own
+// call, or an error that is its own.
+func TestWaiter_of_calls_that_change_hands(t *testing.T) {
+	var b Batcher
+	b.Send = func(_ context.Context, calls []*Call) bool {
+		time.Sleep(rand.N(200 * time.Microsecond)) //nolint:forbidigo // the Redis of this test
+		for _, c := range calls {
+			c.Err = nil
+			c.Checks[0].Result.Remaining = c.Checks[0].Weight
+		}
+		return false // so that no call is sent alone
+	}
+	end := time.Now().Add(time.Second)
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	outcomes := map[error]int{}
+	for caller := range 64 {
+		callers.Go(func() {
+			for n := int64(1); time.Now().Before(end); n++ {
+				own := int64(caller)<<32 + n
+				ctx, cancel := context.WithCancel(context.Background())
+				if caller%2 == 0 {
+					time.AfterFunc(rand.N(300*time.Microsecond), cancel)
+				}
+				c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k"), Weight: own}})
+				err := b.Do(ctx, c, 50*time.Microsecond+rand.N(500*time.Microsecond))
+				if err == nil {
+					if got := c.Checks[0]; got.Weight != own || got.Result.Remaining != own {
+						t.Errorf("a caller got the call of another: %d of %d", got.Result.Remaining, own)
+					}
+					c.Recycle()
+				}
+				if errors.Is(err, context.Canceled) && caller%2 != 0 {
+					t.Error("a caller got the error of a client that left, and its own did not")
+				}
+				cancel()
+				mu.Lock()
+				outcomes[err]++
+				mu.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	t.Log(outcomes)
+	if outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0 {
+		t.Errorf("outcomes %v, want answers and timeouts", outcomes)
+	}
+	redistest.WaitFor(t, "the looks end", func() error {
+		b.Mu.Lock()
+		defer b.Mu.Unlock()
+		if b.looking || len(b.Waiting) > 0 {
+			return fmt.Errorf("looking %v, %d calls wait", b.looking, len(b.Waiting))
+		}
+		return nil
+	})
+}
+
+// TestWaiter_of_a_shorter_timeout has a caller leave on time though the next look was to be later.
+func TestWaiter_of_a_shorter_timeout(t *testing.T) {
+	g := newGate()
+	defer close(g.release)
+	ctx, leave := context.WithCancel(context.Background())
+	errs := make(chan error, 2)
+	g.request(ctx, time.Hour, func(err error) { errs <- err })
+	<-g.started
+	w := NewCall(wire.OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
+	g.Mu.Lock()
+	g.lookBy(w)
+	if !g.looking || g.looksAt != w.until {
+		t.Errorf("looking %v at %v, want %v", g.looking, g.looksAt, w.until)
+	}
+	g.Mu.Unlock()
+	w.Recycle()
+	leave()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v of a call that was sent, want the client's leave", err)
+	}
+}
+
+// TestBatcher_lookBy_after_a_look has no second look within a millisecond, however soon a call is due.
+func TestBatcher_lookBy_after_a_look(t *testing.T) {
+	var b Batcher
+	defer func() { b.looks.Stop() }()
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	b.looked = clock.Now()
+	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
+		b.lookBy(&Waiter{until: b.looked.Add(due)})
+	}
+	if got := b.looksAt.Since(b.looked); got != lookSpacing {
+		t.Errorf("the next look is %v after the last one, want %v", got, lookSpacing)
+	}
+}

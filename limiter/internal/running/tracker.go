@@ -1,0 +1,281 @@
+package running
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+)
+
+// Tracker knows the requests that this process runs by one Redis, and keeps Redis informed.
+type Tracker struct {
+	Node   int64 // names this process in Redis
+	epochs atomic.Int64
+	Send   func(Statement)  // hands a message over without waiting for the answer
+	Failed func() bool      // reports whether all of Redis fails
+	Now    func() time.Time // with a monotonic reading
+
+	seed     maphash.Seed
+	Shards   [runningShards]runningShard
+	Records  atomic.Int64
+	policies sync.Map    // the first policy of each ID, so that states of one ID have one shape
+	Ticking  atomic.Bool // the timer is set
+	next     int         // the shard that the next tick begins with; only the tick uses it
+	Ended    func() bool // reports whether the store has ended
+}
+
+// runningShards is how many locks the records are spread over.
+const runningShards = 64
+
+type runningShard struct {
+	Mu      sync.Mutex
+	Records map[decision.QuotaName]*runningRecord
+	Due     minheap.Heap[*runningRecord] // by when their next state is due
+}
+
+const (
+	// stateSpan is how often records are looked at that have a state to send.
+	stateSpan = 50 * time.Millisecond
+
+	// StatesPerSpan is how many states leave at once: a batch. As many follow after busySpan, so that
+	// requests get their turn between them.
+	StatesPerSpan = wire.MaxBatch
+	BusySpan      = 4 * time.Millisecond
+
+	// failedSpan is how long a state waits whose Redis fails.
+	failedSpan = 250 * time.Millisecond
+
+	// statesPerTimeout is how many states leave in a node timeout.
+	statesPerTimeout = 3
+)
+
+// maxNodeID is the number of node IDs: a double holds each.
+const maxNodeID = kernel.Precision
+
+func NewTracker() *Tracker {
+	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now, seed: maphash.MakeSeed()}
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.Records = map[decision.QuotaName]*runningRecord{}
+		s.Due.Less = func(a, b **runningRecord) bool { return (*a).due.Before((*b).due) }
+		s.Due.Moved = func(r **runningRecord, place int) { (*r).place = place }
+	}
+	return t
+}
+
+func (t *Tracker) ShardOf(key string) *runningShard {
+	return &t.Shards[maphash.String(t.seed, key)%runningShards]
+}
+
+// Find returns the record of a key, and makes it where there is none. The shard's lock is held.
+func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *runningRecord {
+	s, name := t.ShardOf(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
+	r := s.Records[name]
+	if r == nil {
+		r = &runningRecord{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
+		s.Records[name] = r
+		t.Records.Add(1)
+		r.due = now.Add(r.statePeriod())
+		s.Due.Push(r)
+		t.start(stateSpan)
+	}
+	return r
+}
+
+// policyOf returns one policy for all that count in the same states.
+func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
+	if kept, found := t.policies.Load(p.Rule().ID); found {
+		return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // the map holds nothing else
+	}
+	kept, _ := t.policies.LoadOrStore(p.Rule().ID, p)
+	return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // as above
+}
+
+// drop removes a record that ended or holds nothing. The shard's lock is held.
+func (t *Tracker) drop(r *runningRecord) {
+	s, name := t.ShardOf(r.Key), decision.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
+	if s.Records[name] == r {
+		delete(s.Records, name)
+		s.Due.Remove(r.place)
+		r.place = -1
+		t.Records.Add(-1)
+		r.ended = true
+	}
+}
+
+// statePeriod returns the time between two states of a record.
+func (r *runningRecord) statePeriod() time.Duration {
+	return r.Policy.Settings().NodeTimeout / statesPerTimeout
+}
+
+// markDirty has a state sent soon. The shard's lock is held.
+func (t *Tracker) markDirty(r *runningRecord, now time.Time) {
+	r.Dirty = true
+	if now.Before(r.due) {
+		t.schedule(r, now)
+	}
+}
+
+// schedule has a record looked at from an instant on. The shard's lock is held.
+func (t *Tracker) schedule(r *runningRecord, at time.Time) {
+	r.due = at
+	if r.place >= 0 {
+		t.ShardOf(r.Key).Due.Fix(r.place)
+	}
+}
+
+// start sets the timer, unless it is set.
+func (t *Tracker) start(after time.Duration) {
+	if !t.Ticking.Swap(true) {
+		time.AfterFunc(after, t.tick)
+	}
+}
+
+// tick sends the states that are due, at most so many at once, and sets the timer again while there are
+// records.
+func (t *Tracker) tick() {
+	if t.Ended() {
+		return
+	}
+	left, failed := 1, t.Failed()
+	if !failed {
+		left = t.SendDue(StatesPerSpan)
+	}
+	t.Ticking.Store(false)
+	switch {
+	case failed:
+		t.start(failedSpan)
+	case left == 0:
+		t.start(BusySpan)
+	case t.Records.Load() > 0:
+		t.start(stateSpan)
+	}
+}
+
+// Statement is a message that is to be sent.
+type Statement struct {
+	Op    wire.Operation
+	Run   Run
+	Stamp kernel.Receipt
+}
+
+// SendDue sends at most so many states and returns how many more it could have sent. No lock is held
+// while a message is handed over.
+func (t *Tracker) SendDue(most int) (left int) {
+	now, due := t.Now(), make([]Statement, 0, 16)
+	for range runningShards {
+		due = t.Shards[t.next%runningShards].collect(t, now, most-len(due), due)
+		if len(due) >= most {
+			break // the next tick goes on with this shard
+		}
+		t.next++
+	}
+	for _, s := range due {
+		t.Send(s)
+	}
+	return most - len(due)
+}
+
+// collect appends at most so many states of the shard that are due.
+func (s *runningShard) collect(t *Tracker, now time.Time, most int, due []Statement) []Statement {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for most > 0 && s.Due.Len() > 0 && !now.Before((*s.Due.First()).due) {
+		r := *s.Due.First()
+		switch {
+		case r.isIdle(now):
+			t.drop(r)
+		case t.refresh(r, now):
+			m, stamp := r.beginState()
+			due = append(due, Statement{wire.OpState, m, stamp})
+			most--
+			t.schedule(r, now.Add(r.statePeriod()))
+		case r.Dirty:
+			t.schedule(r, now.Add(stateSpan)) // after the state in flight
+		default:
+			t.schedule(r, now.Add(r.statePeriod()))
+		}
+	}
+	return due
+}
+
+// Begin stamps the checks that take units of running requests.
+func (t *Tracker) Begin(checks []limiter.Check) {
+	now := t.Now()
+	for i := range checks {
+		c := &checks[i]
+		if !c.Policy.CountsRunning() || c.Peek {
+			continue
+		}
+		s := t.ShardOf(c.Key.String())
+		s.Mu.Lock()
+		m, stamp := t.Find(c.Policy, c.Key.String(), now).beginTake(decision.Units(c))
+		s.Mu.Unlock()
+		decision.Kept(c).Held, decision.Kept(c).Receipt = &m, stamp
+	}
+}
+
+// End ends a take, and releases its units where a base has them.
+func (t *Tracker) End(m Run, outcome runningOutcome) {
+	now, s := t.Now(), t.ShardOf(m.Record.Key)
+	s.Mu.Lock()
+	var next *Statement
+	if t.endTake(m, outcome, now) {
+		m, stamp := m.Record.beginRelease(m.Units, now)
+		next = &Statement{wire.OpRelease, m, stamp}
+	}
+	t.tidy(m.Record, now)
+	s.Mu.Unlock()
+	if next != nil {
+		t.Send(*next)
+	}
+}
+
+// tidy drops a record that ended or holds nothing. The shard's lock is held.
+func (t *Tracker) tidy(r *runningRecord, now time.Time) {
+	if r.ended || r.isIdle(now) {
+		t.drop(r)
+	}
+}
+
+// Release tells Redis that units do not run any more.
+func (t *Tracker) Release(m Run) {
+	now, r, s := t.Now(), m.Record, t.ShardOf(m.Record.Key)
+	s.Mu.Lock()
+	r.running -= m.Units
+	m, stamp := r.beginRelease(m.Units, now)
+	t.tidy(r, now)
+	s.Mu.Unlock()
+	t.Send(Statement{wire.OpRelease, m, stamp})
+}
+
+// IsFull reports whether this process alone runs as much as the check's policy allows.
+func (t *Tracker) IsFull(c *limiter.Check) bool {
+	if !c.Policy.CountsRunning() || c.Peek || decision.NeverPasses(c) {
+		return false
+	}
+	s := t.ShardOf(c.Key.String())
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	r := s.Records[decision.QuotaNameOf(c)]
+	return r != nil && r.running >= c.Policy.Rule().Params.Limit
+}
+
+// Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
+func (t *Tracker) Finish(m Run, outcome runningOutcome) {
+	now, s := t.Now(), t.ShardOf(m.Record.Key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	t.endMessage(m, outcome, now)
+	if (outcome == RanNever || outcome == ranUnknown) && m.Record.Dirty {
+		t.schedule(m.Record, now.Add(failedSpan))
+	}
+	t.tidy(m.Record, now)
+}

@@ -1,0 +1,50 @@
+package memory
+
+import (
+	"math"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
+
+// LastSeen is Redis's last answer about a quota, so that an outage is no free refill: the local
+// store goes on from the last answer that this node received.
+type LastSeen struct {
+	used   int64 // units
+	Resets int64 // local microseconds since the Unix epoch
+	asOf   int64 // Redis's time at the answer, in microseconds
+	turn   int32 // in which Redis answered at that time
+	least  bool  // more may be used: no unit was left, of a limit that may have been lower than the next one
+}
+
+// outOfOrder is by how much the answers to concurrent requests may differ in Redis's time, in microseconds.
+// One that is older by more comes from a clock that was set back, or from another Redis.
+const outOfOrder = 1_000_000
+
+// precedes reports whether Redis gave an answer before another one.
+func (l *LastSeen) precedes(other *LastSeen) bool {
+	if l.asOf == other.asOf {
+		return l.turn < other.turn
+	}
+	return l.asOf < other.asOf && other.asOf-l.asOf < outOfOrder
+}
+
+// orFuller returns an answer that leaves no more than another one about the same quota. A bucket is as full as
+// its reset says.
+func (l LastSeen) orFuller(other *LastSeen, older bool) LastSeen {
+	l.used, l.Resets, l.least = max(l.used, other.used), max(l.Resets, other.Resets), l.least || other.least
+	if older {
+		l.asOf, l.turn = other.asOf, other.turn
+	}
+	return l
+}
+
+// Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
+func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
+	t := &p.Rule().Params
+	used := l.used
+	if p.Rule().Fraction > 0 {
+		used = int64(math.Ceil(float64(used) * p.Rule().Fraction))
+	}
+	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.Resets, t.Tick), now/t.Tick, t)
+}
