@@ -38,6 +38,7 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   string
+	Sent   time.Time
 	Took   time.Duration // from the request to the end of the body
 }
 
@@ -89,7 +90,7 @@ func (n *Node) Try(method, url, body string, headers ...string) (Response, error
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return Response{response.StatusCode, response.Header, string(text), time.Since(begin)}, err
+	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin)}, err
 }
 
 // Load loads another Caddyfile and returns the response of the admin API.

@@ -72,7 +72,7 @@ func FuzzHeaders(f *testing.F) {
 			q.Deny(now, wait)
 		}
 		q.SetHeaders(header)
-		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: time.Now().Unix(), "Retry-After": 1} {
+		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
 				if value != "" {

@@ -23,8 +23,7 @@ import (
 func StartAt(t testing.TB, ahead time.Duration, args ...string) *Server {
 	t.Helper()
 	s := startServer(t, clock(t, ahead), args)
-	now, err := s.Client(t).Time(context.Background()).Result()
-	if off := time.Until(now.Add(-ahead)); err != nil || off.Abs() > time.Second {
+	if off, err := offset(t, s, ahead); err != nil || off.Abs() > time.Second {
 		t.Fatalf("the server's clock is %v off the wanted one, error %v", off, err)
 	}
 	return s
@@ -47,13 +46,21 @@ func StartStepping(t testing.TB, args ...string) (s *Server, step func(ahead tim
 		t.Helper()
 		write(ahead)
 		WaitFor(t, "the server's clock is stepped", func() error {
-			now, err := s.Client(t).Time(context.Background()).Result()
-			if off := time.Until(now.Add(-ahead)); err != nil || off.Abs() > time.Second {
+			if off, err := offset(t, s, ahead); err != nil || off.Abs() > time.Second {
 				return fmt.Errorf("it is %v off, error %w", off, err)
 			}
 			return nil
 		})
 	}
+}
+
+// offset returns how much a server's clock is certainly off the one that is wanted, however long its answer took.
+func offset(t testing.TB, s *Server, ahead time.Duration) (time.Duration, error) {
+	t.Helper()
+	asked := time.Now()
+	told, err := s.Client(t).Time(context.Background()).Result()
+	answered, now := time.Now(), told.Add(-ahead)
+	return min(0, now.Sub(asked)) + max(0, now.Sub(answered)), err
 }
 
 // clock returns the environment in which a process has another clock. The command faketime only tells where its
