@@ -31,9 +31,15 @@ func recipeShed(t *testing.T, e recipeEnv) {
 		atLeast      int
 	}{{"/export/1", "reserve", 25}, {"/", "reserve", 14}, {"/checkout/1", "limit", 9}} {
 		passed := 0
-		a := e.Get(t, class.path)
-		for ; a.Status == http.StatusOK && passed < 5000; a = e.Get(t, class.path) {
-			passed++
+		a := caddytest.Response{Status: http.StatusOK}
+		for a.Status == http.StatusOK && passed < 5000 { // several at once, to be faster than the refill
+			for _, answer := range e.crowd(t, class.path, 5) {
+				if answer.Status == http.StatusOK {
+					passed++
+				} else {
+					a = answer
+				}
+			}
 		}
 		if passed < class.atLeast {
 			t.Errorf("%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
