@@ -141,7 +141,7 @@ func TestEvent_ban(t *testing.T) {
 	for range 5 {
 		fetch(t, server.URL)
 	}
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case e := <-heard:
