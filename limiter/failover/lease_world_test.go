@@ -239,7 +239,7 @@ func (n *leaseNode) makeBusy() {
 	hash := maphash.String(t.Seed, w.key.String())
 	s := &t.Shards[hash%lease.LeaseShards]
 	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
-	if k := s.Busy[lease.LeaseKey{Policy: w.policy, Key: w.key.String()}]; k != nil {
+	if k := s.Busy[lease.Quota{Policy: w.policy, Key: w.key.String()}]; k != nil {
 		k.Pace = seen
 		return
 	}

@@ -19,7 +19,7 @@ import (
 type Cache struct {
 	MaxAge time.Duration
 	seed   maphash.Seed
-	Shards [DenyShards]denyShard
+	Shards [DenyShards]Shard
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache
 	// though it holds for longer. Nil: denials are not refreshed.
@@ -38,7 +38,7 @@ func NewCache(maxAge time.Duration) *Cache {
 	return c
 }
 
-func (c *Cache) ShardOf(key string) *denyShard {
+func (c *Cache) ShardOf(key string) *Shard {
 	return &c.Shards[maphash.String(c.seed, key)%DenyShards]
 }
 

@@ -15,7 +15,7 @@ const (
 	DenyShardSize = 1024
 )
 
-type denyShard struct {
+type Shard struct {
 	Mu      sync.Mutex
 	Denials map[Key]denial
 	Sweeper *clock.Sweeper // of the whole cache; nil: there is none
@@ -52,7 +52,7 @@ type denial struct {
 }
 
 // Len counts the denials.
-func (s *denyShard) Len() int {
+func (s *Shard) Len() int {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return len(s.Denials)
@@ -72,7 +72,7 @@ func (d *denial) result(now time.Time) limiter.Result {
 }
 
 // get returns a denial, and reports whether the caller is to refresh it.
-func (s *denyShard) get(key Key, now time.Time) (d denial, found, due bool) {
+func (s *Shard) get(key Key, now time.Time) (d denial, found, due bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	d, found = s.Denials[key]
@@ -91,7 +91,7 @@ func (s *denyShard) get(key Key, now time.Time) (d denial, found, due bool) {
 }
 
 // put stores a denial; a full shard loses one that has expired, or any.
-func (s *denyShard) put(key Key, d denial, now time.Time) {
+func (s *Shard) put(key Key, d denial, now time.Time) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
@@ -104,7 +104,7 @@ func (s *denyShard) put(key Key, d denial, now time.Time) {
 }
 
 // evict drops the entries that have expired among a few random ones, or else the last of these.
-func (s *denyShard) evict(now time.Time) {
+func (s *Shard) evict(now time.Time) {
 	const sample = 8
 	visited, dropped := 0, false
 	for key, d := range s.Denials {

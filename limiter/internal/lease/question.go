@@ -188,7 +188,7 @@ func (t *Table) expire(k *BusyKey) {
 		t.wake(k, now.Add(k.Policy.Rule().Lease), now)
 	default:
 		k.gone = KeyEnded
-		delete(k.shard.Busy, k.LeaseKey)
+		delete(k.shard.Busy, k.Quota)
 	}
 	k.shard.Mu.Unlock()
 	t.Count(k, limiter.LeaseSpent, usedUp)

@@ -59,9 +59,9 @@ type Timer interface {
 	Stop() bool
 }
 
-// LeaseKey is a quota under one policy. A policy of another configuration, or with another limit, is
+// Quota is a quota under one policy. A policy of another configuration, or with another limit, is
 // another pointer: the requests that it decides differ.
-type LeaseKey struct {
+type Quota struct {
 	Policy *limiter.Policy
 	Key    string
 }
@@ -69,14 +69,14 @@ type LeaseKey struct {
 // leaseShard is the part of the table behind one lock.
 type leaseShard struct {
 	Mu     sync.Mutex
-	Busy   map[LeaseKey]*BusyKey
+	Busy   map[Quota]*BusyKey
 	Seen   *[LeaseSlots]WatchedKey // nil before the first request
 	closed bool                    // no key becomes busy any more
 }
 
 // BusyKey is a key that is asked for again and again. Its shard's lock guards it.
 type BusyKey struct {
-	LeaseKey
+	Quota
 	shard  *leaseShard
 	Pace   Pace
 	weight float64 // of a request, on average
@@ -119,7 +119,7 @@ func NewTable() *Table {
 	t := &Table{Seed: maphash.MakeSeed(), Now: clock.Now}
 	t.After = func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
 	for i := range t.Shards {
-		t.Shards[i].Busy = map[LeaseKey]*BusyKey{}
+		t.Shards[i].Busy = map[Quota]*BusyKey{}
 	}
 	return t
 }
@@ -152,7 +152,7 @@ func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent Hel
 // find returns the check's key if it is busy. The shard's lock is held.
 func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Moment) *BusyKey {
 	if len(s.Busy) > 0 {
-		if k := s.Busy[LeaseKey{c.Policy, c.Key.String()}]; k != nil {
+		if k := s.Busy[Quota{c.Policy, c.Key.String()}]; k != nil {
 			k.Pace.note(now, c.Policy.Rule().Lease)
 			k.weight += (float64(decision.Units(c)) - k.weight) / PaceSamples
 			return k
@@ -168,8 +168,8 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.Busy) >= busyKeys {
 		return nil
 	}
-	k := &BusyKey{LeaseKey: LeaseKey{c.Policy, c.Key.String()}, shard: s, Pace: w.Pace, weight: float64(decision.Units(c))}
-	s.Busy[k.LeaseKey] = k
+	k := &BusyKey{Quota: Quota{c.Policy, c.Key.String()}, shard: s, Pace: w.Pace, weight: float64(decision.Units(c))}
+	s.Busy[k.Quota] = k
 	t.wake(k, now.Add(k.Policy.Rule().Lease), now)
 	return k
 }

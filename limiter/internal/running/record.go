@@ -30,9 +30,9 @@ import (
 //	take 1, epoch 2          Redis does not know the node, and refuses what has no base (lost).
 //	take 1, epoch 3, base 1  The take is sent again. Redis counts 2.
 
-// runningRecord is what this process knows of the requests that it runs for one key. The lock of its
+// Record is what this process knows of the requests that it runs for one key. The lock of its
 // shard guards it.
-type runningRecord struct {
+type Record struct {
 	Policy  *limiter.Policy // one of those that count in the key's state
 	Key     string
 	running int64 // units that run
@@ -53,7 +53,7 @@ type runningRecord struct {
 
 // Run is one check's message on its way, or a check's part in what runs.
 type Run struct {
-	Record *runningRecord
+	Record *Record
 	epoch  int64
 	Units  int64
 }
@@ -72,11 +72,11 @@ const (
 	NothingLeft = -2
 )
 
-// runningOutcome is what became of a message.
-type runningOutcome int
+// Outcome is what became of a message.
+type Outcome int
 
 const (
-	RanOK      runningOutcome = iota // it ran; a take was granted
+	RanOK      Outcome = iota // it ran; a take was granted
 	RanDenied                        // a take was denied, by whatever check
 	RanLate                          // its epoch was superseded or lost, and it changed nothing
 	ranUnknown                       // it may have run, or run later
@@ -84,7 +84,7 @@ const (
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
-func (t *Tracker) newEpoch(r *runningRecord, now time.Time) {
+func (t *Tracker) newEpoch(r *Record, now time.Time) {
 	r.epoch = t.epochs.Add(1)
 	r.base = r.running + r.takes
 	r.known = false
@@ -92,7 +92,7 @@ func (t *Tracker) newEpoch(r *runningRecord, now time.Time) {
 }
 
 // stamp returns the epoch and the base that a message is sent with.
-func (r *runningRecord) stamp() kernel.Receipt {
+func (r *Record) stamp() kernel.Receipt {
 	if r.known {
 		return kernel.Receipt{First: r.epoch, Second: NoBase}
 	}
@@ -100,7 +100,7 @@ func (r *runningRecord) stamp() kernel.Receipt {
 }
 
 // beginTake counts a take that leaves.
-func (r *runningRecord) beginTake(units int64) (Run, kernel.Receipt) {
+func (r *Record) beginTake(units int64) (Run, kernel.Receipt) {
 	r.takes += units
 	r.Inflight++
 	return Run{r, r.epoch, units}, r.stamp()
@@ -108,7 +108,7 @@ func (r *runningRecord) beginTake(units int64) (Run, kernel.Receipt) {
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *runningRecord) beginRelease(units int64, now time.Time) (Run, kernel.Receipt) {
+func (r *Record) beginRelease(units int64, now time.Time) (Run, kernel.Receipt) {
 	stamp := r.stamp()
 	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && !now.Before(r.keepTill) {
 		r.ended, stamp.Second = true, NothingLeft
@@ -118,7 +118,7 @@ func (r *runningRecord) beginRelease(units int64, now time.Time) (Run, kernel.Re
 }
 
 // beginState counts a state that leaves.
-func (r *runningRecord) beginState() (Run, kernel.Receipt) {
+func (r *Record) beginState() (Run, kernel.Receipt) {
 	r.Dirty, r.stating = false, r.epoch
 	r.Inflight++
 	return Run{r, r.epoch, 0}, r.stamp()
@@ -126,7 +126,7 @@ func (r *runningRecord) beginState() (Run, kernel.Receipt) {
 
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
 // was made meanwhile.
-func (t *Tracker) endTake(m Run, outcome runningOutcome, now time.Time) (release bool) {
+func (t *Tracker) endTake(m Run, outcome Outcome, now time.Time) (release bool) {
 	r := m.Record
 	r.takes -= m.Units
 	r.Inflight--
@@ -155,7 +155,7 @@ func (t *Tracker) endTake(m Run, outcome runningOutcome, now time.Time) (release
 }
 
 // endMessage ends a release or a state.
-func (t *Tracker) endMessage(m Run, outcome runningOutcome, now time.Time) {
+func (t *Tracker) endMessage(m Run, outcome Outcome, now time.Time) {
 	r := m.Record
 	if r.ended {
 		t.endLast(r, outcome, now)
@@ -181,7 +181,7 @@ func (t *Tracker) endMessage(m Run, outcome runningOutcome, now time.Time) {
 
 // endLast ends the release that ended its record. Where Redis may still have the units, a state of a
 // later epoch corrects that; where one is known already, it has.
-func (t *Tracker) endLast(ended *runningRecord, outcome runningOutcome, now time.Time) {
+func (t *Tracker) endLast(ended *Record, outcome Outcome, now time.Time) {
 	if outcome == RanOK || outcome == RanLate {
 		return
 	}
@@ -196,23 +196,23 @@ func (t *Tracker) endLast(ended *runningRecord, outcome runningOutcome, now time
 
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
-func (t *Tracker) keep(r *runningRecord, now time.Time) {
+func (t *Tracker) keep(r *Record, now time.Time) {
 	r.keepTill = now.Add(r.Policy.Settings().NodeTimeout)
 }
 
 // LetThrough counts units that run without Redis's decision.
-func (t *Tracker) LetThrough(r *runningRecord, units int64, now time.Time) {
+func (t *Tracker) LetThrough(r *Record, units int64, now time.Time) {
 	r.running += units
 	t.newEpoch(r, now)
 }
 
 // isIdle reports whether the record holds nothing that is needed later.
-func (r *runningRecord) isIdle(now time.Time) bool {
+func (r *Record) isIdle(now time.Time) bool {
 	return r.running == 0 && r.Inflight == 0 && !r.Dirty && !now.Before(r.keepTill)
 }
 
 // refresh prepares the state that a record sends at its time. It reports whether there is one to send.
-func (t *Tracker) refresh(r *runningRecord, now time.Time) bool {
+func (t *Tracker) refresh(r *Record, now time.Time) bool {
 	switch {
 	case r.Dirty:
 		return r.stating != r.epoch
@@ -225,7 +225,7 @@ func (t *Tracker) refresh(r *runningRecord, now time.Time) bool {
 }
 
 // OutcomeOf returns what became of a message without an answer, or with one that no kernel gave.
-func OutcomeOf(err error) runningOutcome {
+func OutcomeOf(err error) Outcome {
 	var caught wire.Failure
 	switch {
 	case err == nil:

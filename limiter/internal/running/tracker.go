@@ -23,7 +23,7 @@ type Tracker struct {
 	Now    func() time.Time // with a monotonic reading
 
 	seed     maphash.Seed
-	Shards   [runningShards]runningShard
+	Shards   [runningShards]Shard
 	Records  atomic.Int64
 	policies sync.Map    // the first policy of each ID, so that states of one ID have one shape
 	Ticking  atomic.Bool // the timer is set
@@ -34,10 +34,10 @@ type Tracker struct {
 // runningShards is how many locks the records are spread over.
 const runningShards = 64
 
-type runningShard struct {
+type Shard struct {
 	Mu      sync.Mutex
-	Records map[decision.QuotaName]*runningRecord
-	Due     minheap.Heap[*runningRecord] // by when their next state is due
+	Records map[decision.QuotaName]*Record
+	Due     minheap.Heap[*Record] // by when their next state is due
 }
 
 const (
@@ -63,23 +63,23 @@ func NewTracker() *Tracker {
 	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now, seed: maphash.MakeSeed()}
 	for i := range t.Shards {
 		s := &t.Shards[i]
-		s.Records = map[decision.QuotaName]*runningRecord{}
-		s.Due.Less = func(a, b **runningRecord) bool { return (*a).due.Before((*b).due) }
-		s.Due.Moved = func(r **runningRecord, place int) { (*r).place = place }
+		s.Records = map[decision.QuotaName]*Record{}
+		s.Due.Less = func(a, b **Record) bool { return (*a).due.Before((*b).due) }
+		s.Due.Moved = func(r **Record, place int) { (*r).place = place }
 	}
 	return t
 }
 
-func (t *Tracker) ShardOf(key string) *runningShard {
+func (t *Tracker) ShardOf(key string) *Shard {
 	return &t.Shards[maphash.String(t.seed, key)%runningShards]
 }
 
 // Find returns the record of a key, and makes it where there is none. The shard's lock is held.
-func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *runningRecord {
+func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *Record {
 	s, name := t.ShardOf(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
-		r = &runningRecord{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
+		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
 		s.Records[name] = r
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
@@ -99,7 +99,7 @@ func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
 }
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
-func (t *Tracker) drop(r *runningRecord) {
+func (t *Tracker) drop(r *Record) {
 	s, name := t.ShardOf(r.Key), decision.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
@@ -111,12 +111,12 @@ func (t *Tracker) drop(r *runningRecord) {
 }
 
 // statePeriod returns the time between two states of a record.
-func (r *runningRecord) statePeriod() time.Duration {
+func (r *Record) statePeriod() time.Duration {
 	return r.Policy.Settings().NodeTimeout / statesPerTimeout
 }
 
 // markDirty has a state sent soon. The shard's lock is held.
-func (t *Tracker) markDirty(r *runningRecord, now time.Time) {
+func (t *Tracker) markDirty(r *Record, now time.Time) {
 	r.Dirty = true
 	if now.Before(r.due) {
 		t.schedule(r, now)
@@ -124,7 +124,7 @@ func (t *Tracker) markDirty(r *runningRecord, now time.Time) {
 }
 
 // schedule has a record looked at from an instant on. The shard's lock is held.
-func (t *Tracker) schedule(r *runningRecord, at time.Time) {
+func (t *Tracker) schedule(r *Record, at time.Time) {
 	r.due = at
 	if r.place >= 0 {
 		t.ShardOf(r.Key).Due.Fix(r.place)
@@ -184,7 +184,7 @@ func (t *Tracker) SendDue(most int) (left int) {
 }
 
 // collect appends at most so many states of the shard that are due.
-func (s *runningShard) collect(t *Tracker, now time.Time, most int, due []Statement) []Statement {
+func (s *Shard) collect(t *Tracker, now time.Time, most int, due []Statement) []Statement {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for most > 0 && s.Due.Len() > 0 && !now.Before((*s.Due.First()).due) {
@@ -223,7 +223,7 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 }
 
 // End ends a take, and releases its units where a base has them.
-func (t *Tracker) End(m Run, outcome runningOutcome) {
+func (t *Tracker) End(m Run, outcome Outcome) {
 	now, s := t.Now(), t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	var next *Statement
@@ -239,7 +239,7 @@ func (t *Tracker) End(m Run, outcome runningOutcome) {
 }
 
 // tidy drops a record that ended or holds nothing. The shard's lock is held.
-func (t *Tracker) tidy(r *runningRecord, now time.Time) {
+func (t *Tracker) tidy(r *Record, now time.Time) {
 	if r.ended || r.isIdle(now) {
 		t.drop(r)
 	}
@@ -269,7 +269,7 @@ func (t *Tracker) IsFull(c *limiter.Check) bool {
 }
 
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
-func (t *Tracker) Finish(m Run, outcome runningOutcome) {
+func (t *Tracker) Finish(m Run, outcome Outcome) {
 	now, s := t.Now(), t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 // Writer holds what one batch needs to be written and read.
 type Writer struct {
-	Keys     *keyWriter
+	Keys     *KeyWriter
 	Node     int64 // of this process, see runningTracker
 	Messages []*Message
 	Used     int        // by the current batch

@@ -11,8 +11,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// keyWriter writes key names. It belongs to one goroutine at a time.
-type keyWriter struct {
+// KeyWriter writes key names. It belongs to one goroutine at a time.
+type KeyWriter struct {
 	Head string
 	Mac  hash.Hash
 	sum  []byte
@@ -28,8 +28,8 @@ const ProbeKey = "%!"
 const HMACMark = "%~"
 
 // NewWriter returns a writer of keys of a format.
-func NewWriter(k limiter.KeyFormat) *keyWriter {
-	w := &keyWriter{Head: k.Head()}
+func NewWriter(k limiter.KeyFormat) *KeyWriter {
+	w := &KeyWriter{Head: k.Head()}
 	if k.Secret != "" {
 		w.Mac = hmac.New(sha256.New, []byte(k.Secret))
 	}
@@ -37,7 +37,7 @@ func NewWriter(k limiter.KeyFormat) *keyWriter {
 }
 
 // Append appends the name of a key in the states of an ID.
-func (k *keyWriter) Append(dst []byte, id, key string) []byte {
+func (k *KeyWriter) Append(dst []byte, id, key string) []byte {
 	dst = append(dst, k.Head...)
 	dst = k.AppendClient(dst, key)
 	dst = append(dst, "}:"...)
@@ -46,7 +46,7 @@ func (k *keyWriter) Append(dst []byte, id, key string) []byte {
 
 // AppendClient appends the part between the braces, which is never empty: a Cluster ignores empty
 // braces.
-func (k *keyWriter) AppendClient(dst []byte, key string) []byte {
+func (k *KeyWriter) AppendClient(dst []byte, key string) []byte {
 	switch {
 	case k.Mac != nil:
 		k.Mac.Reset()
@@ -61,7 +61,7 @@ func (k *keyWriter) AppendClient(dst []byte, key string) []byte {
 
 // SlotOf returns the Cluster slot of a client key: CRC16 (XMODEM) of the part between the braces,
 // modulo 16384, as in the Redis Cluster specification.
-func (k *keyWriter) SlotOf(key string) uint16 {
+func (k *KeyWriter) SlotOf(key string) uint16 {
 	k.client = k.AppendClient(k.client[:0], key)
 	client := k.client
 	if end := bytes.IndexByte(client, '}'); end > 0 {

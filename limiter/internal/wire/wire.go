@@ -59,7 +59,7 @@ const fewPolicies = 16
 
 // Write makes the arguments of one EVALSHA of calls. The script's text or hash is still to be set at
 // index 0 and 1.
-func (m *Message) Write(calls []*Payload, keys *keyWriter) {
+func (m *Message) Write(calls []*Payload, keys *KeyWriter) {
 	m.group(calls)
 	m.writeKeys(keys)
 	m.Text.Bytes = m.Text.Bytes[:0]
@@ -98,7 +98,7 @@ next:
 }
 
 // writeKeys writes the key of every check, in the order that the answers will have.
-func (m *Message) writeKeys(keys *keyWriter) {
+func (m *Message) writeKeys(keys *KeyWriter) {
 	m.Order, m.names, m.arena, m.policies, m.Kernels = m.Order[:0], m.names[:0], m.arena[:0], m.policies[:0], 0
 	for i := range m.Groups {
 		m.Order = append(m.Order, m.Groups[i].calls...)
@@ -121,7 +121,7 @@ func (m *Message) writeKeys(keys *keyWriter) {
 }
 
 // writeKey adds the key of a client's state.
-func (m *Message) writeKey(keys *keyWriter, id string, key limiter.EncodedKey) {
+func (m *Message) writeKey(keys *KeyWriter, id string, key limiter.EncodedKey) {
 	start := len(m.arena)
 	m.arena = keys.Append(m.arena, id, key.String())
 	m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
@@ -267,7 +267,7 @@ func (m *Message) writeStamps(calls []*Payload) {
 
 // writeBanKeys writes the keys of bans behind those of the states, the last check first: the script
 // finds the first one at the end, so that no message says how many there are.
-func (m *Message) writeBanKeys(keys *keyWriter) {
+func (m *Message) writeBanKeys(keys *KeyWriter) {
 	for i := len(m.Order) - 1; i >= 0; i-- {
 		checks := m.Order[i].Checks
 		for j := len(checks) - 1; j >= 0; j-- {
