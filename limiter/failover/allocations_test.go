@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -21,7 +22,7 @@ import (
 func TestMemory_Decide_allocations(t *testing.T) {
 	m := memory.New()
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
+		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.9"), Weight: 1}}
 		allocs := testing.AllocsPerRun(5_000, func() {
 			_, _ = m.Decide(context.Background(), checks) // never fails
@@ -36,7 +37,7 @@ func TestRedis_Decide_allocations(t *testing.T) {
 	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
+		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32
 		keys := make([]string, batch)
 		for i := range keys {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -20,7 +21,7 @@ func TestMemory_ban_bound(t *testing.T) {
 	now := int64(1_000_000_000_000)
 	m := memory.NewOnClock(func() int64 { return now })
 	m.Limit(bound, nil)
-	p := mustPolicy(t, limiter.Settings{Name: "bound", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Minute, Ban: []time.Duration{time.Hour}})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "bound", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Minute, Ban: []time.Duration{time.Hour}})
 	counted := func() (n int64) {
 		for i := range m.TableOf(p).Shards {
 			s := &m.TableOf(p).Shards[i]
@@ -31,7 +32,7 @@ func TestMemory_ban_bound(t *testing.T) {
 	flood := func(name string) {
 		for i := range 5000 {
 			for range 3 {
-				decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(name, i))})
+				storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(name, i))})
 			}
 		}
 		if m.Len() > bound || m.Len() != counted() {

@@ -11,13 +11,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // hourBan returns a policy of two units a day that bans for an hour after some denials.
 func hourBan(t *testing.T, name string, after int) *limiter.Policy {
 	t.Helper()
-	return mustPolicy(t, limiter.Settings{Name: name, Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: after})
+	return storetest.NewPolicy(t, limiter.Settings{Name: name, Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: after})
 }
 
 // oneOf decides a request of one unit by the store.
@@ -61,7 +62,7 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
-	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
+	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
 		if _, err := f.Decide(context.Background(), checks); err != nil {
@@ -90,7 +91,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	server := redistest.Shared(t)
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: 100 * time.Millisecond})
 	other := openRedis(t, server, 10*time.Second)
-	bans, plain := hourBan(t, "bans", 3), mustPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
+	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	sources := map[limiter.Source]int{}
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
@@ -110,7 +111,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	if sources[limiter.SourceDenyCache] == 0 {
 		t.Errorf("decided by %v; want the deny cache too", sources)
 	}
-	decide(t, other, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k"), Weight: 1})
+	storetest.Decide(t, other, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k"), Weight: 1})
 	redistest.WaitFor(t, "the client is banned", func() error {
 		if r := both(); !r.Banned {
 			return fmt.Errorf("%+v", r)
@@ -123,7 +124,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 func TestFailover_ban_burst(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Store
 	for range 2 {
 		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}))
@@ -210,7 +211,7 @@ func TestFailover_ban_answers(t *testing.T) {
 		m.Remember(&banned)
 		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
 		m.Remember(&later)
-		if got := decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
+		if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
 			t.Errorf("after %+v: %+v", after, got)
 		}
 	}
@@ -224,7 +225,7 @@ func TestFailover_ban_above_capacity(t *testing.T) {
 	for range 3 {
 		oneOf(t, f, p, "k")
 	}
-	if got := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
+	if got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
 		t.Errorf("%+v", got)
 	}
 	server.Kill()

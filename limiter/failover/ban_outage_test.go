@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -19,7 +20,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	for _, fraction := range []float64{0, 0.5} {
 		server := redistest.Start(t)
 		f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
-		p := mustPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: banned(3600)})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: banned(3600)})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestRepayment_overridden(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
-			p := mustPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
 			q := raised(t, p)
 			for range 3 {
 				oneOf(t, f, q, "k")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -40,12 +41,12 @@ func TestStores_ban_vectors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, v := range banVectors {
-		p := mustPolicy(t, limiter.Settings{Name: "ban", Algorithm: limiter.FixedWindow, Limit: v.limit, Window: time.Duration(v.window) * time.Second, Ban: v.ban, BanAfter: v.after})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "ban", Algorithm: limiter.FixedWindow, Limit: v.limit, Window: time.Duration(v.window) * time.Second, Ban: v.ban, BanAfter: v.after})
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				var alone memory.State
 				for i, step := range v.steps {
-					s.set(step.at * sec)
+					s.set(step.at * storetest.Sec)
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.weight}}
 					s.decide(t, checks)
 					want := time.Duration(step.wait) * time.Second
@@ -56,7 +57,7 @@ func TestStores_ban_vectors(t *testing.T) {
 					if r.RetryAfter != want || (r.Banned && (r.Remaining != 0 || r.BanLeft > r.RetryAfter)) {
 						t.Errorf("step %d, %+v: %+v", i, step, r)
 					}
-					if twin := alone.Take(p, step.at*sec, step.weight); twin != r {
+					if twin := alone.Take(p, step.at*storetest.Sec, step.weight); twin != r {
 						t.Errorf("step %d, %+v: a State answers %+v, the store %+v", i, step, twin, r)
 					}
 				}
@@ -69,19 +70,19 @@ func TestStores_ban_vectors(t *testing.T) {
 func TestStores_ban_began(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "began", Algorithm: limiter.FixedWindow, Limit: 3, Window: 10 * time.Second, Ban: banned(30)})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "began", Algorithm: limiter.FixedWindow, Limit: 3, Window: 10 * time.Second, Ban: banned(30)})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		one := func(weight int64, peek bool) limiter.Result {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: peek}}
 			s.decide(t, checks)
 			return checks[0].Result
 		}
-		s.set(1000 * sec)
+		s.set(1000 * storetest.Sec)
 		one(2, false)
 		if r := one(2, false); !r.BanBegins || r.Remaining != 0 || r.BanLeft != 30*time.Second || r.ResetAfter != 30*time.Second {
 			t.Errorf("%s: the denial that bans: %+v", s.name, r)
 		}
-		s.set(1001 * sec)
+		s.set(1001 * storetest.Sec)
 		want := limiter.Result{RetryAfter: 29 * time.Second, ResetAfter: 29 * time.Second, Banned: true, BanLeft: 29 * time.Second}
 		if r := one(1, false); r != want {
 			t.Errorf("%s: a banned client gets %+v, want %+v", s.name, r, want)
@@ -101,11 +102,11 @@ func TestStores_ban_began(t *testing.T) {
 func TestStores_ban_denied_with_others(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	narrow := mustPolicy(t, limiter.Settings{Name: "narrow", Algorithm: limiter.FixedWindow, Limit: 1, Window: 10 * time.Second, Ban: banned(30)})
-	wide := mustPolicy(t, limiter.Settings{Name: "wide", Algorithm: limiter.FixedWindow, Limit: 2, Window: 10 * time.Second, Ban: banned(60)})
+	narrow := storetest.NewPolicy(t, limiter.Settings{Name: "narrow", Algorithm: limiter.FixedWindow, Limit: 1, Window: 10 * time.Second, Ban: banned(30)})
+	wide := storetest.NewPolicy(t, limiter.Settings{Name: "wide", Algorithm: limiter.FixedWindow, Limit: 2, Window: 10 * time.Second, Ban: banned(60)})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		both := func(at int64) (a, b limiter.Result) {
-			s.set(at * sec)
+			s.set(at * storetest.Sec)
 			checks := []limiter.Check{{Policy: narrow, Key: limiter.EncodeKey("k")}, {Policy: wide, Key: limiter.EncodeKey("k")}}
 			s.decide(t, checks)
 			return checks[0].Result, checks[1].Result
@@ -129,12 +130,12 @@ func TestStores_ban_denied_with_others(t *testing.T) {
 func TestStores_ban_counted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 60 * time.Second, Ban: banned(300)})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 60 * time.Second, Ban: banned(300)})
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		take := func() []limiter.Check {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 			s.decide(t, checks)
@@ -173,12 +174,12 @@ func TestStores_ban_counted(t *testing.T) {
 func TestStores_ban_counted_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "elsewhere", Algorithm: limiter.GCRA, Limit: 4, Window: 60 * time.Second, Ban: banned(300)})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "elsewhere", Algorithm: limiter.GCRA, Limit: 4, Window: 60 * time.Second, Ban: banned(300)})
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}
 		s.decide(t, check)
 		s.settle()

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
@@ -43,7 +44,7 @@ func benchPolicy(b *testing.B, algorithm string) *limiter.Policy {
 	if a := kernel.Named(algorithm); a.MaxLimit > 0 {
 		s.Limit = min(s.Limit, a.MaxLimit)
 	}
-	return mustPolicy(b, s)
+	return storetest.NewPolicy(b, s)
 }
 
 func benchRedis(b *testing.B, server *redistest.Server) *redis.Store {
@@ -179,16 +180,16 @@ func BenchmarkTakeLog(b *testing.B) {
 	for limit := int64(10); limit <= 100_000; limit *= 10 {
 		const window = 100 * time.Second
 		step := window.Microseconds() / limit
-		p := mustPolicy(b, limiter.Settings{Name: "default", Algorithm: limiter.SlidingWindowLog, Limit: limit, Window: window})
+		p := storetest.NewPolicy(b, limiter.Settings{Name: "default", Algorithm: limiter.SlidingWindowLog, Limit: limit, Window: window})
 		b.Run(fmt.Sprintf("store=memory/limit=%d", limit), func(b *testing.B) {
-			now := epoch
+			now := storetest.Epoch
 			takeFullLog(b, memory.NewOnClock(func() int64 { now += step; return now }), p)
 		})
 		b.Run(fmt.Sprintf("store=redis/limit=%d", limit), func(b *testing.B) {
 			server := redistest.Shared(b)
 			client, store := server.Client(b), benchRedis(b, server)
 			store.Scripts.Clock = fmt.Sprintf(stepClockFragment, step)
-			client.Set(context.Background(), "test:clock", epoch, 0)
+			client.Set(context.Background(), "test:clock", storetest.Epoch, 0)
 			takeFullLog(b, store, p)
 		})
 	}
@@ -205,7 +206,7 @@ func takeFullLog(b *testing.B, s limiter.Store, p *limiter.Policy) {
 // lastingPolicy returns a policy whose states outlast the measurement of their size.
 func lastingPolicy(b *testing.B, algorithm string) *limiter.Policy {
 	b.Helper()
-	return mustPolicy(b, limiter.Settings{Name: "default", Algorithm: algorithm, Limit: 10_000, Window: 24 * time.Hour})
+	return storetest.NewPolicy(b, limiter.Settings{Name: "default", Algorithm: algorithm, Limit: 10_000, Window: 24 * time.Hour})
 }
 
 // BenchmarkMemory measures the bytes of the heap that a state takes in process beyond its key, and
@@ -214,7 +215,7 @@ func BenchmarkMemory(b *testing.B) {
 	const keySize = 13
 	fill := func(b *testing.B, algorithm string, states, takes int) float64 {
 		p, keys := lastingPolicy(b, algorithm), benchKeys(states)
-		now := epoch // time goes on, because a log may merge takes of one instant
+		now := storetest.Epoch // time goes on, because a log may merge takes of one instant
 		before := heapInUse()
 		memory := memory.NewOnClock(func() int64 { now++; return now })
 		takeMany(b, memory, p, keys, 1, takes*states)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -34,7 +35,7 @@ func TestCalendar_outage(t *testing.T) {
 					local = begins + ahead.Microseconds() + to.Microseconds()
 					n.Clock.Fix(-ahead)
 				}
-				p := mustPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Europe/Berlin"), Limit: 10})
+				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Europe/Berlin"), Limit: 10})
 				decide := func(reason error) limiter.Result {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 					var err error
@@ -81,7 +82,7 @@ func TestCalendar_outage(t *testing.T) {
 
 // TestCalendar_owed pays back the units of the current period alone.
 func TestCalendar_owed(t *testing.T) {
-	p := mustPolicy(t, limiter.Settings{Calendar: "day", Location: zone(t, "Europe/Berlin"), Limit: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Calendar: "day", Location: zone(t, "Europe/Berlin"), Limit: 10})
 	k, params := p.Rule().Algorithm.Kernel, &p.Rule().Params
 	at := micros(t, "2026-10-25T12:00:00+01:00")
 	start, end := micros(t, "2026-10-25T00:00:00+02:00"), micros(t, "2026-10-26T00:00:00+01:00")

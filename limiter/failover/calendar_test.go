@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -59,7 +60,7 @@ func TestCalendar_periods(t *testing.T) {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			t.Run(test.name+"/"+s.name, func(t *testing.T) {
 				server.Client(t).FlushDB(context.Background())
-				p := mustPolicy(t, limiter.Settings{Calendar: test.unit, Location: zone(t, test.zone), Limit: 2})
+				p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Location: zone(t, test.zone), Limit: 2})
 				begins, ends := micros(t, test.begins), micros(t, test.ends)
 				for _, step := range []struct {
 					at, weight      int64
@@ -110,8 +111,8 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
 			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			r.Topology.AnyNode.Clock.Fix(ahead)
-			perDay, perYear := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
-			other := mustPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
+			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
+			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
 			for i := range int64(5) {
 				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
@@ -141,7 +142,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
 	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = jumpingClockFragment
-	p, other := mustPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), mustPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
+	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
 	for range 20 {
 		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTakeRefundable, wire.OpSettle, wire.OpRepay, wire.OpOffend} {
 			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -177,11 +178,11 @@ func TestCalendar_tables(t *testing.T) {
 				server.Client(t).FlushDB(context.Background())
 				stores := nodes(t, server, []time.Duration{0, 3 * 24 * time.Hour}[random.IntN(2)], []time.Duration{0, -24 * time.Hour}[random.IntN(2)])
 				policies := []*limiter.Policy{
-					mustPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("here", 0), Limit: limit}),
-					mustPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("there", -int(skew.Seconds())), Limit: limit}),
+					storetest.NewPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("here", 0), Limit: limit}),
+					storetest.NewPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("there", -int(skew.Seconds())), Limit: limit}),
 				}
 				const day = 86_400_000_000
-				at := epoch
+				at := storetest.Epoch
 				passed := map[int64]int{}
 				for range steps {
 					at += []int64{0, 1, 1, 3_000_000, random.Int64N(day / 3)}[random.IntN(5)]
@@ -224,7 +225,7 @@ func TestCalendar_matching(t *testing.T) {
 		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
 	} {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			p := mustPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
+			p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
 			play(t, s, begins, p, 0) // makes the table
 			if s.shared == nil {
 				s.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
@@ -247,9 +248,9 @@ func TestCalendar_zone_changes(t *testing.T) {
 	server := redistest.Shared(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		at := micros(t, "2026-06-15T12:00:00Z")
-		utc := mustPolicy(t, limiter.Settings{Calendar: "month", Limit: 10})
+		utc := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Limit: 10})
 		play(t, s, at, utc, 7)
-		auckland := mustPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Pacific/Auckland"), Limit: 10})
+		auckland := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Pacific/Auckland"), Limit: 10})
 		r := play(t, s, at, auckland, 1)
 		if want := time.Duration(micros(t, "2026-07-01T00:00:00+12:00")-at) * time.Microsecond; r.Remaining != 2 || r.ResetAfter != want {
 			t.Errorf("%s: %+v, want 2 until %v", s.name, r, want)
@@ -288,7 +289,7 @@ func TestCalendar_settings(t *testing.T) {
 		}
 	}
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
-		p := mustPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
+		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
 		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
 			t.Errorf("%s: %s", unit, p.ID())
 		}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 func TestRedis_Decide_timeout(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 50*time.Millisecond)
-	p := dayPolicy(t, "hung", limiter.GCRA, 1_000)
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
 	var group sync.WaitGroup
@@ -35,8 +36,8 @@ func TestRedis_Decide_timeout(t *testing.T) {
 func TestRedis_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 300*time.Millisecond)
-	p := dayPolicy(t, "gone", limiter.GCRA, 1_000)
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	p := storetest.DayPolicy(t, "gone", limiter.GCRA, 1_000)
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
 	ctx, cancel := context.WithCancel(context.Background())

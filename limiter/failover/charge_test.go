@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -20,7 +21,7 @@ func TestFailover_Charge(t *testing.T) {
 	for name, f := range failovers(t) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				checks := []limiter.Check{{Policy: dayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
+				checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
 				source, err := f.Decide(context.Background(), checks)
 				if err != nil || !limiter.Allowed(checks) {
 					t.Fatal(checks, err)
@@ -45,7 +46,7 @@ func TestFailover_Charge_outage(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	f := New(r, memory.New(), Options{})
-	checks := []limiter.Check{{Policy: dayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
+	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
 	source, err := f.Decide(context.Background(), checks)
 	if err != nil || source != limiter.SourceRedis {
 		t.Fatal(source, err)
@@ -62,16 +63,16 @@ func TestFailover_Charge_outage(t *testing.T) {
 // TestBucket_debt: 1 unit a second, 5 at most, and 20 charged: 20 seconds until the whole quota is
 // free again, 16 until the next unit.
 func TestBucket_debt(t *testing.T) {
-	now := epoch
+	now := storetest.Epoch
 	m := memory.NewOnClock(func() int64 { return now })
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
-	chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
+	storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
 	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
-	if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; got != want {
+	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	now += 16_000_000
-	if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
 		t.Errorf("after the wait: %+v", got)
 	}
 }
@@ -83,12 +84,12 @@ func TestMemory_Charge_debt(t *testing.T) {
 	const window = 4 * time.Second
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			now := epoch
+			now := storetest.Epoch
 			m := memory.NewOnClock(func() int64 { return now })
-			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: window})
-			decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}})
-			wait := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
+			p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: window})
+			storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}})
+			wait := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
 			t.Logf("the next request passes after %v", wait)
 			least, most := 396*time.Second, 397*time.Second // 1,001 units less the 10 that fit, at 10 per 4 s
 			if !p.IsBucket() {
@@ -98,7 +99,7 @@ func TestMemory_Charge_debt(t *testing.T) {
 				t.Errorf("the next request passes after %v, want %v to %v", wait, least, most)
 			}
 			now += wait.Microseconds()
-			if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+			if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
 				t.Errorf("after %v: %+v", wait, got)
 			}
 		})
@@ -112,7 +113,7 @@ func TestRedis_Charge_debt(t *testing.T) {
 	f := New(r, memory.New(), Options{})
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			p := mustPolicy(t, limiter.Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}}, limiter.SourceRedis)
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 			redistest.WaitFor(t, "the debt is charged", func() error {
@@ -139,7 +140,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			r, reported, setPermissions := openLimited(t)
 			local := memory.New()
 			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
-			p := dayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
+			p := storetest.DayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
 			if name == "no room" {
 				local.Limit(1, nil)
 				f.ledger.size.Store(1)
@@ -178,17 +179,17 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 func TestMemory_Charge_bounds(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		m, p := memory.New(), dayPolicy(t, "p", algorithm, 10)
+		m, p := memory.New(), storetest.DayPolicy(t, "p", algorithm, 10)
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}
-		decide(t, m, check)
+		storetest.Decide(t, m, check)
 		check.Weight = -5
-		chargeIn(m, []limiter.Check{check})
-		if left := decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
+		storetest.ChargeIn(m, []limiter.Check{check})
+		if left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
 			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
 		}
 		check.Weight = math.MaxInt64
-		chargeIn(m, []limiter.Check{check})
-		if r := decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
+		storetest.ChargeIn(m, []limiter.Check{check})
+		if r := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
 			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -20,7 +21,7 @@ func TestAllow_and_Peek(t *testing.T) {
 		"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second),
 		"failover": New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 	} {
-		p := mustPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
 		var got []bool
 		for range 3 {
 			result, err := limiter.Allow(t.Context(), store, p, "k")
@@ -45,8 +46,8 @@ func TestAllow_and_Peek(t *testing.T) {
 
 // TestStore_Decide_invalid sends checks that no store can decide: no store charges any of them.
 func TestStore_Decide_invalid(t *testing.T) {
-	p := mustPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
-	twin := mustPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
+	twin := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
 	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for name, store := range map[string]limiter.Store{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -40,7 +41,7 @@ func TestCluster(t *testing.T) {
 	r, masters := openCluster(t)
 
 	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
-		p := dayPolicy(t, "spread", limiter.SlidingWindowCounter, 7)
+		p := storetest.DayPolicy(t, "spread", limiter.SlidingWindowCounter, 7)
 		var allowed atomic.Int64
 		var group sync.WaitGroup
 		const clients, each = 40, 12
@@ -80,7 +81,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("finds the slot of any key", func(t *testing.T) {
-		p := dayPolicy(t, "braces", limiter.FixedWindow, 1)
+		p := storetest.DayPolicy(t, "braces", limiter.FixedWindow, 1)
 		for _, key := range []string{"", "%", "}", "}a", "{}", "{a}b", "a}b"} {
 			for _, want := range []bool{true, false} {
 				if got, err := limiter.Allow(t.Context(), r, p, key); err != nil || got.Passes() != want {
@@ -96,12 +97,12 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("survives a script flush", func(t *testing.T) {
-		p := dayPolicy(t, "flush", limiter.GCRA, 100)
+		p := storetest.DayPolicy(t, "flush", limiter.GCRA, 100)
 		for i := range 10 {
 			for _, master := range masters {
 				master.Client(t).ScriptFlush(context.Background())
 			}
-			if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+			if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
 				t.Errorf("request %d: %d remaining", i, got)
 			}
 		}
@@ -111,8 +112,8 @@ func TestCluster(t *testing.T) {
 // raceAcrossSlots has two quotas of different clients, in different slots, race: the small one may
 // be used up, and the units gone from the large one must be those of requests that passed.
 func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
-	large := dayPolicy(t, "large-"+algorithm, algorithm, 1_000)
-	small := dayPolicy(t, "small-"+algorithm, algorithm, 30)
+	large := storetest.DayPolicy(t, "large-"+algorithm, algorithm, 1_000)
+	small := storetest.DayPolicy(t, "small-"+algorithm, algorithm, 30)
 	checks := func() []limiter.Check {
 		return []limiter.Check{{Policy: large, Key: limiter.EncodeKey("all"), Weight: 2}, {Policy: small, Key: limiter.EncodeKey("one"), Weight: 1}}
 	}
@@ -138,7 +139,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}
 	redistest.WaitFor(t, "lost races are refunded", func() error {
-		left := decide(t, r, limiter.Check{Policy: large, Key: limiter.EncodeKey("all"), Peek: true})[0].Result.Remaining
+		left := storetest.Decide(t, r, limiter.Check{Policy: large, Key: limiter.EncodeKey("all"), Peek: true})[0].Result.Remaining
 		if want := 1_000 - 2*allowed.Load(); left != want {
 			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
 		}
@@ -151,7 +152,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 	_, masters := openCluster(t)
 	client := masters[0].Client(t)
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		p := dayPolicy(t, "slots", limiter.GCRA, 1)
+		p := storetest.DayPolicy(t, "slots", limiter.GCRA, 1)
 		n := wire.NewWriter(naming)
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
@@ -184,7 +185,7 @@ func errorOf(r *redis.Store, p *limiter.Policy, key string) error {
 func TestCluster_dead_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "dead", limiter.GCRA, 100)
+	p := storetest.DayPolicy(t, "dead", limiter.GCRA, 100)
 	masters[2].Kill()
 	var alive, gone []string // clients, no two of a slot
 	seen := map[uint16]bool{}
@@ -215,18 +216,18 @@ func TestCluster_dead_master(t *testing.T) {
 func TestCluster_unserved_slot(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "hole", limiter.GCRA, 100)
+	p := storetest.DayPolicy(t, "hole", limiter.GCRA, 100)
 	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
 		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {
 		if err := errorOf(r, p, "lost"); limiter.Kind(err) != "clusterdown" {
 			t.Errorf("a slot without a master: %v", err)
 		}
-		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -16,7 +17,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	t.Parallel()
 	r, masters := openCluster(t)
 	ctx := t.Context()
-	moved, fresh := dayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), dayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
+	moved, fresh := storetest.DayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), storetest.DayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
 	check := func(p *limiter.Policy) []limiter.Check {
 		return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}}
 	}
@@ -32,7 +33,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
+	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
 		t.Fatalf("%d remain after one of 10", got)
 	}
 
@@ -50,7 +51,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	}
 
 	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
-	calendar := mustPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
+	calendar := storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
 	n := r.Topology.To(slot)
 	n.Clock.Fix(400 * 24 * time.Hour)
 	calls = []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(calendar))}
@@ -66,7 +67,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 		}
 	}
 
-	both := append(check(moved), check(dayPolicy(t, "later", limiter.GCRA, 10))...)
+	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
 	if _, err := r.Decide(ctx, both); limiter.Kind(err) != "tryagain" {
 		t.Errorf("a request with keys on both masters: %v, want tryagain", err)
 	}

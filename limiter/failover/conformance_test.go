@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -139,25 +140,6 @@ func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
 	}
 }
 
-// settler is a store without a Failover.
-type settler interface {
-	Settle(check limiter.Check, cost int64)
-}
-
-func refundIn(s settler, checks []limiter.Check) {
-	for _, c := range checks {
-		s.Settle(c, 0)
-	}
-}
-
-func chargeIn(s settler, checks []limiter.Check) {
-	for _, c := range checks {
-		units := c.Weight
-		c.Peek = true
-		s.Settle(c, units)
-	}
-}
-
 // newRefund returns a call that refunds a unit of each check.
 func newRefund(checks ...limiter.Check) *queue.Call {
 	for i := range checks {
@@ -194,21 +176,6 @@ func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration,
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
-
-func mustPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
-	t.Helper()
-	if s.Name == "" {
-		s.Name = "p"
-	}
-	p, err := limiter.NewPolicy(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// epoch is an instant that is a boundary of every window in the tests.
-const epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
 
 // TestStores_agree_on_random_traces is the conformance suite: Lua and Go answer the same to any
 // trace.
@@ -298,7 +265,7 @@ func repayBoth(t *testing.T, tr *trace, stores []*testStore) {
 		units[i] = s.debit(c, d)
 	}
 	if units[0] != units[1] {
-		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.now-epoch, d, c.Policy.Settings(), units)
+		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.now-storetest.Epoch, d, c.Policy.Settings(), units)
 	}
 	playBoth(t, tr, stores)
 }
@@ -309,7 +276,7 @@ func compare(t *testing.T, tr *trace, stores []*testStore, answers [][]limiter.C
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result || (!a.Result.Banned && decision.Kept(&a).Withheld != decision.Kept(&b).Withheld) {
-			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-epoch,
+			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.now-storetest.Epoch,
 				i, len(answers[0]), a.Policy.Settings(), a.Weight, a.Reserve, a.Key, stores[0].name, answers[0], stores[1].name, answers[1])
 		}
 		checkInvariants(t, &a)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -15,9 +16,9 @@ import (
 func TestBucket_refund_longResponses(t *testing.T) {
 	t.Parallel()
 	for took, least := range map[time.Duration]float64{2 * time.Second: 0.995, 10 * time.Second: 0.97, 30 * time.Second: 0.78} {
-		now := epoch
+		now := storetest.Epoch
 		f := New(nil, memory.NewOnClock(func() int64 { return now }), Options{})
-		p := mustPolicy(t, limiter.Settings{Name: "busy", Algorithm: limiter.TokenBucket, Limit: 6000, Window: time.Minute})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "busy", Algorithm: limiter.TokenBucket, Limit: 6000, Window: time.Minute})
 		random := rand.New(rand.NewPCG(1, uint64(took)))
 		type open struct {
 			check limiter.Check
@@ -31,7 +32,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		}
 		var owed, refunded int64
 		for range 6000 {
-			now += sec / 10
+			now += storetest.Sec / 10
 			kept := running[:0]
 			for _, r := range running {
 				if r.ends > now {
@@ -45,7 +46,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 			}
 			running = kept
 			for {
-				taken := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(200), Refundable: true})
+				taken := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(200), Refundable: true})
 				if !limiter.Allowed(taken) {
 					break
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -18,17 +19,17 @@ func TestMemory_Settle_exact(t *testing.T) {
 	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
 		for seed := range uint64(300) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			now := epoch
+			now := storetest.Epoch
 			estimated := New(nil, memory.NewOnClock(func() int64 { return now }), Options{})
 			exact := memory.NewOnClock(func() int64 { return now })
-			p := mustPolicy(t, limiter.Settings{Name: "exact", Algorithm: algorithm, Limit: 1 + random.Int64N(60), Window: 10 * time.Second})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "exact", Algorithm: algorithm, Limit: 1 + random.Int64N(60), Window: 10 * time.Second})
 			type open struct {
 				check limiter.Check
 				cost  int64
 			}
 			var running []open
 			left := func(store limiter.Store) int64 {
-				return decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+				return storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
 			}
 			end := func(i int) {
 				estimated.Settle(running[i].check, running[i].cost, limiter.SourceMemory)
@@ -36,18 +37,18 @@ func TestMemory_Settle_exact(t *testing.T) {
 				running = running[:len(running)-1]
 			}
 			for range 60 {
-				now += random.Int64N(2 * sec)
+				now += random.Int64N(2 * storetest.Sec)
 				if random.IntN(2) == 0 && len(running) > 0 {
 					end(random.IntN(len(running)))
 				} else {
 					estimate := 1 + random.Int64N(p.Capacity())
 					cost := random.Int64N(estimate + 1)
-					taken := decide(t, estimated, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true})
+					taken := storetest.Decide(t, estimated, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true})
 					if !limiter.Allowed(taken) {
 						continue
 					}
 					running = append(running, open{taken[0], cost})
-					if cost > 0 && !limiter.Allowed(decide(t, exact, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: cost})) {
+					if cost > 0 && !limiter.Allowed(storetest.Decide(t, exact, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: cost})) {
 						t.Fatalf("%s, seed %d: a cost of %d is denied where its estimate of %d passed", algorithm, seed, cost, estimate)
 					}
 				}
@@ -60,9 +61,9 @@ func TestMemory_Settle_exact(t *testing.T) {
 			}
 			for range 25 {
 				if a, b := left(estimated), left(exact); a != b {
-					t.Fatalf("%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-epoch, a, b)
+					t.Fatalf("%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
 				}
-				now += sec
+				now += storetest.Sec
 			}
 		}
 	}
@@ -78,7 +79,7 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				f := stores[name]
-				p := mustPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour})
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour})
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkRefundLog(b *testing.B) {
 		b.Run(fmt.Sprint("later=", later), func(b *testing.B) {
 			server := redistest.Start(b)
 			r, client := openRedis(b, server, 10*time.Second), server.Client(b)
-			p := dayPolicy(b, "log", limiter.SlidingWindowLog, 20_000_000)
+			p := storetest.DayPolicy(b, "log", limiter.SlidingWindowLog, 20_000_000)
 			first := queue.NewCall(wire.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000_000}})
 			r.Send(context.Background(), r.Topology.AnyNode, []*queue.Call{first})
 			for left := later; left > 0; left -= 100 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -43,7 +44,7 @@ func TestFailover_Settle(t *testing.T) {
 	for name, f := range failovers(t) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				p := dayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
+				p := storetest.DayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +74,7 @@ func TestFailover_Settle_fraction(t *testing.T) {
 	t.Parallel()
 	f := failovers(t)["part"]
 	for cost, left := range map[int64]int64{0: 500, 1: 499, 300: 200, 499: 1, 500: 0, 550: 0, 600: 0, 700: 0} {
-		p := dayPolicy(t, fmt.Sprint("fraction-", cost), limiter.FixedWindow, 1000)
+		p := storetest.DayPolicy(t, fmt.Sprint("fraction-", cost), limiter.FixedWindow, 1000)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 600, Refundable: true}}
 		source, err := f.Decide(t.Context(), checks)
 		if err != nil || !limiter.Allowed(checks) {
@@ -89,7 +90,7 @@ func TestFailover_Settle_fraction(t *testing.T) {
 func TestFailover_Settle_others(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		p := dayPolicy(t, "others-"+name, limiter.GCRA, 400)
+		p := storetest.DayPolicy(t, "others-"+name, limiter.GCRA, 400)
 		for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
 			checks := []limiter.Check{check}
 			source, err := f.Decide(t.Context(), checks)
@@ -113,7 +114,7 @@ func TestFailover_Settle_debt(t *testing.T) {
 	server := redistest.Shared(t)
 	for _, algorithm := range limiter.Algorithms() {
 		n := newOutageNode(t, server, server.Addr)
-		p := mustPolicy(t, limiter.Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
 		n.play(t, p, "at 0 away settle 100 40 settle 100 150 settle 100 0 settle 100 100 back repaid 290 710")
 	}
 }
@@ -124,8 +125,8 @@ func TestFailover_Settle_paid(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1000, Window: 24 * time.Hour})
-	n.set(epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1000, Window: 24 * time.Hour})
+	n.set(storetest.Epoch)
 	n.away()
 	var taken [][]limiter.Check
 	for range 2 {
@@ -148,8 +149,8 @@ func TestFailover_Settle_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
-	n.set(epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
+	n.set(storetest.Epoch)
 	var taken [][]limiter.Check
 	for range 2 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
@@ -174,7 +175,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 	server := redistest.Shared(t)
 	for _, shared := range []*redis.Store{openRedis(t, server, 10*time.Second), nil} {
 		f := New(shared, memory.New(), Options{})
-		p := mustPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +192,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 			}
 			return err
 		})
-		if got := decide(t, f, check)[0].Result; !got.Banned {
+		if got := storetest.Decide(t, f, check)[0].Result; !got.Banned {
 			t.Errorf("%s: %+v", source, got)
 		}
 	}
@@ -202,13 +203,13 @@ func TestFailover_Settle_ban(t *testing.T) {
 func TestFailover_Settle_ban_once(t *testing.T) {
 	t.Parallel()
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(epoch)
-		p := mustPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
+		s.set(storetest.Epoch)
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
 		key := limiter.EncodeKey("k")
-		s.settleCost(decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
+		s.settleCost(storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
 		s.decide(t, []limiter.Check{{Policy: p, Key: key, Refundable: true}})
 		denied := []limiter.Check{{Policy: p, Key: key, Refundable: true}}
 		if s.decide(t, denied); denied[0].Result.Passes() || denied[0].Result.Banned {

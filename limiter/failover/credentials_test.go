@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -98,7 +99,7 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 // crowd has many clients decide at once. All of them must be decided.
 func crowd(t testing.TB, r *redis.Store, clients, each int) {
 	t.Helper()
-	p := dayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
+	p := storetest.DayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
 	var group sync.WaitGroup
 	for i := range clients {
 		group.Go(func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -22,7 +23,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 	denials := 0
 	for seed := range redistest.Rounds[uint64](30, 300) {
 		for _, p := range tracePolicies(t) {
-			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*limiter.Policy{p}, now: epoch}
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 5)), policies: []*limiter.Policy{p}, now: storetest.Epoch}
 			s := memoryStore()
 			cache := deny.NewCache(time.Second)
 			for range 80 {
@@ -64,7 +65,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 	for seed := range redistest.Rounds[uint64](20, 200) {
 		for _, p := range tracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
-			s, cache, now := memoryStore(), deny.NewCache(time.Second), epoch
+			s, cache, now := memoryStore(), deny.NewCache(time.Second), storetest.Epoch
 			for range 60 {
 				now += random.Int64N(100) * p.Rule().Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
@@ -98,7 +99,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
 func TestDenyCache_weights_apart(t *testing.T) {
 	t.Parallel()
-	p, cache, now := dayPolicy(t, "weights", limiter.GCRA, 10), deny.NewCache(time.Second), time.Unix(1_000, 0)
+	p, cache, now := storetest.DayPolicy(t, "weights", limiter.GCRA, 10), deny.NewCache(time.Second), time.Unix(1_000, 0)
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: limiter.Never}
 	for weight, wait := range waits {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Result: limiter.Result{RetryAfter: wait}}}, now)
@@ -124,7 +125,7 @@ func TestDenyCache_weights_apart(t *testing.T) {
 
 func TestDenyCache_bounded(t *testing.T) {
 	t.Parallel()
-	p := dayPolicy(t, "bounded", limiter.GCRA, 1)
+	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
 	cache := deny.NewCache(time.Second)
 	now := time.Unix(1_000, 0)
 	for i := range 2 * deny.DenyShards * deny.DenyShardSize {
@@ -147,7 +148,7 @@ func TestFailover_Decide_deny_cache(t *testing.T) {
 	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
-	p := dayPolicy(t, "repeat", limiter.GCRA, 2)
+	p := storetest.DayPolicy(t, "repeat", limiter.GCRA, 2)
 	ask := func(weight int64, want limiter.Source, passes bool) {
 		t.Helper()
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
@@ -191,7 +192,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	r := openRedis(t, server, time.Second)
 	const age, keys = 500 * time.Millisecond, 100
 	f := New(r, memory.New(), Options{DenyAge: age})
-	p := dayPolicy(t, "flood", limiter.GCRA, 1)
+	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
 		source, err := f.Decide(context.Background(), checks)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
@@ -52,7 +53,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 	var reported reports
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
-	p := dayPolicy(t, "guarded", limiter.GCRA, 5)
+	p := storetest.DayPolicy(t, "guarded", limiter.GCRA, 5)
 	ask := func(mode FailMode) (limiter.Source, limiter.Result, error) {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 		source, err := f.DecideIn(context.Background(), mode, checks)
@@ -94,7 +95,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, 50*time.Millisecond), memory.New(), Options{})
-	p := dayPolicy(t, "hung", limiter.GCRA, 1_000)
+	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		return err
@@ -122,7 +123,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
-	p := dayPolicy(t, "left", limiter.GCRA, 1_000)
+	p := storetest.DayPolicy(t, "left", limiter.GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
 	for range 2 * health.FailuresInARow {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
@@ -25,7 +26,7 @@ type damagedBucket struct {
 func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	p := dayPolicy(t, "damaged", limiter.GCRA, 10)
+	p := storetest.DayPolicy(t, "damaged", limiter.GCRA, 10)
 	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
@@ -85,7 +86,7 @@ func TestForeignValue_string(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{1})
 	for algorithm, counts := range map[string][]int{limiter.FixedWindow: {2}, limiter.SlidingWindowCounter: {3}, limiter.GCRA: {2, 3}, limiter.SlidingWindowLog: nil} {
-		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
+		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		values := foreignStrings(random, 2)
 		if slices.Contains(counts, 3) {
 			values = append(values, foreignStrings(random, 3)...)
@@ -111,7 +112,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{2})
-	p := dayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
+	p := storetest.DayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
 	for round := range 200 {
 		var entries []any
 		for range 1 + round%20 {
@@ -144,7 +145,7 @@ func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r := openRedis(t, server, 10*time.Second)
-	p := dayPolicy(t, "nan", limiter.GCRA, 10)
+	p := storetest.DayPolicy(t, "nan", limiter.GCRA, 10)
 	ctx := t.Context()
 	if err := server.Client(t).Set(ctx, r.RedisKey(p, limiter.EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func TestForeignValue_breaker(t *testing.T) {
 			t.Errorf("request %d: %v of kind %s", i, err, limiter.Kind(err))
 		}
 	}
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
 	if stored, err := r.Inspect(ctx, p, limiter.EncodeKey("bad")); err != nil || len(stored) != 1 || stored[0].Value != nil {
 		t.Errorf("a foreign value is shown as a state: %+v, %v", stored, fmt.Sprint(err))
 	}

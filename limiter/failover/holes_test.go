@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -22,30 +23,30 @@ func holesOf(m *memory.Store, p *limiter.Policy) (count int) {
 func reserveThree(t *testing.T, m *memory.Store, p *limiter.Policy, key string) (open [][]limiter.Check) {
 	t.Helper()
 	for range 3 {
-		open = append(open, decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}))
+		open = append(open, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}))
 	}
-	refundIn(m, open[1])
+	storetest.RefundIn(m, open[1])
 	return open
 }
 
 // TestMemory_holes_end has every way by which a state ends, or its holes, drop them.
 func TestMemory_holes_end(t *testing.T) {
-	now := epoch
+	now := storetest.Epoch
 	for name, end := range map[string]func(t *testing.T, m *memory.Store, p *limiter.Policy, open [][]limiter.Check){
 		"refunds of the others": func(_ *testing.T, m *memory.Store, _ *limiter.Policy, open [][]limiter.Check) {
-			refundIn(m, open[2])
-			refundIn(m, open[0])
+			storetest.RefundIn(m, open[2])
+			storetest.RefundIn(m, open[0])
 		},
 		"a take of a drained bucket": func(t *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 10 * sec
-			decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
+			now += 10 * storetest.Sec
+			storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
 		},
 		"a charge of a drained bucket": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 10 * sec
-			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+			now += 10 * storetest.Sec
+			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		},
 		"a charge that saturates": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
-			chargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}})
+			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}})
 		},
 		"a reset of the key": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
 			s := m.Lock(p, "k")
@@ -58,20 +59,20 @@ func TestMemory_holes_end(t *testing.T) {
 			s.Mu.Unlock()
 		},
 		"a sweep": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 60 * sec
+			now += 60 * storetest.Sec
 			s := m.Lock(p, "k")
 			s.Sweep(now, 1)
 			s.Mu.Unlock()
 		},
 		"the end of the table": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 60 * sec
+			now += 60 * storetest.Sec
 			s := m.Lock(p, "k")
 			s.ClearIfReset(now)
 			s.Mu.Unlock()
 		},
 	} {
 		m := memory.NewOnClock(func() int64 { return now })
-		p := mustPolicy(t, bucketOfTen)
+		p := storetest.NewPolicy(t, bucketOfTen)
 		open := reserveThree(t, m, p, "k")
 		if got := holesOf(m, p); got != 1 {
 			t.Errorf("%s: %d states have holes before it", name, got)
@@ -85,21 +86,21 @@ func TestMemory_holes_end(t *testing.T) {
 
 // TestMemory_holes_overflow refunds in a place without holes: less than was taken, and never more.
 func TestMemory_holes_overflow(t *testing.T) {
-	m := memory.NewOnClock(func() int64 { return epoch })
+	m := memory.NewOnClock(func() int64 { return storetest.Epoch })
 	m.Limit(1, nil)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 100})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 100})
 	reserveThree(t, m, p, "kept")
 	for i := range 20 {
 		open := reserveThree(t, m, p, fmt.Sprint(i))
-		refundIn(m, open[0])
-		refundIn(m, open[2])
+		storetest.RefundIn(m, open[0])
+		storetest.RefundIn(m, open[2])
 	}
 	if got := holesOf(m, p); got != 1 {
 		t.Errorf("%d states have holes; want that of the kept key alone", got)
 	}
 	less := 0
 	for i := range 20 {
-		left := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Peek: true})[0].Result.Remaining
+		left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Peek: true})[0].Result.Remaining
 		if left == 99 { // the first unit, which was refunded after the second
 			less++
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestRedis_Inspect reads the state of every algorithm back.
@@ -14,12 +15,12 @@ func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "stored-"+algorithm, algorithm, 9)
+		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {
 			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
 		}
-		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
-		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
 		stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k"))
 		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0 {
 			t.Fatalf("%s: %+v, %v", algorithm, stored, err)

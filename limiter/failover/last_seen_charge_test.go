@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -16,14 +17,14 @@ func TestLastSeen_charge(t *testing.T) {
 	server := redistest.Shared(t)
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	window := windowOfBothClocks(0)
-	policies := []*limiter.Policy{mustPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: 100, Calendar: "year", Location: time.UTC})}
+	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: 100, Calendar: "year", Location: time.UTC})}
 	for _, algorithm := range limiter.Algorithms() {
-		policies = append(policies, mustPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 100, Window: window}))
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 100, Window: window}))
 	}
 	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {
 		for _, p := range policies {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}
-			decided := decide(t, f, check)[0]
+			decided := storetest.Decide(t, f, check)[0]
 			decided.Weight, decided.Peek = charge.units, false
 			chargeAll(f, []limiter.Check{decided}, limiter.SourceRedis)
 			redistest.WaitFor(t, "the units are charged there and here", func() error {

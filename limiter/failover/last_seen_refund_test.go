@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -17,9 +18,9 @@ import (
 func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
 	t.Helper()
 	window := windowOfBothClocks(0)
-	policies := []*limiter.Policy{mustPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC})}
+	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC})}
 	for _, algorithm := range limiter.Algorithms() {
-		policies = append(policies, mustPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window}))
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window}))
 	}
 	for _, p := range policies {
 		if err := p.AllowRefunds(); err != nil {
@@ -52,7 +53,7 @@ func TestLastSeen_refund(t *testing.T) {
 			key, left := limiter.EncodeKey(fmt.Sprint(costs)), int64(100)
 			var reserved []limiter.Check
 			for range costs {
-				reserved = append(reserved, decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
+				reserved = append(reserved, storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
 			}
 			for i, cost := range costs {
 				f.Settle(reserved[i], cost, limiter.SourceRedis)
@@ -95,7 +96,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
-		refundAll(f, decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
+		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
 		waitForLeft(t, f, p, limiter.EncodeKey("k"), 5, 1)
 	}
 	server.Kill()
@@ -117,16 +118,16 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 func TestLastSeen_refund_out_of_order(t *testing.T) {
 	t.Parallel()
 	for _, p := range refundingPolicies(t, 5) {
-		now := epoch
+		now := storetest.Epoch
 		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 		var answers []limiter.Check
 		for range 3 {
 			now += 1000
-			answers = append(answers, decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})[0])
+			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})[0])
 		}
 		now += 1000
-		refundIn(remote, answers[1:2])
-		refunded := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0]
+		storetest.RefundIn(remote, answers[1:2])
+		refunded := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0]
 		for i, step := range []struct {
 			answer *limiter.Check
 			refund bool
@@ -137,7 +138,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 			} else {
 				local.Remember(step.answer)
 			}
-			if left := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != step.left {
+			if left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != step.left {
 				t.Errorf("%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
 			}
 		}
@@ -151,8 +152,8 @@ func TestLastSeen_refund_shown(t *testing.T) {
 	for _, p := range refundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
-			decide(t, r, check)
-			c := newRefund(decide(t, r, check)...)
+			storetest.Decide(t, r, check)
+			c := newRefund(storetest.Decide(t, r, check)...)
 			c.Shows = key == "kept"
 			r.Send(t.Context(), r.Topology.AnyNode, []*queue.Call{c})
 			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.Shows {

@@ -12,12 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // BenchmarkLeaseTable measures what a request of a busy key costs that a lease decides, and what leases cost
 // the keys that are none.
 func BenchmarkLeaseTable(b *testing.B) {
-	p := mustPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
 	b.Run("spend", func(b *testing.B) {
 		table, checks := lease.NewTable(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.7")}}
 		table.Ask = func(q lease.Question) { // answers at once
@@ -59,7 +60,7 @@ func BenchmarkLeaseTable(b *testing.B) {
 func BenchmarkFailover_lease(b *testing.B) {
 	server := redistest.Start(b)
 	f := newLeasingFailover(b, server)
-	p := mustPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000_000, Window: time.Minute, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(b, limiter.Settings{Name: "lease", Limit: 1_000_000_000, Window: time.Minute, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 	b.ReportAllocs()
 	for b.Loop() {

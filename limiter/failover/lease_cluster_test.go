@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -76,8 +77,8 @@ func TestFailover_lease_Cluster(t *testing.T) {
 	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowLog} {
 		t.Run(algorithm, func(t *testing.T) {
 			const limit, requests = 12_000, 2000
-			p := mustPolicy(t, limiter.Settings{Name: "moved", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
-			scarce := mustPolicy(t, limiter.Settings{Name: "scarce-" + algorithm, Limit: 100, Window: 24 * time.Hour})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "moved", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+			scarce := storetest.NewPolicy(t, limiter.Settings{Name: "scarce-" + algorithm, Limit: 100, Window: 24 * time.Hour})
 			nodes := []*Store{newClusterFailover(t, masters), newClusterFailover(t, masters)}
 			slot := nodes[0].shared.SlotOf(limiter.EncodeKey("k"))
 			if slot == nodes[0].shared.SlotOf(limiter.EncodeKey("other")) {
@@ -146,14 +147,14 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	t.Parallel()
 	masters, replicas := redistest.StartReplicatedCluster(t)
 	f := newClusterFailover(t, masters)
-	p := mustPolicy(t, limiter.Settings{Name: "failover", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "failover", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
 	slot := f.shared.SlotOf(limiter.EncodeKey("k"))
 	dead := int(slot) * len(masters) / wire.ClusterSlots
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	before, _ := f.Leased(p.Name(), limiter.EncodeKey("k"))
-	used := p.Capacity() - decide(t, f.shared, check)[0].Result.Remaining
+	used := p.Capacity() - storetest.Decide(t, f.shared, check)[0].Result.Remaining
 	redistest.AwaitReplica(t, replicas[dead], masters[dead])
 	masters[dead].Kill()
 	request := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // leaseStore leases on a store: it gives back, decides, and takes ahead, in one step.
@@ -110,7 +111,7 @@ type heldLease struct {
 // newLeaseTrace chooses policies of one algorithm with room for leases.
 func newLeaseTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
-	tr := &trace{random: rand.New(rand.NewPCG(seed, 7)), now: epoch}
+	tr := &trace{random: rand.New(rand.NewPCG(seed, 7)), now: storetest.Epoch}
 	algorithm := limiter.Algorithms()[seed%uint64(len(limiter.Algorithms()))]
 	for i, s := range []limiter.Settings{
 		{Limit: 40, Window: 10 * time.Second}, {Limit: 1000, Window: time.Second}, {Limit: 200, Window: 3 * time.Millisecond},
@@ -120,9 +121,9 @@ func newLeaseTrace(t *testing.T, seed uint64) *trace {
 			continue
 		}
 		s.Name, s.Algorithm = fmt.Sprintf("p%d", i), algorithm
-		tr.policies = append(tr.policies, mustPolicy(t, s))
+		tr.policies = append(tr.policies, storetest.NewPolicy(t, s))
 		s.Limit = max(1, s.Limit/2)
-		tr.changed = append(tr.changed, mustPolicy(t, s))
+		tr.changed = append(tr.changed, storetest.NewPolicy(t, s))
 	}
 	return tr
 }
@@ -163,7 +164,7 @@ func leaseBoth(t *testing.T, tr *trace, stores []leaseStore) *limiter.Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-epoch, c.Policy.Settings(), decision.Units(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.now-storetest.Epoch, c.Policy.Settings(), decision.Units(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.Units == 0 {
 		return nil

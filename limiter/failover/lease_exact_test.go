@@ -9,6 +9,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
+// admission is units that were admitted at an instant in microseconds.
+type admission struct{ at, weight int64 }
+
 // exactly checks what was admitted against the algorithm without leases: every admission, at its true
 // instant, passes there, and no span of them holds more than it may. Each way is enough by itself.
 func exactly(p *limiter.Policy, admitted []admission) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestFailover_lease_nodes has two nodes decide more requests at once than there are units, some of them
@@ -21,8 +22,8 @@ func TestFailover_lease_nodes(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			const limit, requests = 10_000, 2500
 			// Nothing decays meanwhile: the window ends in another year.
-			p := mustPolicy(t, limiter.Settings{Name: "nodes", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
-			scarce := mustPolicy(t, limiter.Settings{Name: "scarce", Limit: 100, Window: 24 * time.Hour})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "nodes", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+			scarce := storetest.NewPolicy(t, limiter.Settings{Name: "scarce", Limit: 100, Window: 24 * time.Hour})
 			var admitted, leased atomic.Int64
 			var running sync.WaitGroup
 			nodes := []*Store{newLeasingFailover(t, server), newLeasingFailover(t, server)}
@@ -68,7 +69,7 @@ func TestFailover_lease_nodes(t *testing.T) {
 func TestFailover_lease_reset(t *testing.T) {
 	t.Parallel()
 	f := newLeasingFailover(t, redistest.Shared(t))
-	p := mustPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 	key := limiter.EncodeKey("k")
 	lendTo(t, f, p)
 	if _, err := f.Reset(context.Background(), p, key); err != nil {
@@ -106,7 +107,7 @@ func TestFailover_lease_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := newLeasingFailover(t, server)
-	p := mustPolicy(t, limiter.Settings{Name: "outage", Algorithm: limiter.SlidingWindowLog, Limit: 1000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "outage", Algorithm: limiter.SlidingWindowLog, Limit: 1000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	admitted := int64(0)
 	source := limiter.SourceRedis
 	decide := func() {

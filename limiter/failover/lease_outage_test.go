@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -20,8 +21,8 @@ import (
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
 	s := redisStore(t, redistest.Shared(t))
-	s.set(epoch)
-	p := mustPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
+	s.set(storetest.Epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
 	if err := s.shared.DecideWithin(context.Background(), checks); err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func exchange(t *testing.T, address string, fault func(), held bool) {
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
 	f := New(r, memory.New(), Options{})
-	p := mustPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
 	before, _ := f.Leased("lost", limiter.EncodeKey("k"))
@@ -95,7 +96,7 @@ func TestFailover_lease_refill(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			f := New(openRedis(t, server, time.Second), memory.New(), Options{})
-			p := mustPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 			passed := map[limiter.Source]int{}
 			request := func() {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
@@ -128,8 +129,8 @@ func TestFailover_lease_refill(t *testing.T) {
 func TestFailover_lease_slow_answer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "slow", Limit: 1_000_000, Window: 10 * time.Second, Lease: limiter.MaxLease})
-	other := mustPolicy(t, limiter.Settings{Name: "other", Limit: 1_000_000, Window: 24 * time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "slow", Limit: 1_000_000, Window: 10 * time.Second, Lease: limiter.MaxLease})
+	other := storetest.NewPolicy(t, limiter.Settings{Name: "other", Limit: 1_000_000, Window: 24 * time.Hour})
 	for name, checks := range map[string]func() []limiter.Check{
 		"alone": func() []limiter.Check { return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a")}} },
 		"with others": func() []limiter.Check {

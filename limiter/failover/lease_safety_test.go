@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // leaseDecisions is how many decisions of a kernel are played.
@@ -84,7 +85,7 @@ func inMilliseconds(p *limiter.Policy) *limiter.Policy {
 func playLeases(t *testing.T, algorithm string, seed uint64, store func(*leaseWorld) leaseStoreInWorld) *leaseWorld {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
-	w := &leaseWorld{random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: epoch}
+	w := &leaseWorld{random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: storetest.Epoch}
 	w.now += random.Int64N(3 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
 	w.store = store(w)
 	for range 1 + random.IntN(4) {

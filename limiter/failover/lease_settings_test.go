@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestNewPolicy_lease refuses what leases exclude.
@@ -42,7 +43,7 @@ func TestNewPolicy_lease(t *testing.T) {
 			}
 		})
 	}
-	leasing := mustPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
+	leasing := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
 	if err := leasing.AllowRefunds(); err == nil {
 		t.Error("units of leases may be refunded to single requests")
 	}
@@ -76,11 +77,11 @@ func TestPolicy_LongestLease(t *testing.T) {
 		if s.Lease == 0 {
 			s.Lease = limiter.MaxLease
 		}
-		if got := mustPolicy(t, s).LongestLease(); got != test.want {
+		if got := storetest.NewPolicy(t, s).LongestLease(); got != test.want {
 			t.Errorf("%v: leases last for %v; want %v", s, got, test.want)
 		}
 	}
-	if got := mustPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease(); got != 0 {
+	if got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease(); got != 0 {
 		t.Errorf("without leases they last for %v", got)
 	}
 }

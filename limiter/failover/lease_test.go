@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -34,7 +35,7 @@ func TestFailover_lease(t *testing.T) {
 					lapsed.Add(units)
 				}
 			}
-			p := mustPolicy(t, limiter.Settings{Name: "lease", Algorithm: algorithm, Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "lease", Algorithm: algorithm, Limit: 1_000_000, Window: time.Minute, Lease: limiter.MaxLease})
 			sources := map[limiter.Source]int{}
 			const requests = 5000
 			for range requests {

@@ -7,6 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // leaseStep is one step of a vector with leases, at a time in microseconds.
@@ -41,25 +42,25 @@ var leaseVectors = []struct {
 		{0, "lease", 0, 50, 100 * milli, 0, 12, 0, 0},
 	}},
 	{"no longer than a hundredth of the window", limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 100, Window: 10 * time.Second}, []leaseStep{
-		{0, "lease", 0, 10, 10 * sec, 0, 100, 10, 100 * milli},
+		{0, "lease", 0, 10, 10 * storetest.Sec, 0, 100, 10, 100 * milli},
 	}},
 	{"the window before", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 100, Window: 10 * time.Second}, []leaseStep{
 		{0, "take", 40, 0, 0, 0, 60, 0, 0},
-		{15 * sec, "take", 9, 0, 0, 0, 71, 0, 0},
-		{15 * sec, "lease", 1, 50, 100 * milli, 0, 70, 17, 100 * milli},
-		{21 * sec, "back", 17, 0, 0, 0, 0, 0, 0}, // in the window after
-		{21 * sec, "take", 0, 0, 0, 0, 91, 0, 0},
+		{15 * storetest.Sec, "take", 9, 0, 0, 0, 71, 0, 0},
+		{15 * storetest.Sec, "lease", 1, 50, 100 * milli, 0, 70, 17, 100 * milli},
+		{21 * storetest.Sec, "back", 17, 0, 0, 0, 0, 0, 0}, // in the window after
+		{21 * storetest.Sec, "take", 0, 0, 0, 0, 91, 0, 0},
 		{29_950 * milli, "lease", 1, 50, 100 * milli, 0, 99, 24, 50 * milli}, // ends with the window, wants half
 	}},
 	{"the end of the lease", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 100, Window: time.Minute}, []leaseStep{
 		{0, "take", 19, 0, 0, 0, 81, 0, 0},
-		{20 * sec, "lease", 1, 50, 100 * milli, 0, 80, 20, 100 * milli},
-		{20*sec + 50*milli, "take", 10, 0, 0, 0, 50, 0, 0}, // keeps the order: counts from the same tick
-		{60 * sec, "take", 0, 0, 0, 0, 69, 0, 0},
-		{60 * sec, "back", 12, 0, 0, 0, 0, 0, 0},
-		{60 * sec, "take", 0, 0, 0, 0, 81, 0, 0},
-		{80*sec + 99*milli, "take", 0, 0, 0, 0, 81, 0, 0},
-		{80*sec + 100*milli, "take", 0, 0, 0, 0, 100, 0, 0},
+		{20 * storetest.Sec, "lease", 1, 50, 100 * milli, 0, 80, 20, 100 * milli},
+		{20*storetest.Sec + 50*milli, "take", 10, 0, 0, 0, 50, 0, 0}, // keeps the order: counts from the same tick
+		{60 * storetest.Sec, "take", 0, 0, 0, 0, 69, 0, 0},
+		{60 * storetest.Sec, "back", 12, 0, 0, 0, 0, 0, 0},
+		{60 * storetest.Sec, "take", 0, 0, 0, 0, 81, 0, 0},
+		{80*storetest.Sec + 99*milli, "take", 0, 0, 0, 0, 81, 0, 0},
+		{80*storetest.Sec + 100*milli, "take", 0, 0, 0, 0, 100, 0, 0},
 	}},
 	{"a take behind a lease does not set the clock ahead", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 100, Window: time.Minute}, []leaseStep{
 		{0, "take", 50, 0, 0, 0, 50, 0, 0},
@@ -104,10 +105,10 @@ func TestStores_lease_vectors(t *testing.T) {
 		for s, leases := range stores {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				v.settings.Name = "lease"
-				p := mustPolicy(t, v.settings)
+				p := storetest.NewPolicy(t, v.settings)
 				var held []kernel.Lease
 				for i, step := range v.steps {
-					now = epoch + step.at
+					now = storetest.Epoch + step.at
 					s.set(now)
 					check := limiter.Check{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.units, Peek: step.units == 0}
 					got := kernel.Lease{}
@@ -143,12 +144,12 @@ func remainingOf(t *testing.T, s *testStore, p *limiter.Policy, key string) int6
 // TestStores_lease_reserve leases a quarter of what is left without the units for others.
 func TestStores_lease_reserve(t *testing.T) {
 	t.Parallel()
-	now := epoch
+	now := storetest.Epoch
 	remote := redisStore(t, redistest.Shared(t))
 	remote.set(now)
 	for name, leases := range map[string]leaseStore{"memory": leaseInMemory(memoryStore(), &now), "redis": leaseOnRedis(remote)} {
 		for _, algorithm := range limiter.Algorithms() {
-			p := mustPolicy(t, limiter.Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(algorithm), Peek: true, Reserve: 40}
 			want := int64(15)
 			if p.IsBucket() {

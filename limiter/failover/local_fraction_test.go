@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -12,7 +13,7 @@ import (
 func TestFailover_scaleDown(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "part", algorithm, 8)
+		p := storetest.DayPolicy(t, "part", algorithm, 8)
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
@@ -30,12 +31,12 @@ func TestFailover_scaleDown(t *testing.T) {
 func TestPolicy_scaled(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "whole", algorithm, 10)
+		p := storetest.DayPolicy(t, "whole", algorithm, 10)
 		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
 			m := memory.New()
 			admitted := int64(0)
 			for range 20 {
-				if limiter.Allowed(decide(t, m, limiter.Check{Policy: scaled(p, part), Key: limiter.EncodeKey("k"), Weight: 1})) {
+				if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: scaled(p, part), Key: limiter.EncodeKey("k"), Weight: 1})) {
 					admitted++
 				}
 			}

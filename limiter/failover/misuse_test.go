@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -30,8 +31,8 @@ func storesOfAllKinds(t *testing.T) map[string]*Store {
 func TestFailover_Refund_reserved(t *testing.T) {
 	t.Parallel()
 	for name, store := range storesOfAllKinds(t) {
-		stays := mustPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		returns := mustPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		stays := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		returns := storetest.NewPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		if err := returns.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
@@ -55,15 +56,15 @@ func TestStore_Refund_reserved(t *testing.T) {
 	t.Parallel()
 	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), memory.New()
 	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
-		p := mustPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
 		if _, err := store.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
 			t.Fatal(name, err, checks)
 		}
 		if store == shared {
-			refundIn(shared, checks)
+			storetest.RefundIn(shared, checks)
 		} else {
-			refundIn(local, checks)
+			storetest.RefundIn(local, checks)
 		}
 		for key, want := range map[string]int64{"k": 9, "other": 10} {
 			if left, err := limiter.Peek(t.Context(), store, p, key); err != nil || left.Remaining != want {
@@ -78,7 +79,7 @@ func TestStore_Refund_reserved(t *testing.T) {
 func TestFailover_Charge_peeked(t *testing.T) {
 	t.Parallel()
 	for name, store := range storesOfAllKinds(t) {
-		p := mustPolicy(t, limiter.Settings{Name: "peeked-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
 		source, err := store.Decide(t.Context(), checks)
 		if err != nil {
@@ -96,7 +97,7 @@ func TestFailover_Charge_peeked(t *testing.T) {
 // own states.
 func TestFailover_wrongSource(t *testing.T) {
 	t.Parallel()
-	p := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
 		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true}}
@@ -114,7 +115,7 @@ func TestFailover_wrongSource(t *testing.T) {
 // TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
 func TestStore_Decide_zeroPolicy(t *testing.T) {
 	t.Parallel()
-	if _, err := limiter.Allow(t.Context(), memory.New(), concurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
+	if _, err := limiter.Allow(t.Context(), memory.New(), storetest.ConcurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
 		t.Errorf("a request that nothing ends: %v", err)
 	}
 	if _, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
@@ -20,7 +21,7 @@ func TestNode_wrong_type(t *testing.T) {
 	r := openRedis(t, server, 5*time.Second)
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
-	p := dayPolicy(t, "mixed", limiter.FixedWindow, 100)
+	p := storetest.DayPolicy(t, "mixed", limiter.FixedWindow, 100)
 	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -30,14 +31,14 @@ func TestNode_wrong_type(t *testing.T) {
 			t.Fatalf("the client with the bad key: %v", err)
 		}
 	}
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
 }
 
 // TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
 // the policies of what was left.
 func TestNode_refund_postponed(t *testing.T) {
 	t.Parallel()
-	p, q := dayPolicy(t, "done", limiter.SlidingWindowLog, 100), dayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
+	p, q := storetest.DayPolicy(t, "done", limiter.SlidingWindowLog, 100), storetest.DayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
 	opened := make(chan struct{})
 	n := &redis.Node{Failed: func() {}, Opened: func() { close(opened) }}
 	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: func(error) {}}

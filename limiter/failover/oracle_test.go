@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // textbookLog is the sliding window log of textbooks: a sorted set with a unique member per unit. It
@@ -35,8 +36,8 @@ func TestSlidingWindowLog_oracle(t *testing.T) {
 	client := server.Client(t)
 	ctx := context.Background()
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 12, Window: time.Second})
-	tr := &trace{random: rand.New(rand.NewPCG(7, 7)), policies: []*limiter.Policy{p}, now: epoch}
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 12, Window: time.Second})
+	tr := &trace{random: rand.New(rand.NewPCG(7, 7)), policies: []*limiter.Policy{p}, now: storetest.Epoch}
 	allowed, denied := 0, 0
 	for i := range 6000 {
 		before := tr.now

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // play plays the steps of an outage: "away" and "back", "at" so many milliseconds, "take" and "denied" so many units,
@@ -34,7 +35,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 		case "back":
 			n.back()
 		case "at":
-			n.set(epoch + number()*1000)
+			n.set(storetest.Epoch + number()*1000)
 		case "take", "denied":
 			if units := number(); n.take(t, p, units) != (do == "take") {
 				t.Errorf("%s: want %q %d before %q", p.Name(), do, units, words[1:])

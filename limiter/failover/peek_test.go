@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -21,7 +22,7 @@ func TestFailover_Peek(t *testing.T) {
 	} {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				p := dayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
+				p := storetest.DayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
 				peek := func(weight int64) limiter.Result {
 					check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}
 					if source, err := f.Peek(context.Background(), &check); err != nil || string(source) != name {
@@ -56,7 +57,7 @@ func TestFailover_Peek_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
-	p := dayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
+	p := storetest.DayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
 	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}); err != nil {
 		t.Fatal(err)
 	}

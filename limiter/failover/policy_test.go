@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
@@ -77,7 +78,7 @@ func TestPolicy_ID(t *testing.T) {
 		"api_2:c36h": {Name: "api_2", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
 	}
 	for want, settings := range tests {
-		if got := mustPolicy(t, settings).ID(); got != want {
+		if got := storetest.NewPolicy(t, settings).ID(); got != want {
 			t.Errorf("%v: got %s, want %s", settings, got, want)
 		}
 	}
@@ -117,7 +118,7 @@ func TestRegistry_scripts(t *testing.T) {
 // TestPolicy_WithLimit_unit has limits on both sides of the bound between microseconds and milliseconds.
 func TestPolicy_WithLimit_unit(t *testing.T) {
 	for _, limit := range []int64{100, 1_000_000} { // of a day
-		p := dayPolicy(t, "unit", limiter.TokenBucket, limit)
+		p := storetest.DayPolicy(t, "unit", limiter.TokenBucket, limit)
 		largest := p.LargestLimit()
 		for _, other := range []int64{1, limit, largest} {
 			q, err := p.WithLimit(other, 0)
@@ -134,7 +135,7 @@ func TestPolicy_WithLimit_unit(t *testing.T) {
 			}
 		}
 	}
-	if got := dayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit(); got < 1000 || got > 1_000_000_000 {
+	if got := storetest.DayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit(); got < 1000 || got > 1_000_000_000 {
 		t.Errorf("the largest limit of a log is %d", got)
 	}
 }

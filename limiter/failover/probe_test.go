@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
@@ -110,9 +111,9 @@ func TestProbe_missing_permission(t *testing.T) {
 				weight = 100 // a denial alone needs it
 			}
 			r, reported, setPermissions := openLimited(t)
-			p := dayPolicy(t, "limited", algorithm, 100)
-			other := dayPolicy(t, "other", limiter.GCRA, 100)
-			decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			p := storetest.DayPolicy(t, "limited", algorithm, 100)
+			other := storetest.DayPolicy(t, "other", limiter.GCRA, 100)
+			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
 			if err := r.Probe(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
@@ -133,7 +134,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			}
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth recovery")
-			decide(t, r, check)
+			storetest.Decide(t, r, check)
 		})
 	}
 }
@@ -145,17 +146,17 @@ func TestProbe_refund(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			r, reported, setPermissions := openLimited(t)
-			p := dayPolicy(t, "limited", limiter.SlidingWindowLog, 100)
+			p := storetest.DayPolicy(t, "limited", limiter.SlidingWindowLog, 100)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
-			first := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
-			decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
+			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
-			refundIn(r, first)
+			storetest.RefundIn(r, first)
 			waitReported(t, reported, "outage:auth lost:auth")
 			waitProbes(t, r.Topology.AnyNode)
-			refundIn(r, first)
+			storetest.RefundIn(r, first)
 			unsent := 0
 			decision.Kept(&first[0]).Change = 1
 			r.SettleThen(&first[0], false, func(_ *limiter.Check, err error) {
@@ -176,7 +177,7 @@ func TestProbe_idle_store(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	r := openRedis(t, server, time.Second)
-	p := dayPolicy(t, "idle", limiter.GCRA, 100)
+	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
 	if err := errorOf(r, p, "k"); err == nil {
 		t.Fatal("a dead Redis decides")
@@ -201,15 +202,15 @@ func TestProbe_idle_store(t *testing.T) {
 func TestProbe_idle_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
-	p := dayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
+	p := storetest.DayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
 	key := ""
 	for i := 0; key == ""; i++ {
 		if k := fmt.Sprint("client-", i); wire.NewWriter(r.KeyFormat).SlotOf(k) > 2*wire.ClusterSlots/3+1 {
 			key = k
 		}
 	}
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
 	redistest.WaitFor(t, "the breaker opens", func() error {
 		_ = errorOf(r, p, key)
@@ -298,7 +299,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s := r.Topology.AnyNode
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*queue.Call, queue.MaxQueue)
-	refundIn(r, []limiter.Check{{Policy: dayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
+	storetest.RefundIn(r, []limiter.Check{{Policy: storetest.DayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
 	if reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1 {
 		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // This file holds the store to what its answers promise, with the in-process store, which the
@@ -53,7 +54,7 @@ func TestRetryAfter_exact(t *testing.T) {
 	denials := 0
 	for seed := range redistest.Rounds[uint64](30, 300) {
 		for _, p := range tracePolicies(t) {
-			tr := &trace{random: rand.New(rand.NewPCG(seed, 2)), policies: []*limiter.Policy{p}, now: epoch}
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 2)), policies: []*limiter.Policy{p}, now: storetest.Epoch}
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
@@ -85,7 +86,7 @@ func TestRemaining_is_what_would_pass(t *testing.T) {
 	t.Parallel()
 	for seed := range redistest.Rounds[uint64](10, 100) {
 		for _, p := range tracePolicies(t) {
-			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*limiter.Policy{p}, now: epoch}
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 3)), policies: []*limiter.Policy{p}, now: storetest.Epoch}
 			s := memoryStore()
 			for range 60 {
 				tr.stepFor(p)
@@ -110,7 +111,7 @@ func TestResetAfter_full_quota(t *testing.T) {
 	t.Parallel()
 	for seed := range redistest.Rounds[uint64](10, 100) {
 		for _, p := range tracePolicies(t) {
-			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*limiter.Policy{p}, now: epoch}
+			tr := &trace{random: rand.New(rand.NewPCG(seed, 4)), policies: []*limiter.Policy{p}, now: storetest.Epoch}
 			s := memoryStore()
 			for range 40 {
 				tr.stepFor(p)
@@ -140,11 +141,11 @@ func TestClock_runs_backwards(t *testing.T) {
 				most = p.Rule().Params.Limit // may be any number
 			}
 			for _, weight := range []int64{most, 1} { // a large quota by large steps first
-				for play(t, s, epoch+window, p, weight).Passes() {
+				for play(t, s, storetest.Epoch+window, p, weight).Passes() {
 					continue
 				}
 			}
-			if r := play(t, s, epoch+window-back, p, 1); r.Passes() {
+			if r := play(t, s, storetest.Epoch+window-back, p, 1); r.Passes() {
 				t.Errorf("%v: passes again after the clock went back by %d µs", p.Settings(), back)
 			}
 		}
@@ -159,18 +160,18 @@ func TestPolicy_changed_settings(t *testing.T) {
 			t.Run(algorithm+"/"+s.name, func(t *testing.T) {
 				settings := limiter.Settings{Name: "live-" + algorithm, Algorithm: algorithm, Limit: 5, Window: time.Minute}
 				for range 5 {
-					play(t, s, epoch, mustPolicy(t, settings), 1)
+					play(t, s, storetest.Epoch, storetest.NewPolicy(t, settings), 1)
 				}
 				settings.Limit = 3
-				if r := play(t, s, epoch, mustPolicy(t, settings), 1); r.Passes() || r.Remaining != 0 {
+				if r := play(t, s, storetest.Epoch, storetest.NewPolicy(t, settings), 1); r.Passes() || r.Remaining != 0 {
 					t.Errorf("lowered limit: %+v", r)
 				}
 				settings.Limit = 8
-				if r := play(t, s, epoch, mustPolicy(t, settings), 1); !r.Passes() {
+				if r := play(t, s, storetest.Epoch, storetest.NewPolicy(t, settings), 1); !r.Passes() {
 					t.Errorf("raised limit: %+v", r)
 				}
 				settings.Window = time.Hour
-				if r := play(t, s, epoch, mustPolicy(t, settings), 1); !r.Passes() || r.Remaining != 7 {
+				if r := play(t, s, storetest.Epoch, storetest.NewPolicy(t, settings), 1); !r.Passes() || r.Remaining != 7 {
 					t.Errorf("changed window starts anew: %+v", r)
 				}
 			})
@@ -182,9 +183,9 @@ func TestStates_apart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-		s.set(epoch)
-		p := mustPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Hour})
-		other := mustPolicy(t, limiter.Settings{Name: "two", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Hour})
+		s.set(storetest.Epoch)
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Hour})
+		other := storetest.NewPolicy(t, limiter.Settings{Name: "two", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Hour})
 		checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("a")}}
 		for _, key := range []string{"a", "b", "", "%", "%25", "}", "}a", "{", "{}", "a\x00\n", strings.Repeat("a", 129), strings.Repeat("a", 130)} {
 			checks = append(checks, limiter.Check{Policy: p, Key: limiter.EncodeKey(key)})
@@ -208,9 +209,9 @@ func TestDenied_charges_nothing(t *testing.T) {
 	server := redistest.Shared(t)
 	for _, algorithm := range limiter.Algorithms() {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			s.set(epoch)
-			small := mustPolicy(t, limiter.Settings{Name: "small-" + algorithm, Algorithm: algorithm, Limit: 1, Window: time.Hour})
-			large := mustPolicy(t, limiter.Settings{Name: "large-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+			s.set(storetest.Epoch)
+			small := storetest.NewPolicy(t, limiter.Settings{Name: "small-" + algorithm, Algorithm: algorithm, Limit: 1, Window: time.Hour})
+			large := storetest.NewPolicy(t, limiter.Settings{Name: "large-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 			var last []limiter.Check
 			for range 5 {
 				last = []limiter.Check{{Policy: large, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: small, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -231,7 +232,7 @@ func TestDenied_charges_nothing(t *testing.T) {
 func TestBinding(t *testing.T) {
 	t.Parallel()
 	p := func(limit int64) *limiter.Policy {
-		return mustPolicy(t, limiter.Settings{Name: fmt.Sprint("p", limit), Algorithm: limiter.GCRA, Limit: limit, Window: time.Minute})
+		return storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("p", limit), Algorithm: limiter.GCRA, Limit: limit, Window: time.Minute})
 	}
 	check := func(limit, remaining int64, retry time.Duration) limiter.Check {
 		return limiter.Check{Policy: p(limit), Result: limiter.Result{Remaining: remaining, RetryAfter: retry}}

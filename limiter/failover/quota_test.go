@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -17,7 +18,7 @@ func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
-	p := dayPolicy(t, "peek-in", limiter.TokenBucket, 10)
+	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4}}); err != nil {
 		t.Fatal(err)
 	}

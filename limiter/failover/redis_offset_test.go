@@ -7,13 +7,14 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // offsetOf returns the offset of a store after a request.
 func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 	t.Helper()
-	decide(t, s, limiter.Check{Policy: dayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
+	storetest.Decide(t, s, limiter.Check{Policy: storetest.DayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
 	offset, known := r.Offset(0)
 	if !known {
 		t.Error("no offset after a decision")

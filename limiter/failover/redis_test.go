@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -23,21 +24,6 @@ import (
 func openRedis(t testing.TB, server *redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
 	return newTestRedis(t, server, timeout, limiter.KeyFormat{Prefix: "rl"})
-}
-
-// decide sends one request and returns its checks.
-func decide(t testing.TB, s limiter.Store, checks ...limiter.Check) []limiter.Check {
-	t.Helper()
-	if _, err := s.Decide(context.Background(), checks); err != nil {
-		t.Fatal(err)
-	}
-	return checks
-}
-
-// dayPolicy returns a policy so slow that nothing drains during a test.
-func dayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
-	t.Helper()
-	return mustPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
 }
 
 func TestStores_Decide_concurrent(t *testing.T) {
@@ -51,7 +37,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 		}
 		for name, nodes := range stores {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				p := dayPolicy(t, "busy-"+algorithm, algorithm, limit)
+				p := storetest.DayPolicy(t, "busy-"+algorithm, algorithm, limit)
 				var allowed atomic.Int64
 				var group sync.WaitGroup
 				for i := range goroutines {
@@ -94,7 +80,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 		for _, algorithm := range limiter.Algorithms() {
 			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
 			limit := int64(size/2 + 1)
-			p := dayPolicy(t, name, algorithm, limit)
+			p := storetest.DayPolicy(t, name, algorithm, limit)
 			var requests [][]limiter.Check
 			for range size {
 				requests = append(requests, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}})
@@ -115,10 +101,10 @@ func TestBatch_shapes(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	var requests [][]limiter.Check
 	for i := range 128 {
-		p := dayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
+		p := storetest.DayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: int64(1 + i%3)}}
 		if i%4 == 0 {
-			checks = append(checks, limiter.Check{Policy: dayPolicy(t, "second", limiter.GCRA, 50), Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 2})
+			checks = append(checks, limiter.Check{Policy: storetest.DayPolicy(t, "second", limiter.GCRA, 50), Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 2})
 		}
 		requests = append(requests, checks)
 	}
@@ -141,7 +127,7 @@ func TestBatch_wrong_type(t *testing.T) {
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "typed-"+algorithm, algorithm, 10)
+		p := storetest.DayPolicy(t, "typed-"+algorithm, algorithm, 10)
 		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
 		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
 		client.RPush(ctx, "rl:{list}:"+p.ID(), "xyz")
@@ -168,13 +154,13 @@ func TestRedis_key_TTL(t *testing.T) {
 	ctx := context.Background()
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
-		result := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
+		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
 		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
 			t.Errorf("%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		}
-		unused := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
+		unused := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
 		if n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val(); n != 0 || unused.Remaining != 100 {
 			t.Errorf("%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 		}
@@ -186,12 +172,12 @@ func TestRedis_script_flush(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
-	p := dayPolicy(t, "flush", limiter.GCRA, 100)
+	p := storetest.DayPolicy(t, "flush", limiter.GCRA, 100)
 	for i := range 30 {
 		if i%3 == 0 {
 			client.ScriptFlush(context.Background())
 		}
-		if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
+		if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
 			t.Fatalf("request %d: %d remaining", i, got)
 		}
 	}
@@ -202,7 +188,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	client := server.Client(t)
 	ctx := context.Background()
-	p := dayPolicy(t, "kinds", limiter.GCRA, 1_000)
+	p := storetest.DayPolicy(t, "kinds", limiter.GCRA, 1_000)
 	check := func(kind string) {
 		t.Helper()
 		r := openRedis(t, server, time.Second)
@@ -232,7 +218,7 @@ func TestRedis_Decide_closed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
-	p := dayPolicy(t, "closed", limiter.GCRA, 1_000)
+	p := storetest.DayPolicy(t, "closed", limiter.GCRA, 1_000)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,18 +239,18 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	}
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	p := dayPolicy(t, "lost", limiter.FixedWindow, 1_000)
-	decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20
 	for range lost {
-		decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}) // opens a connection
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}) // opens a connection
 		proxy.CutNextReply()
 		_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		if !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection" {
 			t.Fatalf("a request without a reply was decided: %v", err)
 		}
 	}
-	if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
+	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
 		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
 	}
 }

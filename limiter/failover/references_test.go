@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -24,7 +25,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 50*time.Millisecond)
 	f := New(store, memory.New(), Options{})
-	p := dayPolicy(t, "closing", limiter.GCRA, 100)
+	p := storetest.DayPolicy(t, "closing", limiter.GCRA, 100)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +33,11 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if !f.Retain() {
 		t.Fatal("the store is closed")
 	}
-	reserved := decide(t, store, check)
+	reserved := storetest.Decide(t, store, check)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left := decide(t, store, check)[0].Result.Remaining; left != 20 {
+	if left := storetest.Decide(t, store, check)[0].Result.Remaining; left != 20 {
 		t.Errorf("%d units remain, want 20", left)
 	}
 	refundAll(f, reserved, limiter.SourceRedis)
@@ -49,7 +50,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if f.Retain() {
 		t.Error("a closed store is kept open")
 	}
-	after := decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 53 {
 		t.Errorf("%d units remain, want 53", left)
 	}
@@ -62,15 +63,15 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 10*time.Second)
 	f := New(store, memory.New(), Options{})
-	p := dayPolicy(t, "draining", limiter.FixedWindow, 100_000)
-	decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	p := storetest.DayPolicy(t, "draining", limiter.FixedWindow, 100_000)
+	storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	for range 2_000 {
 		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 94_000 {
 		t.Errorf("%d units remain, want 94000", left)
 	}
@@ -111,7 +112,7 @@ func TestReferences_end_once(t *testing.T) {
 // answered.
 func TestRedis_Close_during_questions(t *testing.T) {
 	t.Parallel()
-	server, p := redistest.Shared(t), dayPolicy(t, "asked", limiter.GCRA, 100)
+	server, p := redistest.Shared(t), storetest.DayPolicy(t, "asked", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	for name, ask := range map[string]func(r *redis.Store) error{
 		"peek":     func(r *redis.Store) error { return r.Peek(context.Background(), &check) },

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -54,9 +55,9 @@ func TestStores_Refund_any_order(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 8))
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		for n := 2; n <= 20; n++ {
-			p := mustPolicy(t, limiter.Settings{Name: fmt.Sprint("order", n), Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("order", n), Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
 			for _, order := range refundOrders(n, random) {
 				key := limiter.EncodeKey(fmt.Sprint(order))
 				left, reserved := int64(10*n), make([][]limiter.Check, n)
@@ -195,8 +196,8 @@ func TestStores_Refund_agree(t *testing.T) {
 	server := redistest.Shared(t)
 	most, sums := 0, 0
 	for seed := range uint64(8) {
-		p := mustPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
+		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
+		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
 		r.redis = r.stores[1].shared
 		for range 1200 {
 			switch r.random.IntN(150) {
@@ -205,7 +206,7 @@ func TestStores_Refund_agree(t *testing.T) {
 			case 1, 2:
 				r.now -= r.random.Int64N(p.Rule().Params.Full / 4)
 			default:
-				r.now += []int64{0, 0, 1, r.random.Int64N(sec)}[r.random.IntN(4)]
+				r.now += []int64{0, 0, 1, r.random.Int64N(storetest.Sec)}[r.random.IntN(4)]
 			}
 			r.step(t)
 			r.compare(t)

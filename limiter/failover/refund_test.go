@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -44,7 +45,7 @@ func TestFailover_Refund(t *testing.T) {
 				if name == "part" {
 					capacity = 2
 				}
-				p := dayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
+				p := storetest.DayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
@@ -83,7 +84,7 @@ func TestFailover_Refund(t *testing.T) {
 
 func TestPolicy_AllowRefunds_queue(t *testing.T) {
 	t.Parallel()
-	p := mustPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
 	if p.AllowRefunds() == nil {
 		t.Error("no error")
 	}

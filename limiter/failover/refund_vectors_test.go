@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // refundStep is one step of a vector with refunds, at a time in microseconds.
@@ -29,55 +30,55 @@ var refundVectors = []struct {
 		{6000, "refund", 10, 1, 0}, {6000, "left", 0, 0, 150},
 	}},
 	{"two reservations, the bucket empty between their refunds", bucketOfTen, []refundStep{
-		{0, "reservation", 5, 0, 5}, {0, "reservation", 5, 0, 0}, {0, "refund", 5, 0, 0}, {0, "left", 0, 0, 5}, {5 * sec, "take", 5, 0, 5},
-		{5 * sec, "refund", 5, 1, 0}, {5 * sec, "left", 0, 0, 5},
+		{0, "reservation", 5, 0, 5}, {0, "reservation", 5, 0, 0}, {0, "refund", 5, 0, 0}, {0, "left", 0, 0, 5}, {5 * storetest.Sec, "take", 5, 0, 5},
+		{5 * storetest.Sec, "refund", 5, 1, 0}, {5 * storetest.Sec, "left", 0, 0, 5},
 	}},
 	{"a part before it has drained", bucketOfTen, []refundStep{
-		{0, "reservation", 8, 0, 2}, {2 * sec, "refund", 6, 0, 0}, {2 * sec, "left", 0, 0, 10},
+		{0, "reservation", 8, 0, 2}, {2 * storetest.Sec, "refund", 6, 0, 0}, {2 * storetest.Sec, "left", 0, 0, 10},
 	}},
 	{"a part that has drained in part", bucketOfTen, []refundStep{
-		{0, "reservation", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 10}, {5 * sec, "take", 10, 0, 0},
+		{0, "reservation", 8, 0, 2}, {5 * storetest.Sec, "refund", 6, 0, 0}, {5 * storetest.Sec, "left", 0, 0, 10}, {5 * storetest.Sec, "take", 10, 0, 0},
 	}},
 	{"a part that has drained", bucketOfTen, []refundStep{
-		{0, "reservation", 8, 0, 2}, {8 * sec, "take", 5, 0, 5}, {8 * sec, "refund", 6, 0, 0}, {8 * sec, "left", 0, 0, 5},
+		{0, "reservation", 8, 0, 2}, {8 * storetest.Sec, "take", 5, 0, 5}, {8 * storetest.Sec, "refund", 6, 0, 0}, {8 * storetest.Sec, "left", 0, 0, 5},
 	}},
 	{"a reservation below a take", bucketOfTen, []refundStep{
-		{0, "reservation", 6, 0, 4}, {sec, "take", 4, 0, 1}, {sec, "refund", 6, 0, 0}, {sec, "left", 0, 0, 6},
+		{0, "reservation", 6, 0, 4}, {storetest.Sec, "take", 4, 0, 1}, {storetest.Sec, "refund", 6, 0, 0}, {storetest.Sec, "left", 0, 0, 6},
 	}},
 	{"a receipt as old as a full bucket drains", bucketOfTen, []refundStep{
-		{0, "reservation", 6, 0, 4}, {10 * sec, "take", 3, 0, 7}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 7},
+		{0, "reservation", 6, 0, 4}, {10 * storetest.Sec, "take", 3, 0, 7}, {10 * storetest.Sec, "refund", 6, 0, 0}, {10 * storetest.Sec, "left", 0, 0, 7},
 	}},
 	{"a charge after the reservation", bucketOfTen, []refundStep{
-		{0, "reservation", 5, 0, 5}, {2 * sec, "charge", 4, 0, 0}, {2 * sec, "refund", 5, 0, 0}, {2 * sec, "left", 0, 0, 6},
-		{10 * sec, "left", 0, 0, 10},
+		{0, "reservation", 5, 0, 5}, {2 * storetest.Sec, "charge", 4, 0, 0}, {2 * storetest.Sec, "refund", 5, 0, 0}, {2 * storetest.Sec, "left", 0, 0, 6},
+		{10 * storetest.Sec, "left", 0, 0, 10},
 	}},
 	{"a charge that saturates", bucketOfTen, []refundStep{
-		{0, "reservation", 5, 0, 5}, {0, "charge", limiter.MaxCharge, 0, 0}, {0, "refund", 5, 0, 0}, {4_503_599_616 * sec, "left", 0, 0, 0},
+		{0, "reservation", 5, 0, 5}, {0, "charge", limiter.MaxCharge, 0, 0}, {0, "refund", 5, 0, 0}, {4_503_599_616 * storetest.Sec, "left", 0, 0, 0},
 	}},
 	{"counted in milliseconds", limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 86_400, Window: 24 * time.Hour, Burst: 60_000}, []refundStep{
-		{0, "reservation", 5, 0, 59_995}, {0, "reservation", 5, 0, 59_990}, {0, "refund", 5, 0, 0}, {5 * sec, "take", 5, 0, 59_995},
-		{5*sec + 1, "refund", 5, 1, 0}, {5*sec + 1, "left", 0, 0, 59_995},
+		{0, "reservation", 5, 0, 59_995}, {0, "reservation", 5, 0, 59_990}, {0, "refund", 5, 0, 0}, {5 * storetest.Sec, "take", 5, 0, 59_995},
+		{5*storetest.Sec + 1, "refund", 5, 1, 0}, {5*storetest.Sec + 1, "left", 0, 0, 59_995},
 	}},
 	{"the counter's window before", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []refundStep{
-		{0, "reservation", 8, 0, 2}, {12 * sec, "refund", 6, 0, 0}, {12 * sec, "left", 0, 0, 9},
+		{0, "reservation", 8, 0, 2}, {12 * storetest.Sec, "refund", 6, 0, 0}, {12 * storetest.Sec, "left", 0, 0, 9},
 	}},
 	{"a fixed window that has ended", limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: 10 * time.Second}, []refundStep{
-		{0, "reservation", 8, 0, 2}, {10 * sec, "take", 7, 0, 3}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 3},
+		{0, "reservation", 8, 0, 2}, {10 * storetest.Sec, "take", 7, 0, 3}, {10 * storetest.Sec, "refund", 6, 0, 0}, {10 * storetest.Sec, "left", 0, 0, 3},
 	}},
 	{"a part of a log's entry", logOfTen, []refundStep{
-		{0, "reservation", 8, 0, 2}, {5 * sec, "refund", 6, 0, 0}, {5 * sec, "left", 0, 0, 8}, {5 * sec, "take", 8, 0, 0},
-		{10 * sec, "left", 0, 0, 2}, {15 * sec, "left", 0, 0, 10},
+		{0, "reservation", 8, 0, 2}, {5 * storetest.Sec, "refund", 6, 0, 0}, {5 * storetest.Sec, "left", 0, 0, 8}, {5 * storetest.Sec, "take", 8, 0, 0},
+		{10 * storetest.Sec, "left", 0, 0, 2}, {15 * storetest.Sec, "left", 0, 0, 10},
 	}},
 	{"a part of a log's entry below others", logOfTen, []refundStep{
-		{0, "take", 1, 0, 9}, {0, "reservation", 5, 0, 4}, {sec, "take", 1, 0, 3}, {2 * sec, "refund", 2, 0, 0}, {2 * sec, "left", 0, 0, 5},
-		{10 * sec, "left", 0, 0, 9}, {11 * sec, "left", 0, 0, 10},
+		{0, "take", 1, 0, 9}, {0, "reservation", 5, 0, 4}, {storetest.Sec, "take", 1, 0, 3}, {2 * storetest.Sec, "refund", 2, 0, 0}, {2 * storetest.Sec, "left", 0, 0, 5},
+		{10 * storetest.Sec, "left", 0, 0, 9}, {11 * storetest.Sec, "left", 0, 0, 10},
 	}},
 	{"parts of a log's entries of one instant", logOfTen, []refundStep{
 		{0, "reservation", 4, 0, 6}, {0, "reservation", 4, 0, 2}, {0, "refund", 3, 0, 0}, {0, "left", 0, 0, 5}, {0, "refund", 4, 1, 0},
-		{0, "left", 0, 0, 9}, {0, "take", 9, 0, 0}, {10 * sec, "left", 0, 0, 10},
+		{0, "left", 0, 0, 9}, {0, "take", 9, 0, 0}, {10 * storetest.Sec, "left", 0, 0, 10},
 	}},
 	{"a part of a log's entry that is dead", logOfTen, []refundStep{
-		{0, "reservation", 8, 0, 2}, {10 * sec, "take", 4, 0, 6}, {10 * sec, "refund", 6, 0, 0}, {10 * sec, "left", 0, 0, 6},
+		{0, "reservation", 8, 0, 2}, {10 * storetest.Sec, "take", 4, 0, 6}, {10 * storetest.Sec, "refund", 6, 0, 0}, {10 * storetest.Sec, "left", 0, 0, 6},
 	}},
 }
 
@@ -94,7 +95,7 @@ func TestStores_Refund_vectors(t *testing.T) {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				settings := v.settings
 				settings.Name = "refund"
-				playRefunds(t, s, mustPolicy(t, settings), v.name, v.steps)
+				playRefunds(t, s, storetest.NewPolicy(t, settings), v.name, v.steps)
 			})
 		}
 	}
@@ -105,7 +106,7 @@ func playRefunds(t *testing.T, s *testStore, p *limiter.Policy, key string, step
 	t.Helper()
 	var reserved [][]limiter.Check
 	for i, step := range steps {
-		s.set(epoch + step.at)
+		s.set(storetest.Epoch + step.at)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: step.units, Peek: step.units == 0, Refundable: step.do == "reservation"}}
 		switch step.do {
 		case "refund":
@@ -131,9 +132,9 @@ func playRefunds(t *testing.T, s *testStore, p *limiter.Policy, key string, step
 // TestStores_Refund_flood takes a unit nine times in a bucket of ten. Before each it fills the
 // bucket by another take, which is refunded at once. At 9 s the nine units have drained.
 func TestStores_Refund_flood(t *testing.T) {
-	p := mustPolicy(t, limiter.Settings{Name: "flood", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "flood", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		reserved := func(units int64) []limiter.Check {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units, Refundable: true}}
 			s.decide(t, checks)
@@ -145,7 +146,7 @@ func TestStores_Refund_flood(t *testing.T) {
 			units = append(units, reserved(1))
 			s.refund(filling)
 		}
-		s.set(epoch + 9*sec)
+		s.set(storetest.Epoch + 9*storetest.Sec)
 		passed := int64(0)
 		take := func() {
 			for limiter.Allowed(reserved(1)) {
@@ -168,7 +169,7 @@ func TestStores_Refund_flood(t *testing.T) {
 func TestRedis_Refund_lifetime(t *testing.T) {
 	server := redistest.Shared(t)
 	client, s := server.Client(t), redisStore(t, server)
-	p := mustPolicy(t, limiter.Settings{Name: "lifetime", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "lifetime", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	const grace = time.Hour // of the test's clock
 	holds := func(size int64, lives time.Duration) {
 		t.Helper()
@@ -179,11 +180,11 @@ func TestRedis_Refund_lifetime(t *testing.T) {
 		}
 	}
 	reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2, Refundable: true}}
-	play(t, s, epoch, p, 1)
+	play(t, s, storetest.Epoch, p, 1)
 	holds(16, time.Second)
 	s.decide(t, reserved)
 	holds(24, 10*time.Second)
-	play(t, s, epoch, p, 1)
+	play(t, s, storetest.Epoch, p, 1)
 	holds(24, 10*time.Second)
 	s.charge([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}})
 	holds(24, 14*time.Second)

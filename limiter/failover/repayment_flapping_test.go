@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -23,8 +24,8 @@ func TestRepayment_flapping(t *testing.T) {
 		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 	}
 	policies := []*limiter.Policy{
-		dayPolicy(t, "window", limiter.FixedWindow, 1_000_000), dayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
-		dayPolicy(t, "log", limiter.SlidingWindowLog, 100_000),
+		storetest.DayPolicy(t, "window", limiter.FixedWindow, 1_000_000), storetest.DayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
+		storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 100_000),
 	}
 	const keys, requests, flaps = 4, 3000, 20
 	var admitted [3][keys]atomic.Int64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -39,7 +40,7 @@ func TestRepayment_settings(t *testing.T) {
 			f := New(newTestRedis(t, server, 10*time.Second, s.format), memory.New(), s.options)
 			f.shared.Slotted.Store(s.slotted)
 			for _, algorithm := range limiter.Algorithms()[:5] {
-				p := mustPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
+				p := storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
 				for range 3 {
 					if result, err := limiter.Allow(t.Context(), f, p, "k"); err != nil || !result.Passes() {
 						t.Fatal(result, err)
@@ -84,9 +85,9 @@ func TestRepayment_limits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for _, algorithm := range limiter.Algorithms() {
-		large := mustPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
+		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
 		small, err := large.WithLimit(10, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -113,8 +114,8 @@ func TestRepayment_policies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
-	wide, narrow := dayPolicy(t, "wide", limiter.FixedWindow, 10), dayPolicy(t, "narrow", limiter.TokenBucket, 2)
+	n.set(storetest.Epoch)
+	wide, narrow := storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)
 	n.away()
 	for range 5 {
 		checks := []limiter.Check{{Policy: wide, Key: limiter.EncodeKey("k")}, {Policy: narrow, Key: limiter.EncodeKey("k")}}
@@ -134,9 +135,9 @@ func TestRepayment_foreign(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for i, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "foreign-"+algorithm, algorithm, 10)
+		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		n.away()
 		n.take(t, p, 2)
 		if err := server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err(); err != nil {
@@ -157,9 +158,9 @@ func TestRepayment_Reset(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "reset-"+algorithm, algorithm, 10)
+		p := storetest.DayPolicy(t, "reset-"+algorithm, algorithm, 10)
 		n.play(t, p, "away take 10 reset take 4 back reset repaid 0 10 away take 3 back repaid 3 7 reset repaid 3 10 "+
 			"away take 3 forget back repaid 3 10")
 	}
@@ -178,7 +179,7 @@ func TestRepayment_closed(t *testing.T) {
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		keepOpen(f.shared)
-		day, short := dayPolicy(t, "day", limiter.FixedWindow, 10), mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+		day, short := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10), storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 		for i := range 100 {
 			for _, p := range []*limiter.Policy{day, short} {
 				if result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i)); err != nil || !result.Passes() {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -104,7 +105,7 @@ func TestRepayment_vectors(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			server := redistest.Shared(t)
-			newOutageNode(t, server, server.Addr).play(t, mustPolicy(t, v.settings), "at 0 "+v.steps)
+			newOutageNode(t, server, server.Addr).play(t, storetest.NewPolicy(t, v.settings), "at 0 "+v.steps)
 		})
 	}
 }
@@ -115,14 +116,14 @@ func TestRepayment_nodes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	a, b := newOutageNode(t, server, server.Addr), newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 10, Window: 10 * time.Second})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 10, Window: 10 * time.Second})
 	for _, n := range []*outageNode{a, b} {
-		n.set(epoch)
+		n.set(storetest.Epoch)
 		n.away()
 		n.take(t, p, 10)
 	}
 	for i, n := range []*outageNode{a, b} {
-		n.set(epoch + 5*sec)
+		n.set(storetest.Epoch + 5*storetest.Sec)
 		n.back()
 		n.wantRepaid(t, p, 5, int64(5-5*i))
 	}
@@ -133,10 +134,10 @@ func TestRepayment_capacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "many-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		for range 4 {
 			n := newOutageNode(t, server, server.Addr)
-			n.set(epoch + 1)
+			n.set(storetest.Epoch + 1)
 			n.away()
 			if !n.take(t, p, 10) {
 				t.Fatal("a node has no quota of its own")
@@ -147,7 +148,7 @@ func TestRepayment_capacity(t *testing.T) {
 			}
 		}
 		n := newOutageNode(t, server, server.Addr)
-		n.set(epoch + 1)
+		n.set(storetest.Epoch + 1)
 		denied := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}}
 		if n.take(t, p, 1) {
 			t.Errorf("%s: a unit passes", algorithm)
@@ -164,9 +165,9 @@ func TestRepayment_unknown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
 		for _, outcome := range []struct {
 			reason error
 			units  int64
@@ -196,8 +197,8 @@ func TestRepayment_unknownFirst(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
-	n.set(epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(storetest.Epoch)
 	n.take(t, p, 9)
 	if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, decision.ErrTimeout); err != nil {
 		t.Fatal(err)
@@ -212,15 +213,15 @@ func TestRepayment_atOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
-	n.set(epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
+	n.set(storetest.Epoch)
 	n.take(t, p, 8)
 	n.away()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 	seen := n.ledger.lastSeen(&check)
 	n.ledger.admit(&check, memory.LastSeen{}, limiter.ErrOutage)
 	n.ledger.admit(&check, seen, limiter.ErrOutage)
-	n.set(epoch + 8*sec)
+	n.set(storetest.Epoch + 8*storetest.Sec)
 	n.back()
 	n.wantRepaid(t, p, 2, 8)
 }
@@ -232,10 +233,10 @@ func TestRepayment_decayed(t *testing.T) {
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
 	n.local.Limit(5, nil)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	n.away()
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "short-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Second})
 		n.take(t, p, 10)
 	}
 	scan := func() {
@@ -247,12 +248,12 @@ func TestRepayment_decayed(t *testing.T) {
 	if got := n.ledger.size.Load(); got != 5 {
 		t.Fatalf("%d accounts, want 5", got)
 	}
-	n.set(epoch + 3*sec)
+	n.set(storetest.Epoch + 3*storetest.Sec)
 	scan()
 	if got := n.ledger.size.Load(); got != 0 {
 		t.Errorf("%d accounts, want none", got)
 	}
-	day := dayPolicy(t, "day", limiter.FixedWindow, 10)
+	day := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10)
 	n.take(t, day, 3)
 	n.back()
 	n.wantRepaid(t, day, 3, 7)
@@ -265,9 +266,9 @@ func TestRepayment_lostReply(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	n := newOutageNode(t, server, proxy.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
-	n.set(epoch)
-	other := mustPolicy(t, limiter.Settings{Name: "other", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
+	n.set(storetest.Epoch)
+	other := storetest.NewPolicy(t, limiter.Settings{Name: "other", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
 	if _, err := limiter.Peek(t.Context(), n, other, "k"); err != nil { // loads the script that also settles
 		t.Fatal(err)
 	}
@@ -295,9 +296,9 @@ func TestRepayment_refused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "refused-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "refused-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		n.settled.Store(0)
 		n.away()
 		n.take(t, p, 2)
@@ -337,9 +338,9 @@ func TestRepayment_Refund(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	n.set(epoch)
+	n.set(storetest.Epoch)
 	for _, algorithm := range limiter.Algorithms() {
-		p := mustPolicy(t, limiter.Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		n.settled.Store(0)
 		n.away()
 		var reserved [3][]limiter.Check
@@ -362,7 +363,7 @@ func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	n := newOutageNode(t, server, server.Addr)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
 	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
 }
 
@@ -373,8 +374,8 @@ func TestRepayment_paced(t *testing.T) {
 	server := redistest.Shared(t)
 	var settled atomic.Int64
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
-	p := dayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
-	short := mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
+	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 	keepOpen(f.shared)
 	const keys = 500
 	for i := range keys {
@@ -425,7 +426,7 @@ func TestRepayment_paced(t *testing.T) {
 func TestRepayment_off(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
-	p := dayPolicy(t, "off", limiter.FixedWindow, 10)
+	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
 	keepOpen(f.shared)
 	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -44,7 +45,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 	}
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
-		policy := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
+		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
 		got := ""
 		for range 3 {
 			checks := []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -92,7 +93,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Scripts.Clock = olderFragment + clock
-	policy := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
+	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
 	for range 2 {
 		_, _ = r.Decide(context.Background(), []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}) // the store reports it
 	}

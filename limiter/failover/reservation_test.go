@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -19,7 +20,7 @@ func awaitingStores(t *testing.T) []*testStore {
 	t.Helper()
 	stores := []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))}
 	for _, s := range stores {
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		s.awaitsRefunds = true
 	}
 	return stores
@@ -28,7 +29,7 @@ func awaitingStores(t *testing.T) []*testStore {
 // refundingDay returns a policy of some units a day that may be refunded.
 func refundingDay(t *testing.T, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
-	p := dayPolicy(t, name, algorithm, limit)
+	p := storetest.DayPolicy(t, name, algorithm, limit)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +72,13 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 				key := limiter.EncodeKey(name + algorithm)
 				var reserved [][]limiter.Check
 				for _, weight := range []int64{4, 4, 2} {
-					reserved = append(reserved, decide(t, s, limiter.Check{Policy: p, Key: key, Weight: weight, Refundable: true}))
+					reserved = append(reserved, storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: weight, Refundable: true}))
 				}
 				for i, end := range test.ends {
 					end(s, reserved[i])
 				}
 				s.settle()
-				denied := decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
+				denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
 				if denied.Passes() || (denied.RetryAfter == time.Second) != test.soon {
 					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.name, algorithm, name, denied, test.soon)
 				}
@@ -91,25 +92,25 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
 		s.denied = deny.NewCache(time.Second)
-		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), dayPolicy(t, "all", limiter.FixedWindow, 1)
-		banning := mustPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}})
+		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
+		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}})
 		if err := banning.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}
 		key := limiter.EncodeKey("k")
-		reserved := decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
-		denied := decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})
+		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
+		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})
 		if denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1 {
 			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.name, denied)
 		}
 		s.settle()
-		banned := decide(t, s, limiter.Check{Policy: banning, Key: key, Refundable: true})[0].Result
+		banned := storetest.Decide(t, s, limiter.Check{Policy: banning, Key: key, Refundable: true})[0].Result
 		if !banned.BanBegins || banned.RetryAfter < time.Hour {
 			t.Errorf("%s: %+v; want a ban", s.name, banned)
 		}
 		refundAll(s.Store, reserved[:1], s.source)
 		s.settle()
-		if again := decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
+		if again := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
 			t.Errorf("%s: %+v; want it to pass after the refund", s.name, again)
 		}
 	}
@@ -121,9 +122,9 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
 		p := refundingDay(t, "meanwhile", limiter.GCRA, 1)
-		reserved := decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
+		reserved := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = false
-		denied := decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
+		denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = true
 		refundAll(s.Store, reserved, s.source)
 		s.hasten(t.Context(), s.source, denied, time.Now().Add(time.Minute))
@@ -168,14 +169,14 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	p := refundingDay(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {
-		decide(t, f, limiter.Check{Policy: p, Key: there, Refundable: true})
+		storetest.Decide(t, f, limiter.Check{Policy: p, Key: there, Refundable: true})
 	}
 	server.Kill()
 	for range 2 {
-		decide(t, f, limiter.Check{Policy: p, Key: here, Refundable: true})
+		storetest.Decide(t, f, limiter.Check{Policy: p, Key: here, Refundable: true})
 	}
 	for key, soon := range map[limiter.EncodedKey]bool{there: false, here: true} {
-		if denied := decide(t, f, limiter.Check{Policy: p, Key: key, Refundable: true})[0].Result; denied.Passes() || (denied.RetryAfter == time.Second) != soon {
+		if denied := storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Refundable: true})[0].Result; denied.Passes() || (denied.RetryAfter == time.Second) != soon {
 			t.Errorf("%v: %+v; want it denied, a second: %v", key, denied, soon)
 		}
 	}
@@ -186,9 +187,9 @@ func TestReservations_sweep(t *testing.T) {
 	t.Parallel()
 	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
 	p := refundingDay(t, "sweep", limiter.TokenBucket, 10)
-	reserved := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("refunded"), Refundable: true})
-	stays := decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("stays"), Refundable: true})
-	decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("forgotten"), Refundable: true})
+	reserved := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("refunded"), Refundable: true})
+	stays := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("stays"), Refundable: true})
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("forgotten"), Refundable: true})
 	refundAll(f, reserved, limiter.SourceMemory)
 	refundAll(f, reserved, limiter.SourceMemory)
 	keepAll(f, stays, limiter.SourceMemory)

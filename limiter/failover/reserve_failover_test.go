@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -26,8 +27,8 @@ func TestFailover_reserve_deny_cache(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "cached-"+algorithm, algorithm, 5)
-		decide(t, f, leaving(p, 3, 2))
+		p := storetest.DayPolicy(t, "cached-"+algorithm, algorithm, 5)
+		storetest.Decide(t, f, leaving(p, 3, 2))
 		for i, want := range []limiter.Source{limiter.SourceRedis, limiter.SourceDenyCache, limiter.SourceDenyCache} {
 			checks := []limiter.Check{leaving(p, 1, 2)}
 			source, err := f.Decide(t.Context(), checks)
@@ -35,13 +36,13 @@ func TestFailover_reserve_deny_cache(t *testing.T) {
 				t.Errorf("%s: lesser request %d: %s, %+v, %v; want a denial by %s", algorithm, i, source, r, err, want)
 			}
 		}
-		if r := decide(t, f, leaving(p, 1, 1))[0].Result; !r.Passes() || r.Remaining != 0 {
+		if r := storetest.Decide(t, f, leaving(p, 1, 1))[0].Result; !r.Passes() || r.Remaining != 0 {
 			t.Errorf("%s: a request that leaves 1 of 2: %+v", algorithm, r)
 		}
-		if r := decide(t, f, leaving(p, 1, 0))[0].Result; !r.Passes() || r.Remaining != 0 {
+		if r := storetest.Decide(t, f, leaving(p, 1, 0))[0].Result; !r.Passes() || r.Remaining != 0 {
 			t.Errorf("%s: a request that leaves nothing: %+v", algorithm, r)
 		}
-		if r := decide(t, f, leaving(p, 1, 0))[0].Result; r.Passes() || r.ForOthers {
+		if r := storetest.Decide(t, f, leaving(p, 1, 0))[0].Result; r.Passes() || r.ForOthers {
 			t.Errorf("%s: a sixth unit of 5: %+v", algorithm, r)
 		}
 	}
@@ -55,19 +56,19 @@ func TestFailover_reserve_outage(t *testing.T) {
 		for _, fraction := range []float64{1, 0.5} {
 			r := openRedis(t, redistest.Shared(t), 10*time.Second)
 			f := New(r, memory.New(), Options{LocalFraction: fraction, ForgiveOutages: true})
-			p := dayPolicy(t, "outage-"+algorithm, algorithm, 20)
-			if left := decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
+			p := storetest.DayPolicy(t, "outage-"+algorithm, algorithm, 20)
+			if left := storetest.Decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
 				t.Fatalf("%s: %d remain, want 6", algorithm, left)
 			}
 			keepOpen(r)
 			var lesser, others int64
 			for range 20 {
-				if limiter.Allowed(decide(t, f, leaving(p, 1, 10))) {
+				if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, 10))) {
 					lesser++
 				}
 			}
 			for range 20 {
-				if limiter.Allowed(decide(t, f, leaving(p, 1, 0))) {
+				if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, 0))) {
 					others++
 				}
 			}
@@ -89,9 +90,9 @@ func TestFailover_reserve_Unused(t *testing.T) {
 	for _, fraction := range []float64{1, 0.5} {
 		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: 24 * time.Hour}} {
 			settings.Limit = 100
-			p, f := mustPolicy(t, settings), New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction})
+			p, f := storetest.NewPolicy(t, settings), New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)
-			if got := decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
+			if got := storetest.Decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
 				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
 			}
 		}
@@ -102,8 +103,8 @@ func TestFailover_reserve_Unused(t *testing.T) {
 // can pass the tenth, and nothing else can.
 func TestFailover_reserve_scaleDown(t *testing.T) {
 	t.Parallel()
-	queue := mustPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 95, Window: 10 * time.Second, Burst: 100, MaxDelay: new(2 * time.Second)})
-	window := dayPolicy(t, "window", limiter.FixedWindow, 95)
+	queue := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 95, Window: 10 * time.Second, Burst: 100, MaxDelay: new(2 * time.Second)})
+	window := storetest.DayPolicy(t, "window", limiter.FixedWindow, 95)
 	for _, p := range []*limiter.Policy{queue, window} {
 		most := p.MostReserve()
 		for _, test := range []struct {
@@ -141,13 +142,13 @@ func TestStores_reserve_ban(t *testing.T) {
 		{Algorithm: limiter.GCRA, Limit: 10}, {Algorithm: limiter.LeakyBucket, Limit: 60, Burst: 10, MaxDelay: queue},
 	} {
 		settings.Name, settings.Window, settings.Ban, settings.BanAfter = "ban-"+settings.Algorithm, time.Minute, []time.Duration{time.Hour}, 2
-		p := mustPolicy(t, settings)
+		p := storetest.NewPolicy(t, settings)
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			s.set(epoch)
+			s.set(storetest.Epoch)
 			state := new(memory.State)
 			one := func(weight, reserve int64) limiter.Result {
-				r := decide(t, s, leaving(p, weight, reserve))[0].Result
-				if twin := state.TakeReserving(p, epoch, weight, reserve); twin != r {
+				r := storetest.Decide(t, s, leaving(p, weight, reserve))[0].Result
+				if twin := state.TakeReserving(p, storetest.Epoch, weight, reserve); twin != r {
 					t.Errorf("%s/%s: %+v, by itself %+v", settings.Algorithm, s.name, r, twin)
 				}
 				return r
@@ -175,16 +176,16 @@ func TestStores_reserve_with_others(t *testing.T) {
 	server := redistest.Shared(t)
 	cluster, _ := openCluster(t)
 	for _, algorithm := range limiter.Algorithms() {
-		small, large := dayPolicy(t, "small-"+algorithm, algorithm, 4), dayPolicy(t, "large-"+algorithm, algorithm, 100)
+		small, large := storetest.DayPolicy(t, "small-"+algorithm, algorithm, 4), storetest.DayPolicy(t, "large-"+algorithm, algorithm, 100)
 		stores := map[string]limiter.Store{"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second), "cluster": cluster}
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
-				checks := decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
+				checks := storetest.Decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
 				if limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes {
 					t.Errorf("%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
 				}
 			}
-			checks := decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
+			checks := storetest.Decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
 			if !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97 {
 				t.Errorf("%s/%s: others: %+v", name, algorithm, checks)
 			}
@@ -196,7 +197,7 @@ func TestStores_reserve_with_others(t *testing.T) {
 // of different reserves.
 func TestWire_reserve(t *testing.T) {
 	t.Parallel()
-	p := dayPolicy(t, "wire", limiter.FixedWindow, 10)
+	p := storetest.DayPolicy(t, "wire", limiter.FixedWindow, 10)
 	length := func(op wire.Operation, reserves ...int64) (bytes, groups int) {
 		var m wire.Message
 		var calls []*wire.Payload
@@ -226,7 +227,7 @@ func TestWire_reserve(t *testing.T) {
 
 func TestCheck_Reserve_negative(t *testing.T) {
 	t.Parallel()
-	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(dayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
+	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(storetest.DayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
 	if !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0") {
 		t.Error(err)
 	}
@@ -237,10 +238,10 @@ func TestStores_reserve_enormous(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
-		p := dayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
+		p := storetest.DayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
 		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
 			for name, s := range map[string]limiter.Store{"redis": r, "memory": memory.New()} {
-				checks := decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})
+				checks := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})
 				if checks[0].Result.RetryAfter != limiter.Never || checks[0].Unused() != 10 {
 					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, name, units[0], units[1], checks[0].Result)
 				}

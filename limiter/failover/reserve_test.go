@@ -8,6 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -46,18 +47,18 @@ var reserveVectors = []struct {
 	steps    []reserveStep
 }{
 	{"fixed window", limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: 10 * time.Second}, []reserveStep{
-		takes(0, 7, 2, 1), waits(0, 2, 2, 10*sec, 1), takes(sec, 1, 2, 0), takes(sec, 1, 0, 1),
-		{at: sec, weight: 9, reserve: 2, wait: -1, shown: 0}, {at: 10 * sec, weight: 9, reserve: 2, wait: -1, shown: 8, others: true},
+		takes(0, 7, 2, 1), waits(0, 2, 2, 10*storetest.Sec, 1), takes(storetest.Sec, 1, 2, 0), takes(storetest.Sec, 1, 0, 1),
+		{at: storetest.Sec, weight: 9, reserve: 2, wait: -1, shown: 0}, {at: 10 * storetest.Sec, weight: 9, reserve: 2, wait: -1, shown: 8, others: true},
 	}},
 	{"bucket", limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5}, []reserveStep{
-		takes(0, 3, 2, 0), waits(0, 1, 2, sec, 0), takes(0, 2, 0, 0), waits(2_999_999, 1, 2, 1, 0), takes(3*sec, 1, 2, 0),
+		takes(0, 3, 2, 0), waits(0, 1, 2, storetest.Sec, 0), takes(0, 2, 0, 0), waits(2_999_999, 1, 2, 1, 0), takes(3*storetest.Sec, 1, 2, 0),
 	}},
 	{"log", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 4, Window: time.Minute}, []reserveStep{
-		takes(0, 1, 1, 2), takes(10*sec, 1, 1, 1), takes(20*sec, 1, 1, 0), waits(30*sec, 1, 1, 30*sec, 0), takes(30*sec, 1, 0, 0),
-		waitsAnyway(59*sec, 1, 1, 11*sec, 0), waits(60*sec, 1, 1, 10*sec, 0), takes(70*sec, 1, 1, 0),
+		takes(0, 1, 1, 2), takes(10*storetest.Sec, 1, 1, 1), takes(20*storetest.Sec, 1, 1, 0), waits(30*storetest.Sec, 1, 1, 30*storetest.Sec, 0), takes(30*storetest.Sec, 1, 0, 0),
+		waitsAnyway(59*storetest.Sec, 1, 1, 11*storetest.Sec, 0), waits(60*storetest.Sec, 1, 1, 10*storetest.Sec, 0), takes(70*storetest.Sec, 1, 1, 0),
 	}},
 	{"counter", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []reserveStep{
-		takes(0, 8, 2, 0), waits(0, 1, 2, 10*sec+1, 0), waits(10*sec, 1, 2, 1, 0), takes(10*sec+1, 1, 2, 0),
+		takes(0, 8, 2, 0), waits(0, 1, 2, 10*storetest.Sec+1, 0), waits(10*storetest.Sec, 1, 2, 1, 0), takes(10*storetest.Sec+1, 1, 2, 0),
 	}},
 	{"queue", limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Millisecond, Burst: 100, MaxDelay: new(20 * time.Millisecond)}, []reserveStep{
 		takes(0, 5, 15, 80), holds(0, 1, 15, 5*tick, 0), waits(0, 1, 15, tick, 0), holds(0, 14, 0, 6*tick, 80), holds(0, 1, 0, 20*tick, 0),
@@ -74,9 +75,9 @@ func TestStores_reserve(t *testing.T) {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				settings := v.settings
 				settings.Name = "reserve"
-				p := mustPolicy(t, settings)
+				p := storetest.NewPolicy(t, settings)
 				for i, step := range v.steps {
-					s.set(epoch + step.at)
+					s.set(storetest.Epoch + step.at)
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.weight, Reserve: step.reserve}}
 					if _, err := s.Decide(context.Background(), checks); err != nil {
 						t.Fatal(err)
@@ -97,7 +98,7 @@ func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
 	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
-		p := mustPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)
 		if err != nil || checks[0].Unused() != 9 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -19,7 +20,7 @@ import (
 func fill(t *testing.T, s limiter.Store, p *limiter.Policy, keys int) {
 	t.Helper()
 	for i := range keys {
-		decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+		storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }
 
@@ -29,8 +30,8 @@ func TestResetAll_one_policy(t *testing.T) {
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
-	one, two := dayPolicy(t, "one", limiter.TokenBucket, 5), dayPolicy(t, "two", limiter.SlidingWindowLog, 5)
-	before := mustPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: time.Hour})
+	one, two := storetest.DayPolicy(t, "one", limiter.TokenBucket, 5), storetest.DayPolicy(t, "two", limiter.SlidingWindowLog, 5)
+	before := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: time.Hour})
 	fill(t, r, one, 2500)
 	fill(t, r, before, 10)
 	fill(t, r, two, 10)
@@ -49,7 +50,7 @@ func TestResetAll_one_policy(t *testing.T) {
 func TestResetAll_deny_cache(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
-	p := dayPolicy(t, "denied", limiter.FixedWindow, 1)
+	p := storetest.DayPolicy(t, "denied", limiter.FixedWindow, 1)
 	pass := func() bool {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 		if _, err := f.Decide(context.Background(), checks); err != nil {
@@ -68,7 +69,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 func TestResetAll_Cluster(t *testing.T) {
 	t.Parallel()
 	r, _ := openCluster(t)
-	p := dayPolicy(t, "spread", limiter.GCRA, 5)
+	p := storetest.DayPolicy(t, "spread", limiter.GCRA, 5)
 	fill(t, r, p, 300)
 	if found, err := r.ResetAll(context.Background(), "spread"); found != 300 || err != nil {
 		t.Errorf("forgot %d, %v, want 300", found, err)
@@ -84,7 +85,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	r, masters := openCluster(t)
 	local := memory.New()
 	f := New(openClusterWithin(t, masters, time.Second), local, Options{})
-	p := dayPolicy(t, "partly", limiter.GCRA, 5)
+	p := storetest.DayPolicy(t, "partly", limiter.GCRA, 5)
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
 	for _, master := range masters {
@@ -103,13 +104,13 @@ func TestResetAll_hung_master(t *testing.T) {
 func TestResetAll_in_process(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
-	one, two := dayPolicy(t, "one", limiter.SlidingWindowLog, 5), dayPolicy(t, "two", limiter.GCRA, 5)
+	one, two := storetest.DayPolicy(t, "one", limiter.SlidingWindowLog, 5), storetest.DayPolicy(t, "two", limiter.GCRA, 5)
 	fill(t, m, one, 100)
 	fill(t, m, two, 50)
 	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
 		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
 	}
-	if c := decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
+	if c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
 		t.Errorf("got %+v, want a fresh quota", c.Result)
 	}
 }
@@ -144,7 +145,7 @@ func (h beforeCommand) ProcessPipelineHook(next goredis.ProcessPipelineHook) gor
 // kept for an outage.
 func TestReset_meanwhile(t *testing.T) {
 	t.Parallel()
-	p, key := dayPolicy(t, "meanwhile", limiter.FixedWindow, 5), limiter.EncodeKey("k")
+	p, key := storetest.DayPolicy(t, "meanwhile", limiter.FixedWindow, 5), limiter.EncodeKey("k")
 	for name, reset := range map[string]func(f *Store) (ResetCount, error){
 		"key":    func(f *Store) (ResetCount, error) { return f.Reset(context.Background(), p, key) },
 		"policy": func(f *Store) (ResetCount, error) { return f.ResetAll(context.Background(), p.Name()) },
@@ -153,11 +154,11 @@ func TestReset_meanwhile(t *testing.T) {
 			t.Parallel()
 			r := openRedis(t, redistest.Shared(t), 10*time.Second)
 			f := New(r, memory.New(), Options{})
-			decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+			storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
 			r.Client().AddHook(beforeCommand{"unlink", func() {
 				asked++
-				decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+				storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			}})
 			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
 				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)

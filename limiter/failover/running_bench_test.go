@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // BenchmarkRedis_states has one process state what it runs for 100,000 keys, as every third of the node
@@ -19,7 +20,7 @@ func BenchmarkRedis_states(b *testing.B) {
 	const keys = 100_000
 	server := redistest.Shared(b)
 	n := newTestRedis(b, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-	p := concurrencyPolicy(b, 10)
+	p := storetest.ConcurrencyPolicy(b, 10)
 	tracker := n.Running
 	tracker.Ticking.Store(true) // the benchmark decides when states leave
 	later := time.Duration(0)

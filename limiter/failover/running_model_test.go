@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -193,10 +194,10 @@ func TestConcurrency_vectors(t *testing.T) {
 		}},
 	} {
 		client.FlushDB(context.Background())
-		p := concurrencyPolicy(t, v.limit)
+		p := storetest.ConcurrencyPolicy(t, v.limit)
 		model := &runningModel{v.limit, 15 * second, map[int64]runningEntry{}}
 		for i, s := range v.steps {
-			now := epoch + s.at*second
+			now := storetest.Epoch + s.at*second
 			client.Set(context.Background(), "test:clock", now, 0)
 			for twin, answer := range map[string]func() (int64, int64){
 				"Lua": func() (int64, int64) { return s.by.send(p, "k", s.message) },
@@ -224,9 +225,9 @@ func TestConcurrency_twins_agree(t *testing.T) {
 			client.FlushDB(context.Background())
 			random := rand.New(rand.NewPCG(seed, 1))
 			limit := 1 + random.Int64N(6)
-			p := concurrencyPolicy(t, limit)
+			p := storetest.ConcurrencyPolicy(t, limit)
 			model := &runningModel{limit, 15 * second, map[int64]runningEntry{}}
-			now, latest := epoch, int64(1)
+			now, latest := storetest.Epoch, int64(1)
 			for range steps {
 				switch random.IntN(12) {
 				case 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -47,7 +48,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 	r := openRedis(t, server, 200*time.Millisecond)
 	f := New(r, memory.New(), Options{LocalFraction: 0.5})
 	other := openRedis(t, server, 10*time.Second)
-	p := concurrencyPolicy(t, 6)
+	p := storetest.ConcurrencyPolicy(t, 6)
 	ask := func(mode FailMode, weight int64) ([]limiter.Check, limiter.Source, error) {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}}
 		source, err := f.DecideIn(context.Background(), mode, checks)
@@ -97,7 +98,7 @@ func TestFailover_concurrency_partly(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 200*time.Millisecond)
 	f := New(r, memory.New(), Options{LocalFraction: 0.1})
-	p := concurrencyPolicy(t, 20)
+	p := storetest.ConcurrencyPolicy(t, 20)
 	server.Kill()
 	heavy := decideRunning(t, f, p, "k", 7)
 	if !limiter.Allowed(heavy) || f.Running("running") != 7 {
@@ -116,7 +117,7 @@ func TestFailover_concurrency_partly(t *testing.T) {
 func TestRedis_concurrency_flush(t *testing.T) {
 	server := redistest.Shared(t)
 	n, other := newRunningNode(t, server), newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-	p := concurrencyPolicy(t, 5)
+	p := storetest.ConcurrencyPolicy(t, 5)
 	first := n.take(p, 3)
 	server.Client(t).FlushDB(context.Background())
 	second := n.take(p, 1)
@@ -133,9 +134,9 @@ func TestRedis_concurrency_flush(t *testing.T) {
 func TestFailover_concurrency_full(t *testing.T) {
 	server := redistest.Shared(t)
 	n := newRunningNode(t, server)
-	p := concurrencyPolicy(t, 2)
+	p := storetest.ConcurrencyPolicy(t, 2)
 	running := n.take(p, 2)
-	checks := []limiter.Check{{Policy: dayPolicy(t, "rate", limiter.FixedWindow, 5), Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("k")}}
+	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "rate", limiter.FixedWindow, 5), Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("k")}}
 	source, err := n.Decide(context.Background(), checks)
 	if source != limiter.SourceDenyCache || err != nil || checks[0].Result.Remaining != limiter.Unknown || checks[1].Result.RetryAfter != time.Second || checks[1].Result.Remaining != 0 {
 		t.Errorf("a full process: %s %+v %v", source, checks, err)
@@ -154,7 +155,7 @@ func TestRedis_concurrency_closed(t *testing.T) {
 	r := openRedis(t, server, 200*time.Millisecond)
 	f := New(r, memory.New(), Options{})
 	other := openRedis(t, server, 10*time.Second)
-	p := concurrencyPolicy(t, 5)
+	p := storetest.ConcurrencyPolicy(t, 5)
 	running := decideRunning(t, f, p, "k", 3)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestCluster_concurrency(t *testing.T) {
 	}
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
-	p := concurrencyPolicy(t, 3)
+	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, {Policy: p, Key: limiter.EncodeKey("b"), Weight: b}}
@@ -215,7 +216,7 @@ func TestFailover_concurrency_open_heavy(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 	other := openRedis(t, server, 10*time.Second)
-	p := concurrencyPolicy(t, 6)
+	p := storetest.ConcurrencyPolicy(t, 6)
 	server.Kill()
 	var open [][]limiter.Check
 	for range 3 {
@@ -247,9 +248,9 @@ func TestRedis_concurrency_refused(t *testing.T) {
 		sent.Add(1)
 		send(s)
 	}
-	p := mustPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 6, NodeTimeout: limiter.MinNodeTimeout})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 6, NodeTimeout: limiter.MinNodeTimeout})
 	for key := range 5 {
-		checks := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(key))})
+		checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(key))})
 		t.Cleanup(func() { r.EndRunning(checks) })
 	}
 	setPermissions("-hset")
@@ -267,7 +268,7 @@ func TestRedis_concurrency_refused(t *testing.T) {
 func TestProbe_concurrency_often(t *testing.T) {
 	t.Parallel()
 	r, _, setPermissions := openLimited(t)
-	checks := []limiter.Check{{Policy: concurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
+	checks := []limiter.Check{{Policy: storetest.ConcurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
 	for range 510 {
 		if err := r.Probe(t.Context(), checks); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -69,7 +70,7 @@ func busy(t *running.Tracker) bool {
 func TestRedis_concurrency_two_nodes(t *testing.T) {
 	server := redistest.Shared(t)
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
-	p := concurrencyPolicy(t, 3)
+	p := storetest.ConcurrencyPolicy(t, 3)
 	first, second := a.take(p, 1), b.take(p, 2)
 	if r := second[0].Result; !r.Passes() || r.Remaining != 0 || r.ResetAfter != time.Second {
 		t.Fatalf("the second: %+v", r)
@@ -104,7 +105,7 @@ func TestRedis_concurrency_two_nodes(t *testing.T) {
 func TestRedis_concurrency_parallel(t *testing.T) {
 	server := redistest.Shared(t)
 	const limit, clients, rounds = 10, 32, 200
-	p := concurrencyPolicy(t, limit)
+	p := storetest.ConcurrencyPolicy(t, limit)
 	gauge := new(peak)
 	finished := make(chan int)
 	for range 2 {
@@ -147,7 +148,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 func TestRedis_Inspect_concurrency(t *testing.T) {
 	server := redistest.Shared(t)
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
-	p, ctx, key := concurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
+	p, ctx, key := storetest.ConcurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
 	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
 	stored, err := a.redis.Inspect(ctx, p, key)
 	if err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5) {

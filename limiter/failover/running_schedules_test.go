@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -76,7 +77,7 @@ type scheduledMessage struct {
 func newSchedule(t testing.TB, seed uint64, raw []*rawNode) *schedule {
 	s := &schedule{t: t, random: rand.New(rand.NewPCG(seed, 3)), raw: raw, key: fmt.Sprint("k", seed), set: -1 << 40}
 	limit := 1 + int64(seed%4)
-	s.policy = mustPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: scheduleTimeout * time.Second})
+	s.policy = storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: scheduleTimeout * time.Second})
 	for i := range 2 + int(seed/4%2) {
 		s.nodes = append(s.nodes, s.newNode(raw[i]))
 	}
@@ -117,7 +118,7 @@ func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
 
 // deliver runs a message on Redis.
 func (s *schedule) deliver(m *scheduledMessage) {
-	if clock := epoch + (s.now+s.ahead)*1_000_000; clock != s.set {
+	if clock := storetest.Epoch + (s.now+s.ahead)*1_000_000; clock != s.set {
 		if err := m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err(); err != nil {
 			s.t.Fatal(err)
 		}
@@ -232,7 +233,7 @@ func (s *schedule) tick() {
 // expiresBy reports whether Redis forgets a node by an instant.
 func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
 	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), doubles(float64(n.id))).Result()
-	return err == nil && wire.Double(text, 2) <= float64(epoch+(at+s.ahead)*1_000_000)
+	return err == nil && wire.Double(text, 2) <= float64(storetest.Epoch+(at+s.ahead)*1_000_000)
 }
 
 // remove takes a random message out of a list.
@@ -351,7 +352,7 @@ func (s *schedule) running() (units int64) {
 func (s *schedule) checkCounts(when string) {
 	s.t.Helper()
 	fields := s.raw[0].Client().HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, limiter.AsEncoded(s.key))).Val()
-	total, now := int64(0), float64(epoch+(s.now+s.ahead)*1_000_000)
+	total, now := int64(0), float64(storetest.Epoch+(s.now+s.ahead)*1_000_000)
 	for field, text := range fields {
 		if field != "all" && wire.Double(text, 2) > now {
 			total += int64(wire.Double(text, 1))

@@ -10,13 +10,9 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
-
-func concurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
-	t.Helper()
-	return mustPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit})
-}
 
 // memoryFailover returns a failover without a shared store, and what it decides by.
 func memoryFailover() (*Store, *memory.Store) {
@@ -35,7 +31,7 @@ func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight
 
 func TestMemory_concurrency(t *testing.T) {
 	f, m := memoryFailover()
-	p := concurrencyPolicy(t, 5)
+	p := storetest.ConcurrencyPolicy(t, 5)
 	first := decideRunning(t, f, p, "k", 3)
 	if r := first[0].Result; !r.Passes() || r.Remaining != 2 || r.ResetAfter != time.Second {
 		t.Fatalf("the first: %+v", r)
@@ -69,7 +65,7 @@ func TestMemory_concurrency(t *testing.T) {
 // nothing.
 func TestMemory_concurrency_together(t *testing.T) {
 	f, _ := memoryFailover()
-	p, rate := concurrencyPolicy(t, 5), dayPolicy(t, "rate", limiter.FixedWindow, 2)
+	p, rate := storetest.ConcurrencyPolicy(t, 5), storetest.DayPolicy(t, "rate", limiter.FixedWindow, 2)
 	all := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: rate, Key: limiter.EncodeKey("k")}}
 	for i, want := range []bool{true, true, false, false} {
 		checks := slices.Clone(all)
@@ -96,14 +92,14 @@ func TestMemory_concurrency_survives(t *testing.T) {
 	m := memory.NewOnClock(func() int64 { return clock })
 	m.Limit(1, nil)
 	f := New(nil, m, Options{})
-	p := concurrencyPolicy(t, 1)
+	p := storetest.ConcurrencyPolicy(t, 1)
 	var running [][]limiter.Check
 	for _, key := range []string{"a", "b", "c"} {
 		running = append(running, decideRunning(t, f, p, key, 1))
 	}
 	clock += int64(48 * time.Hour / time.Microsecond)
 	for i := range 100 {
-		decide(t, m, limiter.Check{Policy: dayPolicy(t, "other", limiter.FixedWindow, 1), Key: limiter.EncodeKey(string(rune('a' + i%26)))})
+		storetest.Decide(t, m, limiter.Check{Policy: storetest.DayPolicy(t, "other", limiter.FixedWindow, 1), Key: limiter.EncodeKey(string(rune('a' + i%26)))})
 	}
 	m.Prune()
 	if n := m.Reset(p, limiter.EncodeKey("a")) + m.ResetAll("running"); n != 0 {
@@ -135,7 +131,7 @@ func (p *peak) add(units int64) {
 
 func TestMemory_concurrency_parallel(t *testing.T) {
 	f, m := memoryFailover()
-	p := concurrencyPolicy(t, 7)
+	p := storetest.ConcurrencyPolicy(t, 7)
 	var group sync.WaitGroup
 	gauge := new(peak)
 	for range 16 {
@@ -198,7 +194,7 @@ func TestSettings_concurrency(t *testing.T) {
 	}
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
-	p := concurrencyPolicy(t, 5)
+	p := storetest.ConcurrencyPolicy(t, 5)
 	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.AllowRefunds() == nil || p.LargestLimit() != limiter.MaxRunning {
 		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -18,13 +19,13 @@ func TestSlidingWindowLog_expiry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	const entries = 40
-	p := mustPolicy(t, limiter.Settings{Name: "edges", Algorithm: limiter.SlidingWindowLog, Limit: entries, Window: time.Minute})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "edges", Algorithm: limiter.SlidingWindowLog, Limit: entries, Window: time.Minute})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		for i := range int64(entries) {
-			play(t, s, epoch+i, p, 1)
+			play(t, s, storetest.Epoch+i, p, 1)
 		}
 		for dead := range int64(entries + 1) {
-			now := epoch + time.Minute.Microseconds() + dead - 1
+			now := storetest.Epoch + time.Minute.Microseconds() + dead - 1
 			if got := play(t, s, now, p, 0).Remaining; got != dead {
 				t.Errorf("%s: with %d entries dead, %d units remain", s.name, dead, got)
 			}
@@ -44,11 +45,11 @@ func TestSlidingWindowLog_expiry(t *testing.T) {
 func TestSlidingWindowLog_modulus(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Name: "wrap", Algorithm: limiter.SlidingWindowLog, Limit: kernel.MaxLogLimit, Window: time.Millisecond})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "wrap", Algorithm: limiter.SlidingWindowLog, Limit: kernel.MaxLogLimit, Window: time.Millisecond})
 	stores := []*testStore{memoryStore(), redisStore(t, server)}
 	total := int64(0)
 	for i := range int64(40) {
-		now, weight := epoch+i*400, kernel.MaxLogLimit/4+i
+		now, weight := storetest.Epoch+i*400, kernel.MaxLogLimit/4+i
 		for _, weight := range []int64{kernel.MaxLogLimit, weight} { // the first is denied by what is live
 			want := play(t, stores[0], now, p, weight)
 			if got := play(t, stores[1], now, p, weight); got != want {
@@ -69,12 +70,12 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
-	p := dayPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
+	p := storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
 	const later = kernel.LogRewritten
-	first := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
+	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {
 		var calls []*queue.Call
 		for range 100 {
@@ -82,7 +83,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 	}
-	refundIn(r, first)
+	storetest.RefundIn(r, first)
 	redistest.WaitFor(t, "the entry is gone", func() error {
 		n, err := client.LLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Result()
 		if err == nil && n != later {
@@ -99,7 +100,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	if ttl := client.PTTL(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl <= 0 {
 		t.Errorf("the list has a TTL of %v", ttl)
 	}
-	if left := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 10_000-later {
+	if left := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 10_000-later {
 		t.Errorf("%d remain, want %d", left, 10_000-later)
 	}
 }
@@ -108,22 +109,22 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 // thousand entries after it is removed, one with more stays.
 func TestSlidingWindowLog_refund_tail(t *testing.T) {
 	t.Parallel()
-	p := mustPolicy(t, limiter.Settings{Name: "tail", Algorithm: limiter.SlidingWindowLog, Limit: 100_000, Window: time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "tail", Algorithm: limiter.SlidingWindowLog, Limit: 100_000, Window: time.Hour})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		t.Run(s.name, func(t *testing.T) {
 			var reserved [][]limiter.Check
 			for i := range 1100 {
 				if i < 60 || i == 99 { // from 60 on 40 of one instant, of two weights
-					s.set(epoch + int64(i))
+					s.set(storetest.Epoch + int64(i))
 				}
 				if i == 100 {
-					s.set(epoch + 1_000)
+					s.set(storetest.Epoch + 1_000)
 				}
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(1 + i%2), Refundable: true}}
 				s.decide(t, checks)
 				reserved = append(reserved, checks)
 			}
-			remaining := play(t, s, epoch+1_000, p, 0).Remaining
+			remaining := play(t, s, storetest.Epoch+1_000, p, 0).Remaining
 			for _, refund := range []struct {
 				at, units int64
 				why       string
@@ -134,7 +135,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 			} {
 				s.refund(reserved[refund.at])
 				remaining += refund.units
-				if got := play(t, s, epoch+1_000, p, 0).Remaining; got != remaining {
+				if got := play(t, s, storetest.Epoch+1_000, p, 0).Remaining; got != remaining {
 					t.Fatalf("entry %d (%s): %d remain, want %d", refund.at, refund.why, got, remaining)
 				}
 			}
@@ -146,7 +147,7 @@ func TestSlidingWindowLog_refund_tail(t *testing.T) {
 func TestSlidingWindowLog_refund_run(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	p := dayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
+	p := storetest.DayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
 	var calls []*queue.Call
 	for i := range refunds + later {
@@ -168,7 +169,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}
 	}
-	if got := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 100_000-later {
+	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 100_000-later {
 		t.Errorf("%d remain, want %d", got, 100_000-later)
 	}
 }
@@ -178,14 +179,14 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 func TestSlidingWindowLog_charge_without_room(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 10 * time.Second})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 10 * time.Second})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		charge := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}}
-		s.set(epoch)
+		s.set(storetest.Epoch)
 		s.charge(charge)
-		s.set(epoch + 6*sec)
+		s.set(storetest.Epoch + 6*storetest.Sec)
 		s.charge(charge)
-		if got, want := play(t, s, epoch+11*sec, p, 0), (limiter.Result{Remaining: 5}); got != want {
+		if got, want := play(t, s, storetest.Epoch+11*storetest.Sec, p, 0), (limiter.Result{Remaining: 5}); got != want {
 			t.Errorf("%s: %+v, want %+v", s.name, got, want)
 		}
 	}

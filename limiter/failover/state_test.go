@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -34,7 +35,7 @@ func TestState_Take_like_Memory(t *testing.T) {
 // windows, some of them earlier than the one before.
 func compareState(t *testing.T, s limiter.Settings) {
 	t.Helper()
-	p := mustPolicy(t, s)
+	p := storetest.NewPolicy(t, s)
 	store := memoryStore()
 	random := rand.New(rand.NewPCG(1, uint64(s.Limit)))
 	window := s.Window.Microseconds()
@@ -63,7 +64,7 @@ func TestState_Take_allocations(t *testing.T) {
 		if kernel.Named(algorithm).Logs {
 			continue
 		}
-		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
+		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
 		var state memory.State
 		now := int64(1_750_000_000_000_000)
 		allocs := testing.AllocsPerRun(1000, func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
@@ -47,7 +48,7 @@ func TestMemory_quiet(t *testing.T) {
 				m := memory.New()
 				m.Limit(test.maxKeys, nil)
 				test.settings.Name, test.settings.Limit, test.settings.Window = name, 2, time.Minute
-				short := mustPolicy(t, test.settings)
+				short := storetest.NewPolicy(t, test.settings)
 				for i := range clients {
 					test.store(m, limiter.Check{Policy: short, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 				}
@@ -55,7 +56,7 @@ func TestMemory_quiet(t *testing.T) {
 					t.Fatalf("%d states, want %d", m.Len(), test.kept)
 				}
 				m.Limit(memory.DefaultMaxKeys, nil)
-				long := limiter.Check{Policy: mustPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
+				long := limiter.Check{Policy: storetest.NewPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
 				take(m, long)
 				pass(20 * time.Minute)
 				if m.Len() != 1 || m.Spills.Load() != 0 {
@@ -78,7 +79,7 @@ func TestMemory_dropped(t *testing.T) {
 	t.Parallel()
 	kept := func() weak.Pointer[memory.Store] {
 		m := memory.New()
-		_, _ = m.Decide(context.Background(), []limiter.Check{{Policy: dayPolicy(t, "long", limiter.FixedWindow, 1), Key: limiter.EncodeKey("a"), Weight: 1}})
+		_, _ = m.Decide(context.Background(), []limiter.Check{{Policy: storetest.DayPolicy(t, "long", limiter.FixedWindow, 1), Key: limiter.EncodeKey("a"), Weight: 1}})
 		return weak.Make(m)
 	}()
 	if runtime.GC(); kept.Value() != nil {
@@ -93,7 +94,7 @@ func TestDenyCache_quiet(t *testing.T) {
 		c := deny.NewCache(MaxDenyAge)
 		c.StartSweeps()
 		for i := range 1000 {
-			c.Learn([]limiter.Check{{Policy: dayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())
+			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())
 		}
 		pass(10 * time.Second)
 		for i := range c.Shards {

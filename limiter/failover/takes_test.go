@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -32,7 +33,7 @@ type takesPair struct {
 func newTakesPair(t *testing.T) *takesPair {
 	t.Helper()
 	server := redistest.Shared(t)
-	pair := &takesPair{client: server.Client(t), now: epoch}
+	pair := &takesPair{client: server.Client(t), now: storetest.Epoch}
 	for i := range pair.stores {
 		pair.stores[i] = newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
 		pair.stores[i].Scripts.Clock = testClockFragment
@@ -122,7 +123,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	kernels := map[string][]*limiter.Policy{}
 	patient := time.Hour
-	queue := mustPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
+	queue := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
 	for _, p := range append(tracePolicies(t), queue) { // the last one has delays in milliseconds
 		if name := p.Rule().Algorithm.Script; p.Rule().Ban == nil && scripts.HasTakes(name) {
 			kernels[name] = append(kernels[name], p)

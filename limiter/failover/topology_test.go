@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -198,7 +199,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.Topology.Discover()
-	p := dayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
+	p := storetest.DayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
 	if err := a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // This file makes up the traces of the conformance suite.
@@ -20,7 +21,7 @@ func tracePolicies(t *testing.T) []*limiter.Policy {
 	var policies []*limiter.Policy
 	add := func(s limiter.Settings) {
 		s.Name = fmt.Sprintf("p%d", len(policies))
-		policies = append(policies, mustPolicy(t, s))
+		policies = append(policies, storetest.NewPolicy(t, s))
 	}
 	strict, patient := time.Duration(0), 700*time.Millisecond
 	for _, algorithm := range limiter.Algorithms() {
@@ -72,7 +73,7 @@ type trace struct {
 // ban. Some of these refund.
 func newTrace(t *testing.T, seed uint64) *trace {
 	t.Helper()
-	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: epoch}
+	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: storetest.Epoch}
 	all := tracePolicies(t)
 	if only := limiter.Algorithms()[seed/2%uint64(len(limiter.Algorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Settings().Algorithm != only })
@@ -89,7 +90,7 @@ func newTrace(t *testing.T, seed uint64) *trace {
 		if s.Burst > 0 {
 			s.Burst = max(1, s.Burst/3)
 		}
-		changed := mustPolicy(t, s)
+		changed := storetest.NewPolicy(t, s)
 		changed.Rule().Refunds.Store(all[i].Rule().Refunds.Load())
 		tr.changed = append(tr.changed, changed)
 	}
@@ -126,7 +127,7 @@ func (tr *trace) step() {
 			tr.now -= back[tr.random.IntN(len(back))]
 		}
 	}
-	tr.now = max(tr.now, epoch-86_400_000_000)
+	tr.now = max(tr.now, storetest.Epoch-86_400_000_000)
 }
 
 // stepFor moves the clock, for a policy that bans never backwards: a count that a wrong clock wrote and

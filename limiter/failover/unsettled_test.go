@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -46,7 +47,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
 			f := New(r, memory.New(), Options{})
-			p, other := dayPolicy(t, "log", limiter.SlidingWindowLog, 100_000), dayPolicy(t, "other", limiter.GCRA, 1_000_000)
+			p, other := storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +111,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			r := redis.New(client, redis.Options{})
 			t.Cleanup(func() { _ = r.Close() })
 			f := New(r, memory.New(), Options{})
-			p, budget := dayPolicy(t, "one", limiter.FixedWindow, 1), dayPolicy(t, "budget", limiter.FixedWindow, 1)
+			p, budget := storetest.DayPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			if err := p.AllowRefunds(); err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +183,7 @@ func keepBusy(t *testing.T, f *Store, refunds, charges *limiter.Policy) (stop fu
 func TestBatcher_holds(t *testing.T) {
 	g := newGate()
 	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
-	p := dayPolicy(t, "held", limiter.GCRA, 10)
+	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := newRefund(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
 	back.Detach(nil)
@@ -215,7 +216,7 @@ func TestBatcher_holds(t *testing.T) {
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
 func TestBatcher_fill_left_refund(t *testing.T) {
 	b := queue.Batcher{Timeout: time.Second}
-	back := newRefund(limiter.Check{Policy: dayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	back := newRefund(limiter.Check{Policy: storetest.DayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	b.Unsettled.Add(back)
 	b.Waiting = append(b.Waiting, back)
 	if left, sent := back.Leave(); !left || sent {
@@ -234,7 +235,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			g := newGate()
 			defer close(g.release)
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
-			p := dayPolicy(t, "held", limiter.GCRA, 10)
+			p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 			back := newRefund(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
 			back.Detach(nil)
@@ -267,7 +268,7 @@ func TestBatcher_next_watch(t *testing.T) {
 	g.Senders.RoundTrip = 500 * time.Millisecond // no busy machine stalls for so long
 	g.Senders.Open = 2
 	g.Senders.Begin(&queue.Inflight{})
-	postponed := newRefund(limiter.Check{Policy: dayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	postponed := newRefund(limiter.Check{Policy: storetest.DayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	g.Unsettled.Add(postponed)
 	g.Waiting = append(g.Waiting, postponed)
 	if calls := g.Next(nil, &queue.Inflight{}); len(calls) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -48,7 +49,7 @@ func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 // upgradePolicy returns a policy of ten units, one of which drains in an hour.
 func upgradePolicy(t *testing.T) *limiter.Policy {
 	t.Helper()
-	p := mustPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10})
 	if err := p.AllowRefunds(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func upgradePolicy(t *testing.T) *limiter.Policy {
 // wantLeft takes a unit and compares what is left.
 func wantLeft(t *testing.T, r *redis.Store, p *limiter.Policy, refundable bool, want int64) {
 	t.Helper()
-	c := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: refundable})
+	c := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: refundable})
 	if got := c[0].Result; !got.Passes() || got.Remaining != want {
 		t.Errorf("%+v; want %d left", got, want)
 	}
@@ -115,7 +116,7 @@ func TestUpgrade_new_state(t *testing.T) {
 	if after := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); after != before {
 		t.Errorf("the state is %q and was %q", after, before)
 	}
-	decide(t, older, limiter.Check{Policy: p, Key: limiter.EncodeKey("another")})
+	storetest.Decide(t, older, limiter.Check{Policy: p, Key: limiter.EncodeKey("another")})
 	wantLeft(t, newer, p, false, 7)
 }
 
@@ -123,7 +124,7 @@ func TestUpgrade_new_state(t *testing.T) {
 func TestUpgrade_new_state_ends(t *testing.T) {
 	server := redistest.Shared(t)
 	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
-	p := mustPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.GCRA, Limit: 100, Window: time.Second, Burst: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.GCRA, Limit: 100, Window: time.Second, Burst: 10})
 	wantLeft(t, newer, p, true, 9)
 	if ttl := newer.Client().PTTL(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
 		t.Errorf("the state lives for %v; a full bucket drains in 100 ms", ttl)
@@ -143,13 +144,13 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 func TestUpgrade_lost_serial(t *testing.T) {
 	server := redistest.Shared(t)
 	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
-	checks := decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
+	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
 	state := r.Client().Get(t.Context(), name).Val()
 	if err := r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	refundIn(r, checks)
+	storetest.RefundIn(r, checks)
 	wantLeft(t, r, p, false, 4)
 	wantSize(t, r, p, 16)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // vector is one step of a test vector: at a time in microseconds a request of a weight, and its
@@ -20,8 +21,6 @@ type vector struct {
 	ignoreRemaining bool
 	ignoreReset     bool
 }
-
-const us, sec = int64(1), int64(1_000_000)
 
 // step compares everything.
 func step(at, weight int64, allowed bool, remaining, retry, resets int64) vector {
@@ -51,41 +50,41 @@ var vectors = []struct {
 }{
 	{"bucket as throttled and redis-cell count", limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5}, []vector{
 		step(0, 6, false, 5, -1, 0),
-		step(0, 1, true, 4, 0, sec), step(0, 1, true, 3, 0, 2*sec), step(0, 1, true, 2, 0, 3*sec),
-		step(0, 1, true, 1, 0, 4*sec), step(0, 1, true, 0, 0, 5*sec), step(0, 1, false, 0, sec, 5*sec),
-		step(3*sec, 1, true, 2, 0, 3*sec), step(3100*1000, 1, true, 1, 0, 3900*1000),
-		step(4*sec, 1, true, 1, 0, 4*sec), step(8*sec, 1, true, 4, 0, sec), step(9500*1000, 1, true, 4, 0, sec),
-		step(9500*1000, 0, true, 4, 0, sec), step(9500*1000, 2, true, 2, 0, 3*sec),
-		step(9500*1000, 5, false, 2, 3*sec, 3*sec), step(15*sec, 6, false, 5, -1, 0),
+		step(0, 1, true, 4, 0, storetest.Sec), step(0, 1, true, 3, 0, 2*storetest.Sec), step(0, 1, true, 2, 0, 3*storetest.Sec),
+		step(0, 1, true, 1, 0, 4*storetest.Sec), step(0, 1, true, 0, 0, 5*storetest.Sec), step(0, 1, false, 0, storetest.Sec, 5*storetest.Sec),
+		step(3*storetest.Sec, 1, true, 2, 0, 3*storetest.Sec), step(3100*1000, 1, true, 1, 0, 3900*1000),
+		step(4*storetest.Sec, 1, true, 1, 0, 4*storetest.Sec), step(8*storetest.Sec, 1, true, 4, 0, storetest.Sec), step(9500*1000, 1, true, 4, 0, storetest.Sec),
+		step(9500*1000, 0, true, 4, 0, storetest.Sec), step(9500*1000, 2, true, 2, 0, 3*storetest.Sec),
+		step(9500*1000, 5, false, 2, 3*storetest.Sec, 3*storetest.Sec), step(15*storetest.Sec, 6, false, 5, -1, 0),
 	}},
 	{"bucket as redis_rate counts", limiter.Settings{Algorithm: limiter.GCRA, Limit: 10, Window: time.Second}, []vector{
-		step(0, 1, true, 9, 0, sec/10), step(0, 2, true, 7, 0, 3*sec/10), step(0, 7, true, 0, 0, sec),
+		step(0, 1, true, 9, 0, storetest.Sec/10), step(0, 2, true, 7, 0, 3*storetest.Sec/10), step(0, 7, true, 0, 0, storetest.Sec),
 		{at: 0, weight: 1000, retry: -1, ignoreRemaining: true, ignoreReset: true},
 	}},
 	{"log of two a minute", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 2, Window: time.Minute}, []vector{
-		passed(0, 1, 1), passed(10*sec, 1, 0), step(20*sec, 1, false, 0, 40*sec, 50*sec),
-		denied(60*sec-1, 1, us), passes(60*sec, 1),
+		passed(0, 1, 1), passed(10*storetest.Sec, 1, 0), step(20*storetest.Sec, 1, false, 0, 40*storetest.Sec, 50*storetest.Sec),
+		denied(60*storetest.Sec-1, 1, storetest.Us), passes(60*storetest.Sec, 1),
 	}},
 	{"log with weights", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 10, Window: 2 * time.Second}, []vector{
 		{at: 0, weight: 11, retry: -1, ignoreRemaining: true, ignoreReset: true},
 		passed(0, 5, 5), passed(1800*1000, 1, 4), passed(1800*1000, 1, 3), passed(1800*1000, 1, 2),
-		passed(1800*1000, 1, 1), step(1800*1000, 2, false, 1, 200*1000, 2*sec), passed(1800*1000, 1, 0),
-		passed(2*sec, 5, 0), denied(2*sec, 2, 1800*1000),
+		passed(1800*1000, 1, 1), step(1800*1000, 2, false, 1, 200*1000, 2*storetest.Sec), passed(1800*1000, 1, 0),
+		passed(2*storetest.Sec, 5, 0), denied(2*storetest.Sec, 2, 1800*1000),
 	}},
 	{"fixed window", limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: 2 * time.Second}, []vector{
-		passes(0, 10), step(sec, 1, false, 0, sec, sec), denied(2*sec-1, 1, us), passed(2*sec, 1, 9),
+		passes(0, 10), step(storetest.Sec, 1, false, 0, storetest.Sec, storetest.Sec), denied(2*storetest.Sec-1, 1, storetest.Us), passed(2*storetest.Sec, 1, 9),
 	}},
 	{"counter of one in ten seconds", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1, Window: 10 * time.Second}, []vector{
-		passes(0, 1), denied(us, 1, 10*sec), denied(10*sec, 1, us), passes(10*sec+1, 1),
+		passes(0, 1), denied(storetest.Us, 1, 10*storetest.Sec), denied(10*storetest.Sec, 1, storetest.Us), passes(10*storetest.Sec+1, 1),
 	}},
 	{"counter of ten in ten seconds", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}, []vector{
-		step(0, 10, true, 0, 0, 20*sec), denied(5*sec, 1, 5*sec+1), denied(10*sec, 1, us), passed(10*sec+1, 1, 0),
+		step(0, 10, true, 0, 0, 20*storetest.Sec), denied(5*storetest.Sec, 1, 5*storetest.Sec+1), denied(10*storetest.Sec, 1, storetest.Us), passed(10*storetest.Sec+1, 1, 0),
 	}},
 	{"counter as Cloudflare explains it", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 50, Window: time.Minute}, []vector{
-		passes(0, 42), passes(60*sec, 8), passes(75*sec, 10), passed(75*sec, 1, 0), denied(75*sec, 1, 714_286),
+		passes(0, 42), passes(60*storetest.Sec, 8), passes(75*storetest.Sec, 10), passed(75*storetest.Sec, 1, 0), denied(75*storetest.Sec, 1, 714_286),
 	}},
 	{"bucket with a fraction of a tick", limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 3, Window: time.Second}, []vector{
-		passes(0, 3), denied(0, 1, 333_334), denied(333_333, 1, us), passes(333_334, 1),
+		passes(0, 3), denied(0, 1, 333_334), denied(333_333, 1, storetest.Us), passes(333_334, 1),
 	}},
 }
 
@@ -97,7 +96,7 @@ func TestStores_follow_the_published_vectors(t *testing.T) {
 			t.Run(v.name+"/"+s.name, func(t *testing.T) {
 				settings := v.settings
 				settings.Name = "vector"
-				playVector(t, s, mustPolicy(t, settings), v.name, v.steps)
+				playVector(t, s, storetest.NewPolicy(t, settings), v.name, v.steps)
 			})
 		}
 	}
@@ -106,7 +105,7 @@ func TestStores_follow_the_published_vectors(t *testing.T) {
 func playVector(t *testing.T, s *testStore, p *limiter.Policy, key string, steps []vector) {
 	t.Helper()
 	for i, v := range steps {
-		s.set(epoch + v.at)
+		s.set(storetest.Epoch + v.at)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: v.weight, Peek: v.weight == 0}}
 		if _, err := s.Decide(context.Background(), checks); err != nil {
 			t.Fatal(err)
@@ -134,19 +133,19 @@ func TestStores_queue(t *testing.T) {
 		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 			settings := limiter.Settings{Name: "queue", Algorithm: algorithm, Limit: 10, Window: time.Second, Burst: 21, MaxDelay: new(2 * time.Second)}
 			take := func(p *limiter.Policy) limiter.Result {
-				return decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(algorithm)})[0].Result
+				return storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(algorithm)})[0].Result
 			}
-			s.set(epoch)
+			s.set(storetest.Epoch)
 			for i := range int64(21) {
-				if got, want := take(mustPolicy(t, settings)), (limiter.Result{Remaining: 20 - i, Delay: decision.Duration(i * sec / 10), ResetAfter: decision.Duration((i + 1) * sec / 10)}); got != want {
+				if got, want := take(storetest.NewPolicy(t, settings)), (limiter.Result{Remaining: 20 - i, Delay: decision.Duration(i * storetest.Sec / 10), ResetAfter: decision.Duration((i + 1) * storetest.Sec / 10)}); got != want {
 					t.Errorf("%s, %s, request %d: got %+v, want %+v", algorithm, s.name, i, got, want)
 				}
 			}
-			if got := take(mustPolicy(t, settings)); got.RetryAfter != time.Second/10 || got.Delay != 0 {
+			if got := take(storetest.NewPolicy(t, settings)); got.RetryAfter != time.Second/10 || got.Delay != 0 {
 				t.Errorf("%s, %s: a full queue says %+v", algorithm, s.name, got)
 			}
 			settings.Name, settings.MaxDelay = "strict", new(time.Duration(0))
-			strict := mustPolicy(t, settings)
+			strict := storetest.NewPolicy(t, settings)
 			if first, second := take(strict), take(strict); !first.Passes() || second.RetryAfter != time.Second/10 {
 				t.Errorf("%s, %s: strict spacing says %+v and %+v", algorithm, s.name, first, second)
 			}

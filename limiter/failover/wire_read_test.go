@@ -7,11 +7,12 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 func TestMessage_read_invalid(t *testing.T) {
-	p := dayPolicy(t, "read", limiter.GCRA, 10)
+	p := storetest.DayPolicy(t, "read", limiter.GCRA, 10)
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), doubles(math.NaN(), 0, 9, 1, 0), doubles(-1, 0, 9, 1, 0), doubles(1<<53, 0, 9, 1, 0)} {
 		m := &wire.Message{}
 		c := queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
@@ -31,7 +32,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(strings.Repeat("\x00", 40), "WRONGTYPE")
 	f.Add(strings.Repeat("\xff", 40), "")
 	f.Fuzz(func(t *testing.T, answers, problem string) {
-		p := dayPolicy(t, "fuzz", limiter.GCRA, 10)
+		p := storetest.DayPolicy(t, "fuzz", limiter.GCRA, 10)
 		for _, reply := range []any{answers, []any{answers, int64(1), problem}, []any{answers, problem}} {
 			m := &wire.Message{}
 			c := queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})

@@ -77,10 +77,10 @@ type Outcome int
 
 const (
 	RanOK      Outcome = iota // it ran; a take was granted
-	RanDenied                        // a take was denied, by whatever check
-	RanLate                          // its epoch was superseded or lost, and it changed nothing
-	ranUnknown                       // it may have run, or run later
-	RanNever                         // it was not sent
+	RanDenied                 // a take was denied, by whatever check
+	RanLate                   // its epoch was superseded or lost, and it changed nothing
+	ranUnknown                // it may have run, or run later
+	RanNever                  // it was not sent
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.

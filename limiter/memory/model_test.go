@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // model is a limiter written for obviousness: it keeps every admitted request for ever, and works
@@ -98,16 +98,16 @@ func FuzzTraffic(f *testing.F) {
 			return
 		}
 		now := int64(1_000_000_000)
-		store, reference := memory.NewOnClock(func() int64 { return now }), &model{settings: s}
+		store, reference := NewOnClock(func() int64 { return now }), &model{settings: s}
 		for ; len(steps) >= 3 && len(reference.admitted) < 300; steps = steps[3:] {
 			now += int64(binary.BigEndian.Uint16(steps)) * s.Window.Microseconds() / 20_000
 			weight := int64(steps[2]%8) + 1
 			if steps[2]&0x40 != 0 {
-				chargeIn(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3 * weight}})
+				storetest.ChargeIn(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3 * weight}})
 				reference.admitted = append(reference.admitted, admission{now, 3 * weight})
 				continue
 			}
-			result := decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0})[0].Result
+			result := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0})[0].Result
 			if want := reference.allows(now, weight); result.Passes() != want {
 				t.Fatalf("%v at %d, weight %d: %+v, want it to pass: %v; admitted before: %v", s, now, weight, result, want, reference.admitted)
 			}

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestMemory_full_quota floods a small store with keys, before and after clients have used up their
@@ -20,13 +20,13 @@ func TestMemory_full_quota(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			const bound, limit = 1_000, 5
-			m := memory.New()
+			m := New()
 			warnings := 0
 			m.Limit(bound, func() { warnings++ })
-			p := dayPolicy(t, "flooded", algorithm, limit)
+			p := storetest.DayPolicy(t, "flooded", algorithm, limit)
 			admitted := map[string]int{}
 			ask := func(key string) {
-				if limiter.Allowed(decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})) {
+				if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})) {
 					admitted[key]++
 				}
 			}
@@ -66,11 +66,11 @@ func TestMemory_full_quota(t *testing.T) {
 func TestMemory_full_flood(t *testing.T) {
 	keys, bound := redistest.Rounds(100_000, 10_000_000), redistest.Rounds[int64](10_000, 100_000)
 	for _, algorithm := range []string{limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
-		m := memory.New()
+		m := New()
 		m.Limit(bound, nil)
-		p := dayPolicy(t, "flood", algorithm, 100)
-		spent := dayPolicy(t, "spent", algorithm, 1)
-		decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})
+		p := storetest.DayPolicy(t, "flood", algorithm, 100)
+		spent := storetest.DayPolicy(t, "spent", algorithm, 1)
+		storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})
 		before := liveHeap()
 		for i := range keys {
 			_, _ = m.Decide(t.Context(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprintf("%016x", i)), Weight: 1}}) // cannot fail
@@ -79,7 +79,7 @@ func TestMemory_full_flood(t *testing.T) {
 		if most := 300*bound + 256*65536; grown > most {
 			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
 		}
-		if limiter.Allowed(decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})) {
+		if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})) {
 			t.Error("the flood gave a spent client a fresh quota")
 		}
 		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
@@ -98,22 +98,22 @@ func liveHeap() int64 {
 func TestMemory_full_room_again(t *testing.T) {
 	t.Parallel()
 	now := int64(1_000_000_000_000)
-	m := memory.NewOnClock(func() int64 { return now })
+	m := NewOnClock(func() int64 { return now })
 	m.Limit(100, nil)
-	old := mustPolicy(t, limiter.Settings{Name: "old", Algorithm: limiter.GCRA, Limit: 10, Window: time.Second})
+	old := storetest.NewPolicy(t, limiter.Settings{Name: "old", Algorithm: limiter.GCRA, Limit: 10, Window: time.Second})
 	for i := range 1_000 {
-		decide(t, m, limiter.Check{Policy: old, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 10})
+		storetest.Decide(t, m, limiter.Check{Policy: old, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 10})
 	}
 	now += 2_000_000
 	overflows := m.Overflows()
-	p := dayPolicy(t, "new", limiter.GCRA, 10)
+	p := storetest.DayPolicy(t, "new", limiter.GCRA, 10)
 	sharing := 0
 	for i := range 50 {
-		if got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})[0].Result.Remaining; got != 9 {
+		if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})[0].Result.Remaining; got != 9 {
 			sharing++
 		}
 	}
-	if met := m.Overflows() - overflows; m.Len() > 100 || met > memory.SweepEvery || sharing > 2 {
+	if met := m.Overflows() - overflows; m.Len() > 100 || met > SweepEvery || sharing > 2 {
 		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
 	}
 }
@@ -121,9 +121,9 @@ func TestMemory_full_room_again(t *testing.T) {
 // TestMemory_bound_together has many clients come at once where there is room for one.
 func TestMemory_bound_together(t *testing.T) {
 	t.Parallel()
-	p := dayPolicy(t, "full", limiter.FixedWindow, 5)
+	p := storetest.DayPolicy(t, "full", limiter.FixedWindow, 5)
 	for range 3000 {
-		m := memory.New()
+		m := New()
 		m.Limit(1, nil)
 		var clients sync.WaitGroup
 		for i := range 4 {

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestMemory_tableOf_prunes has a thousand policies, each used for a second: at most twice as many
@@ -17,29 +17,29 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			now := epoch
-			m := memory.NewOnClock(func() int64 { return now })
-			lasting := mustPolicy(t, limiter.Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
-			decide(t, m, limiter.Check{Policy: lasting, Key: limiter.EncodeKey("k"), Weight: 4})
+			now := storetest.Epoch
+			m := NewOnClock(func() int64 { return now })
+			lasting := storetest.NewPolicy(t, limiter.Settings{Name: "lasting", Algorithm: algorithm, Limit: 10, Window: 24 * time.Hour})
+			storetest.Decide(t, m, limiter.Check{Policy: lasting, Key: limiter.EncodeKey("k"), Weight: 4})
 			most := 0
 			for i := range 1000 {
-				p := mustPolicy(t, limiter.Settings{Name: fmt.Sprint("brief", i), Algorithm: algorithm, Limit: 10, Window: time.Second})
-				decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+				p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("brief", i), Algorithm: algorithm, Limit: 10, Window: time.Second})
+				storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 				if i%3 == 0 {
 					m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("other"), Result: limiter.Result{Remaining: 3, ResetAfter: time.Second}})
 				}
 				now += 100_000
 				most = max(most, len(m.Tables))
 			}
-			if most > 2*memory.MinTables {
-				t.Errorf("%d tables, want %d at the most", most, 2*memory.MinTables)
+			if most > 2*MinTables {
+				t.Errorf("%d tables, want %d at the most", most, 2*MinTables)
 			}
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.Tables), m.Len())
 			}
-			again := mustPolicy(t, lasting.Settings()) // of a later configuration
-			if left := decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 6 {
+			again := storetest.NewPolicy(t, lasting.Settings()) // of a later configuration
+			if left := storetest.Decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 6 {
 				t.Errorf("%d units remain, want 6", left)
 			}
 		})
@@ -50,12 +50,12 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 // reset.
 func TestMemory_Prune_full(t *testing.T) {
 	t.Parallel()
-	now := epoch
-	m := memory.NewOnClock(func() int64 { return now })
+	now := storetest.Epoch
+	m := NewOnClock(func() int64 { return now })
 	m.Limit(1, nil)
-	p := mustPolicy(t, limiter.Settings{Name: "full", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Second})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "full", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Second})
 	for i := range 10 {
-		decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
+		storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 	}
 	if living := m.Prune(); !living["full"] {
 		t.Error("the table was dropped before its states had reset")
@@ -71,10 +71,10 @@ func TestMemory_Prune_refunded(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			now := epoch
-			m := memory.NewOnClock(func() int64 { return now })
-			p := mustPolicy(t, limiter.Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
-			refundIn(m, decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}))
+			now := storetest.Epoch
+			m := NewOnClock(func() int64 { return now })
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
+			storetest.RefundIn(m, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}))
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
 				t.Errorf("%v live, with %d states", living, m.Len())
@@ -86,12 +86,12 @@ func TestMemory_Prune_refunded(t *testing.T) {
 // TestMemory_refunded_flood has more clients than there is room for. Each refunds its only unit.
 func TestMemory_refunded_flood(t *testing.T) {
 	t.Parallel()
-	now := epoch
-	m := memory.NewOnClock(func() int64 { return now })
+	now := storetest.Epoch
+	m := NewOnClock(func() int64 { return now })
 	m.Limit(1000, nil)
-	p := mustPolicy(t, limiter.Settings{Name: "flood", Algorithm: limiter.SlidingWindowLog, Limit: 1, Window: time.Second})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "flood", Algorithm: limiter.SlidingWindowLog, Limit: 1, Window: time.Second})
 	for i := range 5000 {
-		refundIn(m, decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Refundable: true}))
+		storetest.RefundIn(m, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Refundable: true}))
 		now += 10_000
 	}
 	if n := m.Overflows(); n > 0 {
@@ -104,18 +104,18 @@ func TestMemory_refunded_flood(t *testing.T) {
 func TestMemory_Prune_loses_no_charge(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
-	now.Store(epoch)
-	m := memory.NewOnClock(now.Load)
-	p := mustPolicy(t, limiter.Settings{Name: "pruned", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
-	q := mustPolicy(t, limiter.Settings{Name: "pruned_too", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
+	now.Store(storetest.Epoch)
+	m := NewOnClock(now.Load)
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "pruned", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
+	q := storetest.NewPolicy(t, limiter.Settings{Name: "pruned_too", Algorithm: limiter.FixedWindow, Limit: 1_000, Window: time.Second})
 	for range 300 {
 		now.Add(10_000_000)
 		var users sync.WaitGroup
 		for range 2 {
 			users.Go(func() {
 				for range 10 {
-					decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-					decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Weight: 1})
+					storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+					storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Weight: 1})
 				}
 			})
 			users.Go(func() {
@@ -125,7 +125,7 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 			})
 		}
 		users.Wait()
-		got := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true})
+		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true})
 		if a, b := got[0].Result.Remaining, got[1].Result.Remaining; a != 960 || b != 980 {
 			t.Fatalf("%d and %d units remain, want 960 and 980", a, b)
 		}
@@ -136,11 +136,11 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 // states. It looped for ever once: each new table dropped one that the request had found before.
 func TestMemory_lockEach_many_tables(t *testing.T) {
 	t.Parallel()
-	m := memory.New()
+	m := New()
 	for round := range 3 {
 		var checks []limiter.Check
-		for i := range 10 * memory.MinTables {
-			checks = append(checks, limiter.Check{Policy: dayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+		for i := range 10 * MinTables {
+			checks = append(checks, limiter.Check{Policy: storetest.DayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 		}
 		if _, err := m.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
 			t.Fatalf("got %v; want all of %d to pass", err, len(checks))

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
@@ -18,18 +18,18 @@ func TestMemory_slowest_limit(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA} {
 		now := int64(1_000_000_000_000)
-		m := memory.NewOnClock(func() int64 { return now })
-		slow := mustPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
+		m := NewOnClock(func() int64 { return now })
+		slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		fast, err := slow.WithLimit(10_000, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 10})
+		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 10})
 		now += 10_000_000
 		for i := range 3000 {
-			decide(t, m, limiter.Check{Policy: fast, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
+			storetest.Decide(t, m, limiter.Check{Policy: fast, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 		}
-		if limiter.Allowed(decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 1})) {
+		if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 1})) {
 			t.Errorf("%s: who has used up 10 an hour passes after ten seconds", algorithm)
 		}
 	}
@@ -39,13 +39,13 @@ func TestMemory_slowest_limit(t *testing.T) {
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {
 	t.Parallel()
-	m := memory.New()
+	m := New()
 	m.Limit(64, nil)
-	full := dayPolicy(t, "full", limiter.FixedWindow, 10)
+	full := storetest.DayPolicy(t, "full", limiter.FixedWindow, 10)
 	for i := range 64 {
-		decide(t, m, limiter.Check{Policy: full, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
+		storetest.Decide(t, m, limiter.Check{Policy: full, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 	}
-	dynamic := dayPolicy(t, "dynamic", limiter.FixedWindow, 5000)
+	dynamic := storetest.DayPolicy(t, "dynamic", limiter.FixedWindow, 5000)
 	var group sync.WaitGroup
 	for client := range 4 {
 		group.Go(func() {
@@ -88,8 +88,8 @@ func TestMemory_full_ResetAll(t *testing.T) {
 // lower limits. Its serial has to be there for as long as the receipt is valid.
 func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
-	m := memory.NewOnClock(func() int64 { return now })
-	slow := mustPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
+	m := NewOnClock(func() int64 { return now })
+	slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
 	large, err := slow.WithLimit(10, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -97,14 +97,14 @@ func TestMemory_longest_drain(t *testing.T) {
 	kept := func() bool {
 		_, found := m.TableOf(large).ShardOf("k").Kept("k")
 		for i := range 10_000 {
-			decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey(fmt.Sprint(now, i))})
+			storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey(fmt.Sprint(now, i))})
 		}
 		_, still := m.TableOf(large).ShardOf("k").Kept("k")
 		return found && still
 	}
-	decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("first")})
+	storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("first")})
 	for _, refundable := range []bool{false, true} {
-		decide(t, m, limiter.Check{Policy: large, Key: limiter.EncodeKey("k"), Refundable: refundable})
+		storetest.Decide(t, m, limiter.Check{Policy: large, Key: limiter.EncodeKey("k"), Refundable: refundable})
 		now += 90_000_000
 		if kept() != refundable {
 			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, refundable %v", !refundable, refundable)

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"math/rand/v2"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // TestLastSeen_denials has an answer take some milliseconds from a Redis whose clock is some
@@ -19,16 +19,16 @@ func TestLastSeen_denials(t *testing.T) {
 	const window = 15 * time.Minute
 	for _, algorithm := range limiter.Algorithms() {
 		for _, into := range []time.Duration{0, time.Millisecond, window / 3, window - time.Millisecond} {
-			now := epoch + into.Microseconds()
-			remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
-			p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: window})
+			now := storetest.Epoch + into.Microseconds()
+			remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+			p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: window})
 			for range 5 {
-				decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+				storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			}
-			denied := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0]
+			denied := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0]
 			now += 25_000 // transit time, and the clocks' difference
 			local.Remember(&denied)
-			got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
+			got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
 			if wait := denied.Result.RetryAfter; got.RetryAfter < wait-time.Second || got.RetryAfter > wait+window/10 {
 				t.Errorf("%s, %v into the window: denied for %v, on Redis for %v", algorithm, into, got.RetryAfter, wait)
 			}
@@ -40,20 +40,20 @@ func TestLastSeen_denials(t *testing.T) {
 func TestLastSeen_out_of_order(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		now := epoch
-		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
-		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
+		now := storetest.Epoch
+		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 5, Window: 24 * time.Hour})
 		var answers []limiter.Check
 		for range 6 {
 			now += 1000
-			answers = append(answers, decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0])
+			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0])
 		}
 		if !answers[4].Result.Passes() || answers[5].Result.Passes() {
 			t.Fatalf("%s: %v", algorithm, answers)
 		}
 		local.Remember(&answers[5])
 		local.Remember(&answers[3])
-		if decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes() {
+		if storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes() {
 			t.Errorf("%s: a sixth request of 5 passes", algorithm)
 		}
 	}
@@ -64,22 +64,22 @@ func TestLastSeen_out_of_order(t *testing.T) {
 func TestLastSeen_lower_limit(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		now := epoch
-		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
-		p := mustPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
+		now := storetest.Epoch
+		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
 		low, err := p.WithLimit(10, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		used := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
+		used := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
 		local.Remember(&used[0])
 		now += 3_000_000
-		denied := decide(t, remote, limiter.Check{Policy: low, Key: limiter.EncodeKey("k")})
+		denied := storetest.Decide(t, remote, limiter.Check{Policy: low, Key: limiter.EncodeKey("k")})
 		if denied[0].Result.Passes() {
 			t.Fatalf("%s: the lower limit passes", algorithm)
 		}
 		local.Remember(&denied[0])
-		if got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 101})[0].Result; got.Passes() {
+		if got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 101})[0].Result; got.Passes() {
 			t.Errorf("%s: 101 units pass beside 900 of 1,000", algorithm)
 		}
 	}
@@ -89,13 +89,13 @@ func TestLastSeen_lower_limit(t *testing.T) {
 // answer counts, and not the fuller one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	t.Parallel()
-	now := epoch
-	m := memory.NewOnClock(func() int64 { return now })
-	p := mustPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour})
+	now := storetest.Epoch
+	m := NewOnClock(func() int64 { return now })
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour})
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
-	if left := decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
+	if left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
 		t.Errorf("%d units remain, want 4", left)
 	}
 }
@@ -109,11 +109,11 @@ func TestKernel_restoreState(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			for round := range 300 {
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
-				p := mustPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
-				whole, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
+				whole, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
 					check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
@@ -122,13 +122,13 @@ func TestKernel_restoreState(t *testing.T) {
 					if limiter.Allowed(check) && random.IntN(2) == 0 {
 						now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
 						whole.Settle(check[0], random.Int64N(check[0].Weight))
-						local.RememberRefund(&decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0])
+						local.RememberRefund(&storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0])
 					}
 				}
 				for range 5 {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
-					have := decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
-					got := decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
+					have := storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
+					got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					if got.Remaining > have.Remaining {
 						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
 					}
@@ -144,11 +144,11 @@ func TestKernel_restoreState(t *testing.T) {
 // TestLastSeen_no_room has an answer for which there is no room: the store reports it before an outage begins.
 func TestLastSeen_no_room(t *testing.T) {
 	t.Parallel()
-	remote, local := memory.New(), memory.New()
+	remote, local := New(), New()
 	local.Limit(1, nil)
-	p := dayPolicy(t, "room", limiter.FixedWindow, 5)
+	p := storetest.DayPolicy(t, "room", limiter.FixedWindow, 5)
 	for i, want := range []int64{0, 1, 2} {
-		answer := decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(i))})[0]
+		answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(i))})[0]
 		local.Remember(&answer)
 		if n := local.Overflows(); n != want {
 			t.Errorf("client %d: %d overflows, want %d", i, n, want)

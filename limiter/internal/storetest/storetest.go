@@ -1,0 +1,72 @@
+// Package storetest has what the tests of several rooms of the limiter share: policies, and a request in one line. It
+// imports limiter alone, so that each store's own tests can import it.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// NewPolicy returns the policy of settings, called p if they have no name.
+func NewPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
+	t.Helper()
+	if s.Name == "" {
+		s.Name = "p"
+	}
+	p, err := limiter.NewPolicy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// DayPolicy returns a policy so slow that nothing drains during a test.
+func DayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
+	t.Helper()
+	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
+}
+
+// ConcurrencyPolicy returns a policy of so many requests at once.
+func ConcurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
+	t.Helper()
+	return NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit})
+}
+
+// Decide sends one request and returns its checks.
+func Decide(t testing.TB, s limiter.Store, checks ...limiter.Check) []limiter.Check {
+	t.Helper()
+	if _, err := s.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks
+}
+
+// Epoch is an instant that is a boundary of every window in the tests.
+const Epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
+
+// settler is a store without a Failover.
+type settler interface {
+	Settle(check limiter.Check, cost int64)
+}
+
+// RefundIn refunds all that checks took.
+func RefundIn(s settler, checks []limiter.Check) {
+	for _, c := range checks {
+		s.Settle(c, 0)
+	}
+}
+
+// ChargeIn charges the weights of checks that have taken nothing.
+func ChargeIn(s settler, checks []limiter.Check) {
+	for _, c := range checks {
+		units := c.Weight
+		c.Peek = true
+		s.Settle(c, units)
+	}
+}
+
+// Us and Sec are a microsecond and a second of the instants of tests.
+const Us, Sec = int64(1), int64(1_000_000)
