@@ -31,10 +31,10 @@ type Store struct {
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
-	Tables  map[string]*table        // by Policy.ID
+	Tables  map[string]*Table        // by Policy.ID
 	created int                      // tables so far
 	pruneAt int                      // with that many tables a new one prunes the others
-	order   atomic.Pointer[[]*table] // the same in order of creation, for reading without the lock
+	order   atomic.Pointer[[]*Table] // the same in order of creation, for reading without the lock
 }
 
 // DefaultMaxKeys is how many states a [Store] keeps by default.
@@ -50,8 +50,8 @@ func New() *Store {
 // NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
 // where no new ones arrive: that clock may not run by itself.
 func NewOnClock(clock Clock) *Store {
-	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*table{}, pruneAt: MinTables}
-	m.order.Store(new([]*table))
+	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: MinTables}
+	m.order.Store(new([]*Table))
 	m.MaxKeys.Store(DefaultMaxKeys)
 	return m
 }
@@ -90,7 +90,7 @@ func (m *Store) overflows() {
 
 // sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
 // out of use. It visits about so many states by the function. It goes on where it last ended, a shard of each
-// table in turn, so that dead states are found soon.
+// Table in turn, so that dead states are found soon.
 func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
 	shards := int64(len(tables) * TableShards)

@@ -23,7 +23,7 @@ func (m *Store) Prune() (inUse map[string]bool) {
 // little. The lock is held.
 func (m *Store) prune() {
 	now := m.Clock()
-	var kept []*table
+	var kept []*Table
 	for _, t := range *m.order.Load() {
 		if t.dropIfReset(now) {
 			delete(m.Tables, t.slowest.Load().Rule().ID)
@@ -38,7 +38,7 @@ func (m *Store) prune() {
 // dropIfReset drops the table if all its states have reset, and reports whether it did. A table in
 // use stays: a request may be about to store something. Each shard is emptied by itself first, so
 // that a large table is locked for a short time.
-func (t *table) dropIfReset(now int64) bool {
+func (t *Table) dropIfReset(now int64) bool {
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		if !s.Mu.TryLock() {

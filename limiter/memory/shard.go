@@ -19,7 +19,7 @@ import (
 type Shard struct {
 	Mu    sync.Mutex
 	owner *Store
-	table *table
+	table *Table
 	order int // locks are taken in this order
 	Plain map[string]kernel.Numbers
 	Holes map[string]*kernel.Holes // of a few states in plain; nil before the first

@@ -12,9 +12,9 @@ import (
 // TableShards is how many locks the states of one policy are spread over.
 const TableShards = 64
 
-// table holds the states of one policy in a [Store], and of all that differ in limit or burst
+// Table holds the states of one policy in a [Store], and of all that differ in limit or burst
 // alone.
-type table struct {
+type Table struct {
 	owner  *Store
 	seed   maphash.Seed
 	Shards [TableShards]Shard
@@ -28,8 +28,8 @@ type table struct {
 	slowest atomic.Pointer[limiter.Policy]
 }
 
-func newTable(owner *Store, number int, p *limiter.Policy) *table {
-	t := &table{owner: owner, seed: maphash.MakeSeed()}
+func newTable(owner *Store, number int, p *limiter.Policy) *Table {
+	t := &Table{owner: owner, seed: maphash.MakeSeed()}
 	t.slowest.Store(p)
 	for i := range t.Shards {
 		s := &t.Shards[i]
@@ -44,7 +44,7 @@ func newTable(owner *Store, number int, p *limiter.Policy) *table {
 }
 
 // admit makes a policy count in this table. The owner's lock is held.
-func (t *table) admit(p *limiter.Policy) {
+func (t *Table) admit(p *limiter.Policy) {
 	kept := t.slowest.Load()
 	slow := kept.Rule().Params
 	slow.Limit, slow.Full = min(slow.Limit, p.Rule().Params.Limit), max(slow.Full, p.Rule().Params.Full)
@@ -54,7 +54,7 @@ func (t *table) admit(p *limiter.Policy) {
 	p.Rule().Table.Store(t)
 }
 
-func (t *table) ShardOf(key string) *Shard {
+func (t *Table) ShardOf(key string) *Shard {
 	return &t.Shards[maphash.String(t.seed, key)%TableShards]
 }
 
@@ -75,8 +75,8 @@ func lockAll(shards []*Shard) (unlock func()) {
 }
 
 // TableOf returns the table of a policy. The policy caches it.
-func (m *Store) TableOf(p *limiter.Policy) *table {
-	if t, made := p.Rule().Table.Load().(*table); made && t.owner == m {
+func (m *Store) TableOf(p *limiter.Policy) *Table {
+	if t, made := p.Rule().Table.Load().(*Table); made && t.owner == m {
 		return t
 	}
 	m.mu.Lock()
@@ -89,7 +89,7 @@ func (m *Store) TableOf(p *limiter.Policy) *table {
 
 // findTable returns the table of a policy, and makes it where there is none. It drops no other. The
 // lock is held.
-func (m *Store) findTable(p *limiter.Policy) *table {
+func (m *Store) findTable(p *limiter.Policy) *Table {
 	t, found := m.Tables[p.Rule().ID]
 	if !found {
 		t = newTable(m, m.created, p)

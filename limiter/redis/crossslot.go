@@ -12,10 +12,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// slotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
+// SlotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
 // groups cannot be decided by one script run: all groups are peeked at, then charged, and refunded
 // if another request won the race between.
-type slotGroup struct {
+type SlotGroup struct {
 	slot    uint16
 	indices []int           // of its checks, among those of the request
 	checks  []limiter.Check // with their answers, where decided
@@ -27,7 +27,7 @@ type slotGroup struct {
 
 // decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
 // too late have them decided once more.
-func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, groups []*slotGroup) error {
+func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, groups []*SlotGroup) error {
 	deadline := time.Now().Add(r.Timeout)
 	err := r.decideGroups(ctx, checks, groups, deadline)
 	if errors.Is(err, ErrLate) && time.Now().Before(deadline) {
@@ -36,7 +36,7 @@ func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, gro
 	return err
 }
 
-func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups []*slotGroup, deadline time.Time) error {
+func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups []*SlotGroup, deadline time.Time) error {
 	if err := r.runGroups(ctx, groups, wire.OpPeek, deadline); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 		keep(checks, groups)
 		return nil
 	}
-	var denied []*slotGroup
+	var denied []*SlotGroup
 	for _, g := range groups {
 		switch {
 		case !g.decided:
@@ -67,16 +67,16 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 }
 
 // GroupBySlot sorts the checks by slot.
-func (r *Store) GroupBySlot(checks []limiter.Check) []*slotGroup {
+func (r *Store) GroupBySlot(checks []limiter.Check) []*SlotGroup {
 	w := r.writer()
 	defer r.Writers.Put(w)
-	var groups []*slotGroup
-	bySlot := map[uint16]*slotGroup{}
+	var groups []*SlotGroup
+	bySlot := map[uint16]*SlotGroup{}
 	for i := range checks {
 		slot := w.Keys.SlotOf(checks[i].Key.String())
 		g := bySlot[slot]
 		if g == nil {
-			g = &slotGroup{slot: slot}
+			g = &SlotGroup{slot: slot}
 			bySlot[slot] = g
 			groups = append(groups, g)
 		}
@@ -87,7 +87,7 @@ func (r *Store) GroupBySlot(checks []limiter.Check) []*slotGroup {
 }
 
 // keep copies the answers of the groups to the request's checks.
-func keep(checks []limiter.Check, groups []*slotGroup) {
+func keep(checks []limiter.Check, groups []*SlotGroup) {
 	for _, g := range groups {
 		for i, at := range g.indices {
 			checks[at] = g.checks[i]
@@ -96,7 +96,7 @@ func keep(checks []limiter.Check, groups []*slotGroup) {
 }
 
 // allPass reports whether every check of every group passed.
-func allPass(groups []*slotGroup) bool {
+func allPass(groups []*SlotGroup) bool {
 	for _, g := range groups {
 		if !limiter.Allowed(g.checks) {
 			return false
@@ -107,7 +107,7 @@ func allPass(groups []*slotGroup) bool {
 
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
-func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op wire.Operation, deadline time.Time) error {
+func (r *Store) runGroups(ctx context.Context, groups []*SlotGroup, op wire.Operation, deadline time.Time) error {
 	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
@@ -126,7 +126,7 @@ func (r *Store) runGroups(ctx context.Context, groups []*slotGroup, op wire.Oper
 
 // EnqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Store) EnqueueGroup(ctx context.Context, g *slotGroup, op wire.Operation, deadline clock.Moment) error {
+func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operation, deadline clock.Moment) error {
 	g.Node, g.decided = r.Topology.To(g.slot), false
 	if g.Node.Breaker.Open() {
 		return limiter.ErrOutage
@@ -147,7 +147,7 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *slotGroup, op wire.Operatio
 }
 
 // await takes the answer of the group's call.
-func (g *slotGroup) await(ctx context.Context) error {
+func (g *SlotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
 	err := g.Node.outcome(ctx, c, g.waiter.Wait())

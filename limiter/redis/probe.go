@@ -156,7 +156,7 @@ func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	groups := []*slotGroup{{checks: checks}}
+	groups := []*SlotGroup{{checks: checks}}
 	if r.Slotted.Load() {
 		groups = r.GroupBySlot(checks)
 	}

@@ -69,4 +69,7 @@ func ChargeIn(s settler, checks []limiter.Check) {
 }
 
 // Us and Sec are a microsecond and a second of the instants of tests.
-const Us, Sec = int64(1), int64(1_000_000)
+const (
+	Us  = int64(1)
+	Sec = int64(1_000_000)
+)

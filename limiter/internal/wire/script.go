@@ -16,23 +16,36 @@ import (
 // KernelSet is a set of script fragments, a bit for each in the order of kernelNames.
 type KernelSet uint
 
-// KernelNames are the fragments of the algorithms, each once. Those of leasing are the set of them that have a
-// fragment of leases, those of taking the set that have a script of takes alone.
-var KernelNames, Leasing, taking = func() (names []string, leasing, taking KernelSet) {
+var fragments = listFragments()
+
+// KernelNames are the fragments of the algorithms, each once.
+var KernelNames = fragments.names
+
+// Leasing are those that have a fragment of leases.
+var Leasing = fragments.leasing
+
+// fragmentSets are the fragments of the algorithms, those with a fragment of leases, and those with a script of takes
+// alone.
+type fragmentSets struct {
+	names           []string
+	leasing, taking KernelSet
+}
+
+func listFragments() (f fragmentSets) {
 	for _, a := range append(slices.Clone(kernel.Registry), kernel.RunningAlgorithm, kernel.CalendarAlgorithm) {
-		if slices.Contains(names, a.Script) {
+		if slices.Contains(f.names, a.Script) {
 			continue
 		}
 		if a.Leases() {
-			leasing |= 1 << len(names)
+			f.leasing |= 1 << len(f.names)
 		}
 		if scripts.HasTakes(a.Script) {
-			taking |= 1 << len(names)
+			f.taking |= 1 << len(f.names)
 		}
-		names = append(names, a.Script)
+		f.names = append(f.names, a.Script)
 	}
-	return names, leasing, taking
-}()
+	return f
+}
 
 func KernelSetOf(a *kernel.Algorithm) KernelSet {
 	return 1 << slices.Index(KernelNames, a.Script)

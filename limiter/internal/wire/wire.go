@@ -166,7 +166,7 @@ func (m *Message) writePolicies() {
 // takesOnly reports whether takes.lua decides the message: takes of one check each, whose weight may pass, all of one
 // kernel.
 func (m *Message) takesOnly() bool {
-	if m.Kernels&^taking != 0 || bits.OnesCount(uint(m.Kernels)) != 1 {
+	if m.Kernels&^fragments.taking != 0 || bits.OnesCount(uint(m.Kernels)) != 1 {
 		return false
 	}
 	for i := range m.Groups {
