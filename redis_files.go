@@ -22,7 +22,7 @@ type Credentials struct {
 const sourceFile = "file"
 
 // resolve replaces placeholders of the path, and refuses a file that holds no password. Without credentials the path
-// is empty. Errors name the path as [limiter.ReadPassword] does.
+// is empty. Errors name the path as [dial.ReadPassword] does.
 func (c Credentials) resolve(option string) (string, error) {
 	switch {
 	case c == Credentials{}:

@@ -25,7 +25,7 @@ type Check struct {
 	// stands.
 	Peek bool
 
-	// Refundable requests a take that [failover.Store.Settle] can refund, all or a part. The policy must allow refunds,
+	// Refundable requests a take that failover.Store.Settle can refund, all or a part. The policy must allow refunds,
 	// see [Policy.AllowRefunds]. Default: what it takes stays.
 	Refundable bool
 

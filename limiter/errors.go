@@ -50,7 +50,7 @@ func FailedAlone(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Hash slot not served")
 }
 
-// FieldError says which field of [Settings] or [dial.Options] is wrong, and what would be right. It
+// FieldError says which field of [Settings] or dial.Options is wrong, and what would be right. It
 // quotes no secret.
 type FieldError struct {
 	// Field is the field's name, such as MaxDelay. Several are joined by ", ".

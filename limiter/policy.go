@@ -178,7 +178,7 @@ func windowCode(window time.Duration, tick int64) string {
 func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
-// caller that lets a request through has to call [failover.Store.EndRunning] when it ends.
+// caller that lets a request through has to call EndRunning of the store when it ends.
 func (p *Policy) CountsRunning() bool { return p.rule.Algorithm != nil && p.rule.Algorithm.Running }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but

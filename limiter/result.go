@@ -20,7 +20,7 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
-	// check passes, [Never] when it never will. See also [failover.Options].AwaitsRefunds.
+	// check passes, [Never] when it never will. See also failover.Options.AwaitsRefunds.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long until the whole quota is certainly free again if no other request

@@ -43,6 +43,7 @@ func (s *Settings) check(a *kernel.Algorithm) error {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
+// ValidName reports whether a text may be [Settings].Name.
 func ValidName(name string) bool {
 	for _, r := range []byte(name) {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

@@ -1,9 +1,10 @@
 // Package limiter decides whether a client may make a request now, and if not, when.
 //
 // A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
-// [memory.Store] keeps its counts in this process, [redis.Store] in a Redis that any number of processes use,
-// and [failover.Store] puts a Memory behind a Redis for outages. All of them give the same answers to the
-// last microsecond. The formulas stand in the file of each algorithm; the Lua twins are in scripts/.
+// The stores are packages of their own: limiter/memory keeps its counts in this process, limiter/redis in a
+// Redis that any number of processes use, and limiter/failover puts memory behind a Redis for outages. All of
+// them give the same answers to the last microsecond. The formulas stand in limiter/internal/kernel, the Lua
+// twins in scripts/. This package may import the kernel and internal/calendar.
 package limiter
 
 import (
@@ -41,7 +42,7 @@ var ErrInvalidCheck = errors.New("invalid check")
 
 // Allow decides a request that takes one unit of one policy. The key names the client's quota; any
 // bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
-// is one, which wraps [ErrInvalidCheck]: its requests are ended by [failover.Store.EndRunning], which needs the
+// is one, which wraps [ErrInvalidCheck]: its requests are ended by EndRunning of the stores, which needs the
 // checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}

@@ -176,7 +176,7 @@ func (f *Store) giveBack(k *lease.BusyKey, l lease.HeldUnits) {
 }
 
 // EndLeases gives back what this process has leased, in the background, and leases nothing more: the shared
-// store is about to be closed, by [limiter.Redis.Close], which waits for what is given back.
+// store is about to be closed, by [redis.Store.Close], which waits for what is given back.
 func (f *Store) EndLeases() { f.leases.Close() }
 
 // endLater returns a timer of a lease. It keeps the store open while the lease is given back.

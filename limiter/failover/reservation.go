@@ -106,7 +106,7 @@ func (r *reservation) ask() {
 	r.of.change(r.quota, func(q *reservedUnits) { q.asked[r] = true })
 }
 
-// Begin implements [limiter.Awaited], before the answer to any request that was denied for the units is known.
+// Begin implements [decision.Awaited], before the answer to any request that was denied for the units is known.
 func (r *reservation) Begin(units int64, whole time.Duration) {
 	if r.of == nil {
 		return
@@ -137,7 +137,7 @@ func (q *reservedUnits) answer(r *reservation) {
 	}
 }
 
-// End implements [limiter.Awaited]. Ended once more, or before it has begun, a reservation changes nothing.
+// End implements [decision.Awaited]. Ended once more, or before it has begun, a reservation changes nothing.
 func (r *reservation) End(refunded bool) {
 	if r.of == nil {
 		return

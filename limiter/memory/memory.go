@@ -1,3 +1,6 @@
+// Package memory is the store of a single process. It decides checks by the kernels and keeps their states, their
+// bans and the last answers of Redis, within a bound. It may import limiter, its rooms decision and kernel, and
+// internal/clock.
 package memory
 
 import (
@@ -181,7 +184,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 	}
 }
 
-// Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does.
+// Settle corrects what a check took to what its request cost, as failover.Store.Settle does.
 func (m *Store) Settle(check limiter.Check, cost int64) {
 	if decision.SettleTo(&check, cost) {
 		m.On(&check, (*Shard).Settle)

@@ -10,7 +10,7 @@ import (
 // requests that this process runs, whatever store has let them through: they are what it decides by in
 // an outage too.
 
-// EndRunning does what [failover.Store.EndRunning] does.
+// EndRunning does what failover.Store.EndRunning does.
 func (m *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]

@@ -57,6 +57,7 @@ func (s *Shard) Kept(key string) (kept kernel.State, found bool) {
 	return kept, found
 }
 
+// Put keeps a key's state.
 func (s *Shard) Put(key string, value kernel.State) {
 	if s.logs != nil {
 		s.logs[key] = value.Log

@@ -54,6 +54,7 @@ func (t *Table) admit(p *limiter.Policy) {
 	p.Rule().Table.Store(t)
 }
 
+// ShardOf returns the shard of a key.
 func (t *Table) ShardOf(key string) *Shard {
 	return &t.Shards[maphash.String(t.seed, key)%TableShards]
 }
@@ -119,7 +120,7 @@ func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
 
 // lockEach appends the shards of the checks, in their order, and locks them. A table may be dropped
 // between being found and being locked, even by a later check of the same request. The second time
-// the lock of the Memory keeps all tables.
+// the lock of the Store keeps all tables.
 func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Shard, unlock func()) {
 	for i := range checks {
 		shards = append(shards, m.TableOf(checks[i].Policy).ShardOf(checks[i].Key.String()))
@@ -141,7 +142,7 @@ func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Sha
 const AnyPolicy = "*"
 
 // eachShardOf runs a function on the shards of the policy of that name, of all policies where it is
-// anyPolicy, with their locks held.
+// [AnyPolicy], with their locks held.
 func (m *Store) eachShardOf(policy string, do func(*Shard)) {
 	for _, t := range *m.order.Load() {
 		if policy != AnyPolicy && policy != t.slowest.Load().Name() {

@@ -1,3 +1,6 @@
+// Package redis is the store that any number of processes share. It decides which node of Redis a check goes to,
+// sends checks there in batches, and moves on with a changing topology; scripts decide. It may import limiter and its
+// rooms, except for deny, its own dial, health and admin, internal/clock and scripts.
 package redis
 
 import (
@@ -39,7 +42,7 @@ type Store struct {
 	Running *running.Tracker
 }
 
-// Options says how a [Store] store is to behave.
+// Options says how a [Store] is to behave.
 type Options struct {
 	// KeyFormat is the form of the keys.
 	KeyFormat limiter.KeyFormat
@@ -66,7 +69,7 @@ type Options struct {
 }
 
 // New returns a store on a client, which it closes. It does not connect. Decisions wait for as
-// long as the client waits for a reply; see [limiter.NewClient].
+// long as the client waits for a reply; see [dial.New].
 func New(client goredis.UniversalClient, options Options) *Store {
 	scripts.Prepare()
 	r := &Store{}
@@ -143,7 +146,7 @@ func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []l
 	return nil
 }
 
-// Settle corrects what a check took to what its request cost, as [failover.Store.Settle] does, at most once, in the
+// Settle corrects what a check took to what its request cost, as failover.Store.Settle does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
 func (r *Store) Settle(check limiter.Check, cost int64) {
 	if !decision.SettleTo(&check, cost) {
@@ -197,7 +200,7 @@ func (r *Store) Command(ctx context.Context, keyAt int8, args ...any) (any, erro
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
-// refunds and charges, requests of [failover.Store.Retain], and running requests until their [failover.Store.EndRunning].
+// refunds and charges, requests of failover.Store.Retain, and running requests until their EndRunning.
 // Close waits for that, but not longer than the timeout; the store decides until then.
 func (r *Store) Close() error {
 	if r.closing.Swap(true) {
@@ -214,6 +217,6 @@ func (r *Store) Close() error {
 	}
 }
 
-// NodeName returns the name of this process in what [Store.Inspect] shows of running requests. It is
+// NodeName returns the name of this process in what [admin.Admin.Inspect] shows of running requests. It is
 // random, and another one in each store.
 func (r *Store) NodeName() string { return wire.NodeName(r.Running.Node) }

@@ -48,7 +48,7 @@ func (r *Store) decideRunning(ctx context.Context, n *Node, slot uint16, checks 
 	return r.EndTakes(checks, err)
 }
 
-// EndTakes ends what begin began, after an answer or an error, which it returns. It returns errLate
+// EndTakes ends what Begin of the tracker began, after an answer or an error, which it returns. It returns [ErrLate]
 // where a check came too late.
 func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 	outcome, late := running.OutcomeOf(err), false
@@ -78,7 +78,7 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 	return err
 }
 
-// EndRunning ends a request as [failover.Store.EndRunning] does.
+// EndRunning ends a request as failover.Store.EndRunning does.
 func (r *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]

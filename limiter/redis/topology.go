@@ -14,12 +14,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-// topology finds the node that decides for a slot. Without a Cluster that is anyNode, a client of
-// all of Redis. On a Cluster each master has a node of its own. There anyNode, which waits for the
+// topology finds the node that decides for a slot. Without a Cluster that is AnyNode, a client of
+// all of Redis. On a Cluster each master has a node of its own. There AnyNode, which waits for the
 // slowest master, decides only until the masters are known, and follows redirections.
 type topology struct {
 	AnyNode *Node
-	cluster *goredis.ClusterClient // nil: there is only anyNode
+	cluster *goredis.ClusterClient // nil: there is only AnyNode
 	keys    string                 // one of two bytes for each slot
 	slots   []atomic.Pointer[Node]
 	Known   atomic.Bool // the client has the masters in memory
@@ -38,7 +38,7 @@ type topology struct {
 	masters map[*goredis.Client]*Node
 }
 
-// start makes anyNode.
+// start makes AnyNode.
 func (t *topology) start(client goredis.UniversalClient) {
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
@@ -86,7 +86,7 @@ func (t *topology) Reload() {
 }
 
 // Discover waits until the client has the masters. From then on each decides for its slots by
-// itself, and failures of anyNode matter no more.
+// itself, and failures of AnyNode matter no more.
 func (t *topology) Discover() {
 	if t.MasterOf(0) != nil && !t.Known.Swap(true) {
 		t.AnyNode.retire()

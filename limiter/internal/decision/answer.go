@@ -7,7 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// answeredBy takes over the answer to another check of the same units.
+// CopyAnswer takes over the answer to another check of the same units.
 func CopyAnswer(c *limiter.Check, other *limiter.Check) {
 	c.Result, Kept(c).Withheld = other.Result, Kept(other).Withheld
 }
@@ -32,7 +32,7 @@ func withholdReserve(c *limiter.Check) {
 	Kept(c).Withheld, r.Remaining = r.Remaining-shown, shown
 }
 
-// answer writes a verdict at an instant in microseconds to the check's result.
+// Answer writes a verdict at an instant in microseconds to the check's result.
 func Answer(c *limiter.Check, v kernel.Verdict, now int64) {
 	t := &c.Policy.Rule().Params
 	offset := now % t.Tick
@@ -46,7 +46,7 @@ func Answer(c *limiter.Check, v kernel.Verdict, now int64) {
 	Withhold(c)
 }
 
-// ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
+// Ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
 func Ban(c *limiter.Check, left int64, begins bool) {
 	r := &c.Result
 	r.Banned, r.BanBegins, r.BanLeft = true, begins, Duration(left)

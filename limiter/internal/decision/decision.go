@@ -1,3 +1,6 @@
+// Package decision is what every store does with a check: it opens the ticket, counts the units, asks the kernel, and
+// writes the verdict into the result. Check does not show this to Go programs, so it is a room below the stores. It
+// may import limiter and kernel.
 package decision
 
 import (
@@ -10,7 +13,7 @@ import (
 // Kept returns what the stores keep of a check.
 func Kept(c *limiter.Check) *kernel.Kept { return kernel.Open(&c.Ticket) }
 
-// units returns how many units the check takes.
+// Units returns how many units the check takes.
 func Units(c *limiter.Check) int64 {
 	switch {
 	case c.Peek:
@@ -21,7 +24,7 @@ func Units(c *limiter.Check) int64 {
 	return c.Weight
 }
 
-// reserve returns the units that must stay for others when the check passes, at most the capacity. It is
+// Reserve returns the units that must stay for others when the check passes, at most the capacity. It is
 // the capacity, so that no weight passes, where a queue cannot hold so much.
 func Reserve(c *limiter.Check) int64 {
 	if c.Reserve == 0 {
@@ -132,4 +135,5 @@ func ForgetRunning(checks []limiter.Check) {
 // QuotaName identifies the state of a key in a policy.
 type QuotaName struct{ Policy, Key string }
 
+// QuotaNameOf returns the name of the state that a check counts in.
 func QuotaNameOf(c *limiter.Check) QuotaName { return QuotaName{c.Policy.Rule().ID, c.Key.String()} }

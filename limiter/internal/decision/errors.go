@@ -12,6 +12,7 @@ const KindIncompatible = "incompatible"
 // KindClock is the kind of the errors of calendar periods that are not around Redis's time.
 const KindClock = "clock"
 
+// The errors of requests that Redis does not answer in time, or is not sent.
 var (
 	ErrTimeout  = &limiter.UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
 	ErrUnsent   = &limiter.UndecidedError{Kind: "timeout", Err: errors.New("not sent within the timeout")}

@@ -1,3 +1,5 @@
+// Package deny decides which denials of Redis refuse a request without a query, and for how long. It can only deny.
+// It may import limiter, decision and internal/clock.
 package deny
 
 import (
@@ -38,6 +40,7 @@ func NewCache(maxAge time.Duration) *Cache {
 	return c
 }
 
+// ShardOf returns the shard of a key.
 func (c *Cache) ShardOf(key string) *Shard {
 	return &c.Shards[maphash.String(c.seed, key)%DenyShards]
 }
@@ -161,6 +164,7 @@ func (c *Cache) ForgetAll(policy string) {
 	}
 }
 
+// Prune drops the denials that have expired at an instant.
 func (c *Cache) Prune(now time.Time) {
 	for i := range c.Shards {
 		s := &c.Shards[i]

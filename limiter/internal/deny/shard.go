@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
-// denyShards spreads the locks; each shard holds at most denyShardSize entries.
+// DenyShards spreads the locks; each shard holds at most DenyShardSize entries.
 const (
 	DenyShards    = 64
 	DenyShardSize = 1024

@@ -3,7 +3,7 @@ package kernel
 import "time"
 
 // concurrency counts the units of the requests that are running. A request takes its units when it
-// passes, and limiter.Failover.EndRunning returns them when it ends: no time returns them, so the waits are
+// passes, and failover.Store.EndRunning returns them when it ends: no time returns them, so the waits are
 // hints. Lua twin: scripts/concurrency.lua, which counts for each node.
 //
 // The state: a is the units of the requests that run.

@@ -20,7 +20,7 @@ type Kernel interface {
 	// have not drained by themselves. A receipt is valid once.
 	Refund(s State, now int64, t *Params, weight, units int64, r Receipt) State
 
-	// Charge returns the state after a take that needs no room: of any weight up to maxCharge, into
+	// Charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
 	// debt. The debt saturates where the formulas would stop to be exact.
 	Charge(s State, now int64, t *Params, weight int64) State
 
@@ -55,7 +55,7 @@ type Extended interface {
 // Verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type Verdict struct {
 	Wait      int64 // 0 passes
-	Remaining int64 // what must stay for others included; see beyondQueue
+	Remaining int64 // what must stay for others included; see BeyondQueue
 	Reset     int64
 	Delay     int64
 	A, B, C   int64
@@ -82,9 +82,9 @@ type Kept struct {
 	Withheld int64   // units that remain and are not in the result
 	Change   int64   // of what it took, to settle it: units to charge, below 0 to refund
 	Stays    int64   // units that settling it counts for bans
-	Held     any     // by the part that decided: awaited, or what runs; nil: nothing
-	Places   int32   // units that the request has until it ends, see Failover.EndRunning
-	Turn     int32   // in which the store answered at asOf
+	Held     any     // by the part that decided: decision.Awaited, or what runs; nil: nothing
+	Places   int32   // units that the request has until it ends, see failover.Store.EndRunning
+	Turn     int32   // in which the store answered at AsOf
 }
 
 // Receipt identifies a take, so that it can be refunded.

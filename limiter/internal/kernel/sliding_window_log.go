@@ -104,7 +104,7 @@ func (slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: v.A} 
 const LogRewritten = 1000
 
 // Refund makes one live entry of the receipt's tick and weight smaller, or removes it: the first with at
-// most logRewritten entries after it. The receipt is the tick.
+// most LogRewritten entries after it. The receipt is the tick.
 func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].Tick(now) >= r.First })

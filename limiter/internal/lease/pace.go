@@ -11,7 +11,7 @@ const (
 	// PaceSamples is how many gaps the average of a pace goes over.
 	PaceSamples = 16
 
-	// BusyAfter is the gaps in a row after which a key may be busy, and busyIn how many of them fit the
+	// BusyAfter is the gaps in a row after which a key may be busy, and BusyIn how many of them fit the
 	// longest lease then.
 	BusyAfter = 8
 	BusyIn    = 4
@@ -29,7 +29,7 @@ const (
 type Pace struct {
 	Last clock.Moment
 	Gap  float64 // nanoseconds between two requests, on average
-	Gaps int32   // in a row, up to paceSamples
+	Gaps int32   // in a row, up to PaceSamples
 }
 
 // note adds a request. A gap that is longer than a lease begins anew.

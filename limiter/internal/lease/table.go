@@ -1,3 +1,5 @@
+// Package lease holds units of busy keys that this process has taken ahead on Redis. It decides when to ask for them,
+// which requests they pay for, and when they go back. It may import limiter, decision, kernel and internal/clock.
 package lease
 
 import (
@@ -35,7 +37,7 @@ const (
 	LeaseSlots = 128
 )
 
-// Table holds the leases of a [failover.Store]. Its functions are those of the store that it belongs to.
+// Table holds the leases of a failover.Store. Its functions are those of the store that it belongs to.
 type Table struct {
 	Seed   maphash.Seed
 	Shards [LeaseShards]leaseShard
@@ -44,7 +46,7 @@ type Table struct {
 	Now   func() clock.Moment
 	After func(d time.Duration, f func()) Timer
 
-	// Ask asks for a lease in the background, and giveBack gives units of a closed one back. They are
+	// Ask asks for a lease in the background, and GiveBack gives units of a closed one back. They are
 	// called without a lock.
 	Ask      func(q Question)
 	GiveBack func(k *BusyKey, l HeldUnits)
@@ -240,6 +242,7 @@ func (k *BusyKey) total() (left int64) {
 	return left
 }
 
+// Count reports what became of units of a lease, unless there are none.
 func (t *Table) Count(k *BusyKey, fate limiter.LeaseFate, units int64) {
 	if t.Ended != nil && units > 0 {
 		t.Ended(k.Policy.Name(), fate, units)

@@ -1,3 +1,5 @@
+// Package queue decides which calls leave for Redis together, and when: batches, their senders, the requests that
+// wait, and the order of refunds and charges. It may import limiter, decision, kernel, wire and internal/clock.
 package queue
 
 import (

@@ -1,3 +1,6 @@
+// Package running keeps the requests that this process runs, by key. It decides which messages make Redis's count of
+// them right, and what an answer says of a message. It may import limiter, decision, kernel, wire and
+// internal/minheap.
 package running
 
 import (
@@ -44,7 +47,7 @@ const (
 	// stateSpan is how often records are looked at that have a state to send.
 	stateSpan = 50 * time.Millisecond
 
-	// StatesPerSpan is how many states leave at once: a batch. As many follow after busySpan, so that
+	// StatesPerSpan is how many states leave at once: a batch. As many follow after BusySpan, so that
 	// requests get their turn between them.
 	StatesPerSpan = wire.MaxBatch
 	BusySpan      = 4 * time.Millisecond
@@ -59,6 +62,7 @@ const (
 // maxNodeID is the number of node IDs: a double holds each.
 const maxNodeID = kernel.Precision
 
+// NewTracker returns a tracker that runs nothing, with a random name of its node.
 func NewTracker() *Tracker {
 	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now, seed: maphash.MakeSeed()}
 	for i := range t.Shards {
@@ -70,6 +74,7 @@ func NewTracker() *Tracker {
 	return t
 }
 
+// ShardOf returns the shard of a key.
 func (t *Tracker) ShardOf(key string) *Shard {
 	return &t.Shards[maphash.String(t.seed, key)%runningShards]
 }

@@ -126,6 +126,7 @@ func withoutArguments(err error) error {
 	return err
 }
 
+// KindOf returns the kind of an error of Redis or of the connection to it.
 func KindOf(err error) string {
 	var network net.Error
 	var credentials *CredentialsError
@@ -170,6 +171,7 @@ func IsRedirection(err error) bool {
 	return goredis.HasErrorPrefix(err, "MOVED") || goredis.HasErrorPrefix(err, "ASK")
 }
 
+// IsNoScript reports whether Redis does not have a script that was named by its hash.
 func IsNoScript(err error) bool { return goredis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // CredentialsError is the reason why a new connection has nothing to log in with.

@@ -17,7 +17,7 @@ type KeyWriter struct {
 	Mac  hash.Hash
 	sum  []byte
 
-	client []byte // scratch space of slotOf
+	client []byte // scratch space of SlotOf
 }
 
 // ProbeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key
@@ -70,6 +70,7 @@ func (k *KeyWriter) SlotOf(key string) uint16 {
 	return SlotOfTag(client)
 }
 
+// SlotOfTag returns the Cluster slot of what stands between the braces of a key.
 func SlotOfTag(tag []byte) uint16 {
 	crc := uint16(0)
 	for _, b := range tag {

@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
-// KernelSet is a set of script fragments, a bit for each in the order of kernelNames.
+// KernelSet is a set of script fragments, a bit for each in the order of KernelNames.
 type KernelSet uint
 
 var fragments = listFragments()
@@ -47,6 +47,7 @@ func listFragments() (f fragmentSets) {
 	return f
 }
 
+// KernelSetOf returns the set of an algorithm's fragment alone.
 func KernelSetOf(a *kernel.Algorithm) KernelSet {
 	return 1 << slices.Index(KernelNames, a.Script)
 }
@@ -85,6 +86,7 @@ type ScriptSet struct {
 	Built  map[KernelSet]*Script
 }
 
+// Get returns the script of a set of kernels, and builds it the first time.
 func (s *ScriptSet) Get(kernels KernelSet) (*Script, error) {
 	if s.Always {
 		kernels &^= TakesFragment

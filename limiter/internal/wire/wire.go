@@ -1,3 +1,6 @@
+// Package wire is what this module and Redis say to each other: operations and their payloads, the message of a
+// batch, the reader of answers, the names of keys, the scripts and the errors. It decides what bytes mean, and sends
+// none. It may import limiter, decision, kernel, internal/clock and scripts.
 package wire
 
 import (
@@ -26,7 +29,7 @@ type Message struct {
 	args     []any
 	extra    []int64 // of one policy
 	Kernels  KernelSet
-	node     int64      // of this process, see runningTracker
+	node     int64      // of this process, see running.Tracker
 	Sent     NoRetryCmd // the command that was sent
 
 	clock        *clock.Offset // of the node that it goes to; nil: not known

@@ -1,3 +1,5 @@
+// Package admin reads and deletes what Redis has stored, for operators: states, bans, and lists of them. It decides
+// no request. It may import limiter, its rooms decision, kernel and wire, redis/dial and internal/clock.
 package admin
 
 import (
@@ -49,7 +51,7 @@ func (a *Admin) pattern(ends string) string {
 	return head + "*}:" + ends
 }
 
-// banPattern matches the keys of the bans of a policy, or of [limiter.AnyPolicy], and a few others.
+// banPattern matches the keys of the bans of a policy, or of "*", and a few others.
 func (a *Admin) banPattern(policy string) string {
 	return a.pattern(policy + ":" + kernel.BanCode + "*")
 }

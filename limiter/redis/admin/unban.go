@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// Unban does what [failover.Store.Unban] does in the shared store.
+// Unban does what failover.Store.Unban does in the shared store.
 func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
 	if p.Rule().Ban == nil {
 		return false, nil

@@ -1,3 +1,6 @@
+// Package dial makes clients for a single Redis, for Sentinel and for a Cluster. It decides which options and URLs
+// are valid, and reads passwords and certificates at every new connection. It may import limiter and its rooms queue
+// and wire.
 package dial
 
 import (
@@ -65,7 +68,7 @@ const ConnectBudget = 5 * time.Second
 // MaxPoolSize is the most connections to one node: an address has no more ports.
 const MaxPoolSize = 65535
 
-// New makes a client for a [redis.Store] store. It does not connect, and it never sends a command
+// New makes a client for a redis.Store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
 func New(o Options) (goredis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {

@@ -51,6 +51,7 @@ func shownPath(path string) string {
 	return path
 }
 
+// ErrNotRegular is the error of a password file that cannot be read again, such as a pipe.
 var ErrNotRegular = errors.New("it is no regular file; name one that can be read again at every connection")
 
 // readBounded reads a regular file up to a byte more than the bound. It does not open other files, which

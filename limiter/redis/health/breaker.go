@@ -21,7 +21,7 @@ type Breaker struct {
 	OnClose  func()
 	state    atomic.Int32
 	Probes   atomic.Int64 // the moment of the next probe
-	Row      atomic.Int64 // failures in a row, up to failuresInARow, below the moment of the first of them
+	Row      atomic.Int64 // failures in a row, up to FailuresInARow, below the moment of the first of them
 	interval atomic.Int64 // number of the interval that total and failed count
 	total    atomic.Int32
 	failed   atomic.Int32

@@ -1,3 +1,6 @@
+// Package health decides whether a node of Redis is sent requests: a breaker opens on failures, a probe repeats what
+// failed, and the first and the last of the nodes that fail begin and end an outage. It may import limiter, its rooms
+// decision and wire, and internal/clock.
 package health
 
 import (
@@ -44,6 +47,7 @@ type Outages struct {
 	OnRecovery func(after time.Duration)
 }
 
+// Begin counts a node whose breaker opens.
 func (o *Outages) Begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,6 +59,7 @@ func (o *Outages) Begin(err error) {
 	}
 }
 
+// End counts a node whose breaker closes.
 func (o *Outages) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
