@@ -15,6 +15,7 @@ const (
 	DenyShardSize = 1024
 )
 
+// Shard is the denials of some keys.
 type Shard struct {
 	Mu      sync.Mutex
 	Denials map[Key]denial

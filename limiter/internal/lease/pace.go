@@ -11,10 +11,11 @@ const (
 	// PaceSamples is how many gaps the average of a pace goes over.
 	PaceSamples = 16
 
-	// BusyAfter is the gaps in a row after which a key may be busy, and BusyIn how many of them fit the
-	// longest lease then.
+	// BusyAfter is the gaps in a row after which a key may be busy.
 	BusyAfter = 8
-	BusyIn    = 4
+
+	// BusyIn is how many of them fit the longest lease then.
+	BusyIn = 4
 
 	// leaseRequests is how many requests a lease is to last for. It is used up in half of its time.
 	leaseRequests = 100

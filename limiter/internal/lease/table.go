@@ -101,6 +101,7 @@ type BusyKey struct {
 // BusyState says whether a key is still in its shard, and what to do with answers that come later.
 type BusyState int
 
+// The states of a key.
 const (
 	keyPresent BusyState = iota
 	KeyEnded             // leases are given back

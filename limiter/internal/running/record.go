@@ -75,6 +75,7 @@ const (
 // Outcome is what became of a message.
 type Outcome int
 
+// The outcomes of a message.
 const (
 	RanOK      Outcome = iota // it ran; a take was granted
 	RanDenied                 // a take was denied, by whatever check

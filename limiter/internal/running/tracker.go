@@ -37,6 +37,7 @@ type Tracker struct {
 // runningShards is how many locks the records are spread over.
 const runningShards = 64
 
+// Shard is the records of some keys.
 type Shard struct {
 	Mu      sync.Mutex
 	Records map[decision.QuotaName]*Record
@@ -47,10 +48,11 @@ const (
 	// stateSpan is how often records are looked at that have a state to send.
 	stateSpan = 50 * time.Millisecond
 
-	// StatesPerSpan is how many states leave at once: a batch. As many follow after BusySpan, so that
-	// requests get their turn between them.
+	// StatesPerSpan is how many states leave at once: a batch.
 	StatesPerSpan = wire.MaxBatch
-	BusySpan      = 4 * time.Millisecond
+
+	// BusySpan is after how long as many follow, so that requests get their turn between them.
+	BusySpan = 4 * time.Millisecond
 
 	// failedSpan is how long a state waits whose Redis fails.
 	failedSpan = 250 * time.Millisecond

@@ -20,7 +20,7 @@ type KeyWriter struct {
 	client []byte // scratch space of SlotOf
 }
 
-// ProbeKey, or on a Cluster a key that begins with it, is the client key of probes. No encoded key
+// ProbeKey is the client key of probes, or on a Cluster what it begins with. No encoded key
 // begins so, for the same reason; see also the marks in the module's key.go.
 const ProbeKey = "%!"
 

@@ -3,6 +3,7 @@ package wire
 // Operation is what a batch does with a group of requests; the numbers are those of batch.lua.
 type Operation int
 
+// The operations.
 const (
 	OpTake           Operation = 1 + iota // charge if all checks pass
 	OpPeek                                // decide, charge nothing
