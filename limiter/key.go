@@ -13,8 +13,8 @@ import (
 type EncodedKey struct{ text string }
 
 const (
-	// MaxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
-	MaxKeyLength = 128
+	// maxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
+	maxKeyLength = 128
 
 	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
 	hashedMark = "%~"
@@ -43,7 +43,7 @@ func AsEncoded(text string) EncodedKey {
 	if hasBraces(text) { // scans for single bytes are several times as fast as a replacer's
 		text = braceEncoder.Replace(text)
 	}
-	if len(text) > MaxKeyLength {
+	if len(text) > maxKeyLength {
 		sum := sha256.Sum256([]byte(text))
 		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
 	}
