@@ -76,7 +76,7 @@ SOAKED = $(shell grep -rl --include='*_test.go' 'redistest\.Rounds' . | xargs -n
 .PHONY: soak
 soak: $(TOXIPROXY) ## play the random tests for long, then all features under faults (30 minutes)
 	.ci/need redis-server faketime
-	$(call there_is,TestMemory_full_flood,./limiter/failover)
+	$(call there_is,TestMemory_full_flood,./limiter/...)
 	SOAK=long go test -count=1 -timeout 30m $(SOAKED)
 	$(call there_is,TestReplay_decides_a_real_log,.)
 	go test -count=1 -v -run TestReplay_decides_a_real_log .

@@ -2,7 +2,7 @@
 -- those of takes.lua.
 -- A request's checks are all decided first and charged only if all of them pass. Requests follow
 -- one another in order, so the same key may appear in a batch many times.
--- Go twin: limiter/wire.go writes the arguments, limiter/wire_read.go reads the answer.
+-- Go twin: limiter/internal/wire/wire.go writes the arguments, read.go there reads the answer.
 -- KEYS: one state per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the

@@ -19,7 +19,7 @@ local function add_debt(units, weight, most)
   return min(units + weight, max(units, most))
 end
 
--- The error fails the request of that key alone; limiter/errors.go matches the word.
+-- The error fails the request of that key alone; limiter/internal/wire/errors.go matches the word.
 local function foreign()
   error('FOREIGNVALUE the stored value is none of this module', 0)
 end

@@ -3,7 +3,7 @@
 -- A run costs as much as some decisions, most of it for closures and tables. This script has none
 -- but `run`. scripts.BuildTakes sets the prelude and one kernel into it, `decide` and `take` in
 -- place of their calls, and a policy's numbers as locals: policy_limit for policy.limit.
--- Go twin: takesOnly in limiter/wire.go chooses between this script and that of batch.lua.
+-- Go twin: takesOnly in limiter/internal/wire/wire.go chooses between this script and batch.lua.
 -- KEYS: one state per request.
 -- ARGV: as for batch.lua: policies of one kernel, which neither ban nor have numbers of their own,
 --       and groups of operation 1 with one check, whose weight may pass.

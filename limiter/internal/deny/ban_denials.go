@@ -13,7 +13,7 @@ import (
 // known, the store decides whether the next denial counts. A weight below the one that the ban was answered to may be told the end of the ban
 // though its count makes it wait longer.
 
-// AnyWeight is the weight in the denyKey of a ban. No check has it.
+// AnyWeight is the weight in the [Key] of a ban. No check has it.
 const AnyWeight = -1
 
 func banKeyOf(c *limiter.Check) Key {

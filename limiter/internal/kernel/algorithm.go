@@ -18,7 +18,7 @@ type Algorithm struct {
 	// Running reports that the requests that run are counted, and nothing in a window.
 	Running bool
 
-	// MaxLimit and maxWindow are the largest limit and the longest window in ticks; 0: the bounds of
+	// MaxLimit and MaxWindow are the largest limit and the longest window in ticks; 0: the bounds of
 	// the precision alone.
 	MaxLimit, MaxWindow int64
 }

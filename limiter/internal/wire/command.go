@@ -15,7 +15,7 @@ import (
 // Writer holds what one batch needs to be written and read.
 type Writer struct {
 	Keys     *KeyWriter
-	Node     int64 // of this process, see runningTracker
+	Node     int64 // of this process, see running.Tracker
 	Messages []*Message
 	Used     int        // by the current batch
 	Payloads []*Payload // of the batch
