@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// This file sends the messages of running_record.go by the batches of all others.
+// This file sends the messages of limiter/internal/running by the batches of all others.
 
 // ErrLate is the error of a request whose messages came too late, twice.
 var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}

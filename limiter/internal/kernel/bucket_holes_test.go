@@ -155,7 +155,7 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 }
 
 // TestBucket_Refund_one_instant refunds takes of one instant in random orders. Up to 32 leave at most
-// maxHoles holes, and return every unit at once.
+// MaxHoles holes, and return every unit at once.
 func TestBucket_Refund_one_instant(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	for range 20_000 {

@@ -37,7 +37,7 @@ const headSize = 8
 
 // answerSize returns the length in bytes of the answer to one check: wait, remaining, reset and
 // delay, and the two numbers of a receipt for a take with one, each as a little-endian double. See
-// lease_redis.go for a lease.
+// payload.go for a lease.
 func (o Operation) answerSize() int {
 	switch o {
 	case OpTakeRefundable:
