@@ -138,7 +138,7 @@ func TestConcurrency_vectors(t *testing.T) {
 		at        int64 // seconds
 		by        *rawNode
 		message   runningMessage
-		wait      int64 // runningHint: denied
+		wait      int64 // kernel.RunningHint: denied
 		remaining int64
 	}
 	const denied = kernel.RunningHint

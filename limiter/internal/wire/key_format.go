@@ -21,7 +21,7 @@ type KeyWriter struct {
 }
 
 // ProbeKey is the client key of probes, or on a Cluster what it begins with. No encoded key
-// begins so, for the same reason; see also the marks in the module's key.go.
+// begins so, for the same reason; see also the marks in internal/rule/key.go.
 const ProbeKey = "%!"
 
 // HMACMark begins an HMAC that stands for a client's key, as it begins a hash in [limiter.EncodeKey].
