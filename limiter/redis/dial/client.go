@@ -113,7 +113,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 }
 
 // ErrURLParameters is the error of [ParseURL] about parameters of a redis:// or rediss:// URL.
-var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of ClientOptions instead")
+var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of dial.Options instead")
 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
 // and unix://[[user]:password@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds

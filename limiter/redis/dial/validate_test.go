@@ -8,8 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// TestClientOptions_Validate expects errors that name fields and quote no text.
-func TestClientOptions_Validate(t *testing.T) {
+// TestOptions_Validate expects errors that name fields and quote no text.
+func TestOptions_Validate(t *testing.T) {
 	t.Parallel()
 	const url = "redis://user:hunter2@127.0.0.1:1"
 	one := []string{"127.0.0.1:1"}
