@@ -53,7 +53,7 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 // toRunning passes a question to the running app.
 func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.Answer {
 	return func(r *http.Request) (any, bool, error) {
-		app := running.newest()
+		app := apps.newest()
 		if app == nil {
 			return nil, false, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
 		}

@@ -178,7 +178,7 @@ func (a *App) Validate() error {
 // Start says where the counts live, and connects in the background, so that the first request
 // finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
-	running.add(a)
+	apps.add(a)
 	a.warnUnnamed()
 	a.warnUnwritten()
 	if a.redis == nil {
@@ -220,7 +220,7 @@ func (a *App) Stop() error { return nil }
 // Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
 // this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
-	running.remove(a)
+	apps.remove(a)
 	if a.released || a.opened == nil {
 		return nil
 	}

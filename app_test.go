@@ -238,7 +238,7 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	}
 	check := func(want *App, after string) {
 		t.Helper()
-		if running.newest() != want {
+		if apps.newest() != want {
 			t.Errorf("%s another app answers", after)
 		}
 	}

@@ -72,7 +72,7 @@ func init() {
 func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
 	p.Next()
-	p.places = caddyfileopt.Places{"": *p.Dispenser}
+	p.lines = caddyfileopt.Lines{"": *p.Dispenser}
 	err := p.parse()
 	if err == nil {
 		err = p.register(h.State)
@@ -88,9 +88,9 @@ type handlerParser struct {
 	*caddyfile.Dispenser
 	helper   httpcaddyfile.Helper
 	handler  *Handler
-	single   *Policy               // the policy described in the directive itself
-	places   caddyfileopt.Places   // of the directive's options
-	policies []caddyfileopt.Places // of each policy's options
+	single   *Policy              // the policy described in the directive itself
+	lines    caddyfileopt.Lines   // of the directive's options
+	policies []caddyfileopt.Lines // of each policy's options
 }
 
 // parse reads the directive's arguments and its block.
@@ -116,17 +116,17 @@ func (p *handlerParser) parse() error {
 			return err
 		}
 	}
-	if at, found := p.places["max_concurrent"]; found && len(args) > 0 {
+	if at, found := p.lines["max_concurrent"]; found && len(args) > 0 {
 		return at.Errf("max_concurrent: stands instead of a limit and a window, and the short form has both; write the key into the block instead, behind the word key")
 	}
 	if len(p.handler.Policies) > 0 && p.single != nil {
 		outside := p.ownPolicyOptions()
-		at := p.places[outside[0]]
+		at := p.lines[outside[0]]
 		return at.Errf("a policy block excludes %s outside of it: move it into a policy block of its own", strings.Join(outside, ", "))
 	}
 	if p.single != nil || len(p.handler.Policies) == 0 {
 		p.handler.Policies = []*Policy{p.own()}
-		p.policies = []caddyfileopt.Places{p.places}
+		p.policies = []caddyfileopt.Lines{p.lines}
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (p *handlerParser) parse() error {
 func (p *handlerParser) parseShort(args []string) error {
 	own := p.own()
 	for _, option := range []string{"key", "limit", "window"} {
-		p.places.Note(p.Dispenser, option)
+		p.lines.Note(p.Dispenser, option)
 	}
 	own.Key = args[0]
 	err := caddyfileopt.NotEmpty(p.Dispenser, "key", own.Key)
@@ -173,7 +173,7 @@ var policyOptions = []string{
 // ownPolicyOptions are those of a policy that stand in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {
 	return slices.DeleteFunc(slices.Clone(policyOptions), func(option string) bool {
-		_, found := p.places[option]
+		_, found := p.lines[option]
 		return !found
 	})
 }
@@ -183,7 +183,7 @@ func (p *handlerParser) parseOption() error {
 	if option == "policy" {
 		return p.parsePolicy()
 	}
-	if !p.places.Note(p.Dispenser, option) {
+	if !p.lines.Note(p.Dispenser, option) {
 		return p.Errf("%s stands here twice; leave one out", option)
 	}
 	switch {
@@ -250,7 +250,7 @@ const registeredState = appName + ".policies"
 func (p *handlerParser) register(state map[string]any) error {
 	whole := p.completed()
 	if err := cmp.Or(whole.checkPolicies(), whole.Validate()); err != nil {
-		return p.places.Wrap(err)
+		return p.lines.Wrap(err)
 	}
 	registered, ok := state[registeredState].(registeredPolicies)
 	if !ok {

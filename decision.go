@@ -197,7 +197,7 @@ type dryRun struct {
 	began    time.Time
 	checks   []limiter.Check
 	sources  []limiter.Source
-	running  sync.WaitGroup
+	pending  sync.WaitGroup
 }
 
 // startDryRun begins to decide the dry-run checks; nil where there are none.
@@ -219,7 +219,7 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *openSto
 		if stores.remote == nil || i == last && len(e.Enforced) == 0 {
 			decide(i) // there is nothing to wait for beside it
 		} else {
-			d.running.Go(func() { decide(i) })
+			d.pending.Go(func() { decide(i) })
 		}
 	}
 	return d
@@ -230,7 +230,7 @@ func (h *Handler) endDryRun(d *dryRun, p *responseWriter) {
 	if d == nil {
 		return
 	}
-	d.running.Wait()
+	d.pending.Wait()
 	joined := p.decision
 	for i := range d.refusals {
 		h.countDryRefusal(joined, &d.refusals[i])

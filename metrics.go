@@ -76,7 +76,7 @@ var gauges = []prometheus.Collector{
 // fromRunning returns a function that reads a value of the running app, and 0 where there is none.
 func fromRunning(value func(a *App) float64) func() float64 {
 	return func() float64 {
-		if a := running.newest(); a != nil {
+		if a := apps.newest(); a != nil {
 			return value(a)
 		}
 		return 0

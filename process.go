@@ -37,8 +37,8 @@ var lastEvents = eventTimes{seed: maphash.MakeSeed()}
 // lastThresholds are the marks of quotas that have had their event.
 var lastThresholds = thresholds.NewMemory()
 
-// running are the apps whose configurations run: commands, metrics and the admin API ask them.
-var running startedApps
+// apps are those whose configurations run: commands, metrics and the admin API ask them.
+var apps startedApps
 
 // startedApps are apps that were started and not yet cleaned up. There are two during a reload. Caddy
 // cleans up the new one where the load fails after all, so that the one before is the running one

@@ -76,7 +76,7 @@ func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDe
 
 // Collect implements prometheus.Collector.
 func (runningUnits) Collect(collected chan<- prometheus.Metric) {
-	a := running.newest()
+	a := apps.newest()
 	if a == nil {
 		return
 	}

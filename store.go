@@ -99,7 +99,7 @@ func (s *sharedRedis) Destruct() error {
 // sameOverrides returns the overrides of the running configuration, if they lie where these options lead to,
 // so that they apply in the first moments of a store with other options too; otherwise nil.
 func (o redisOptions) sameOverrides() *overrides.Live {
-	if app := running.newest(); app != nil && o.samePlace(app.redis) {
+	if app := apps.newest(); app != nil && o.samePlace(app.redis) {
 		return app.overrides
 	}
 	return nil

@@ -48,7 +48,7 @@ func (a *App) use() *openStores {
 		return a.opened
 	}
 	options := a.redis
-	if app := running.newest(); options != nil && app != nil && options.samePlace(app.redis) {
+	if app := apps.newest(); options != nil && app != nil && options.samePlace(app.redis) {
 		options = app.redis
 	}
 	again, err := openStoresFor(options)

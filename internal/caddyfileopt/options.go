@@ -87,26 +87,26 @@ func Percent(d *caddyfile.Dispenser, option, value string) (float64, error) {
 	return 0, d.Errf("%s %s: use a percentage with its sign, such as %[1]s %.6[3]g%%", option, humanize.Shown(value), percent)
 }
 
-// Places are where the options of a block stand, and under "" where the block begins. Some errors of an
+// Lines are where the options of a block stand, and under "" where the block begins. Some errors of an
 // option show only when all are read; they get the option's line too.
-type Places map[string]caddyfile.Dispenser
+type Lines map[string]caddyfile.Dispenser
 
 // Note records where the current option stands. It reports whether it stands there for the first time.
-func (p Places) Note(d *caddyfile.Dispenser, option string) bool {
-	_, found := p[option]
-	p[option] = *d
+func (l Lines) Note(d *caddyfile.Dispenser, option string) bool {
+	_, found := l[option]
+	l[option] = *d
 	return !found
 }
 
 // Wrap adds file and line of the option that an error is about, or of the block. Errors of checks
 // begin with the names of options: "burst 0: …", "cert, key: …", or an error that wraps such a one.
-func (p Places) Wrap(err error) error {
-	at := p[""]
+func (l Lines) Wrap(err error) error {
+	at := l[""]
 	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
 		about, _, _ := strings.Cut(cause.Error(), ":")
 		for part := range strings.SplitSeq(about, ", ") {
 			option, _, _ := strings.Cut(part, " ")
-			if place, found := p[option]; found && option != "" {
+			if place, found := l[option]; found && option != "" {
 				return place.WrapErr(err)
 			}
 		}

@@ -38,8 +38,8 @@ func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) e
 
 // Each walks through the current block and refuses words that are unknown or stand twice. It
 // returns where the options stand.
-func (b Blocks) Each(d *caddyfile.Dispenser, known []string, parse func(option string) error) (Places, error) {
-	at := Places{"": *d}
+func (b Blocks) Each(d *caddyfile.Dispenser, known []string, parse func(option string) error) (Lines, error) {
+	at := Lines{"": *d}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		option := d.Val()
 		if !slices.Contains(known, option) {

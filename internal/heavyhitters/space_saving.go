@@ -4,32 +4,32 @@ import "strings"
 
 // spaceSaving counts the keys that come most often. The zero value is empty.
 type spaceSaving struct {
-	kept   []Count
-	places map[string]int // in kept
-	floor  int64          // a lower bound of the kept counts
-	cursor int            // the place where the search for the smallest count continues
+	kept    []Count
+	indexes map[string]int // in kept
+	floor   int64          // a lower bound of the kept counts
+	cursor  int            // the place where the search for the smallest count continues
 }
 
 // add counts a key.
 func (s *spaceSaving) add(key string) {
-	if at, found := s.places[key]; found {
+	if at, found := s.indexes[key]; found {
 		s.kept[at].Count++
 		return
 	}
 	key = strings.Clone(key) // the caller's key may be part of a larger string
-	if s.places == nil {
-		s.places = make(map[string]int, Kept)
+	if s.indexes == nil {
+		s.indexes = make(map[string]int, Kept)
 	}
 	if len(s.kept) < Kept {
-		s.places[key] = len(s.kept)
+		s.indexes[key] = len(s.kept)
 		s.kept = append(s.kept, Count{Key: key, Count: 1})
 		return
 	}
 	at := s.lowest()
 	least := s.kept[at].Count
-	delete(s.places, s.kept[at].Key)
+	delete(s.indexes, s.kept[at].Key)
 	s.kept[at] = Count{Key: key, Count: least + 1, Error: least}
-	s.places[key] = at
+	s.indexes[key] = at
 }
 
 // lowest returns the place of a key with the smallest count. Counts only grow, so the search continues
@@ -59,7 +59,7 @@ func (s *spaceSaving) least() int64 {
 }
 
 func (s *spaceSaving) get(key string) (Count, bool) {
-	at, found := s.places[key]
+	at, found := s.indexes[key]
 	if !found {
 		return Count{}, false
 	}

@@ -26,7 +26,7 @@ type Quotas struct {
 	passes   time.Duration // when the denied request would pass, since the Unix epoch; 0: none is denied, limiter.Never: never
 	space    [1]status     // backs statuses of a request that meets one policy
 
-	places map[quotaName]int // of statuses beyond the first few
+	indexes map[quotaName]int // of statuses beyond the first few
 }
 
 // few is how many statuses are searched one by one, which takes less than a map.
@@ -84,13 +84,13 @@ func (q *Quotas) find(check *limiter.Check) *status {
 	if len(q.statuses) <= few {
 		return nil
 	}
-	if q.places == nil {
-		q.places = map[quotaName]int{}
+	if q.indexes == nil {
+		q.indexes = map[quotaName]int{}
 	}
-	for i := few + len(q.places); i < len(q.statuses); i++ {
-		q.places[nameOf(q.statuses[i].Check)] = i
+	for i := few + len(q.indexes); i < len(q.statuses); i++ {
+		q.indexes[nameOf(q.statuses[i].Check)] = i
 	}
-	if i, found := q.places[nameOf(check)]; found {
+	if i, found := q.indexes[nameOf(check)]; found {
 		return &q.statuses[i]
 	}
 	return nil
@@ -164,24 +164,24 @@ func decimals(a, b int64) (first, second string) {
 
 // items lists the statuses that RateLimit headers show: of each policy the one that binds.
 func (q *Quotas) items() (items []*status) {
-	var places map[string]int // of the policies' items, where they are more than few
+	var indexes map[string]int // of the policies' items, where they are more than few
 	for i := range q.statuses {
 		s := &q.statuses[i]
 		if !s.formats.IETF {
 			continue
 		}
 		at := slices.IndexFunc(items[:min(len(items), few)], s.hasPolicyOf)
-		if place, found := places[s.Policy.Name()]; found {
+		if place, found := indexes[s.Policy.Name()]; found {
 			at = place
 		}
 		switch {
 		case at < 0:
 			items = append(items, s)
 			if len(items) > few {
-				if places == nil {
-					places = map[string]int{}
+				if indexes == nil {
+					indexes = map[string]int{}
 				}
-				places[s.Policy.Name()] = len(items) - 1
+				indexes[s.Policy.Name()] = len(items) - 1
 			}
 		case s.bindsOver(items[at]):
 			items[at] = s

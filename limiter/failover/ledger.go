@@ -36,9 +36,10 @@ type ledgerShard struct {
 
 // account is what one quota owes. Its shard's lock guards it. Its times are Redis's.
 type account struct {
-	policy      *limiter.Policy // of the last take
-	key         string
-	all, beyond kernel.State
+	policy  *limiter.Policy // of the last take
+	key     string
+	total   kernel.State // all that this node knows to be taken
+	inRedis kernel.State // of that, what Redis has
 }
 
 // owedTake identifies what a request has added to an account, so that it can be refunded.
@@ -107,7 +108,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 	}
 }
 
-// add adds units to the account of a check's quota, and to what is in Redis beyond it where Redis may
+// add adds units to the account of a check's quota, and to what is in Redis where Redis may
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
 func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
@@ -122,19 +123,19 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 		}
 		a = &account{key: c.Key.String()}
 		if p.IsBucket() {
-			a.all.C = max(1, micros&kernel.SerialMask) // refunds need a serial
+			a.total.C = max(1, micros&kernel.SerialMask) // refunds need a serial
 		}
 		s.accounts[name] = a
 		l.size.Add(1)
 		l.start()
 	}
 	a.policy = p
-	if seen.Resets += ahead; a.beyond == (kernel.State{}) && seen.Resets > micros {
+	if seen.Resets += ahead; a.inRedis == (kernel.State{}) && seen.Resets > micros {
 		a.begin(seen.Restore(p, micros), now)
 	}
-	a.all = k.Charge(a.all, now, &p.Rule().Params, units)
+	a.total = k.Charge(a.total, now, &p.Rule().Params, units)
 	if unknown {
-		a.beyond = k.Charge(a.beyond, now, &p.Rule().Params, units)
+		a.inRedis = k.Charge(a.inRedis, now, &p.Rule().Params, units)
 	}
 	last := a.receipt(now)
 	return last, a
@@ -142,22 +143,22 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 
 // begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
 // the one that has seen it may come second.
-func (a *account) begin(beyond kernel.State, now int64) {
+func (a *account) begin(inRedis kernel.State, now int64) {
 	p := a.policy
-	a.beyond = beyond
-	serial := a.all.C
-	admitted := p.Rule().Algorithm.Kernel.Owed(a.all, kernel.State{}, now, &p.Rule().Params)
-	a.all = beyond
-	a.all.C = serial
+	a.inRedis = inRedis
+	serial := a.total.C
+	admitted := p.Rule().Algorithm.Kernel.Owed(a.total, kernel.State{}, now, &p.Rule().Params)
+	a.total = inRedis
+	a.total.C = serial
 	for _, d := range admitted {
-		a.all, _ = p.Rule().Algorithm.Kernel.Repay(a.all, now, &p.Rule().Params, d)
+		a.total, _ = p.Rule().Algorithm.Kernel.Repay(a.total, now, &p.Rule().Params, d)
 	}
 }
 
 // receipt returns the receipt of the last charge.
 func (a *account) receipt(now int64) kernel.Receipt {
-	last := kernel.Verdict{A: a.all.A, B: a.all.B, C: a.all.C}
-	if log := a.all.Log; log != nil {
+	last := kernel.Verdict{A: a.total.A, B: a.total.B, C: a.total.C}
+	if log := a.total.Log; log != nil {
 		last.A = log.Entries[len(log.Entries)-1].Tick(now)
 	}
 	return a.policy.Rule().Algorithm.Kernel.Receipt(last)
@@ -183,7 +184,7 @@ func (l *ledger) settle(c *limiter.Check) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[decision.QuotaNameOf(c)] == a {
 		p := a.policy
-		a.all = p.Rule().Algorithm.Kernel.Refund(a.all, micros/p.Rule().Params.Tick, &p.Rule().Params, decision.Units(c), -decision.Kept(c).Change, r.owed.receipt)
+		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, decision.Units(c), -decision.Kept(c).Change, r.owed.receipt)
 	}
 	return true
 }
@@ -200,7 +201,7 @@ func (l *ledger) drop(s *ledgerShard, name decision.QuotaName) {
 func (l *ledger) owed(a *account) []kernel.Debt {
 	p := a.policy
 	micros, _ := l.clock(a.key)
-	return p.Rule().Algorithm.Kernel.Owed(a.all, a.beyond, micros/p.Rule().Params.Tick, &p.Rule().Params)
+	return p.Rule().Algorithm.Kernel.Owed(a.total, a.inRedis, micros/p.Rule().Params.Tick, &p.Rule().Params)
 }
 
 // forget drops the account of a key.

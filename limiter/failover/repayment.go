@@ -21,8 +21,8 @@ import (
 //
 // A debt raises a quota at most to its capacity: eight nodes that each admitted a whole limit would
 // otherwise keep a client waiting for seven windows. Windows and buckets go on while Redis is away, so
-// that a debt decays as the units in Redis would have. Of a bucket that means two states: `beyond` is
-// what was last seen in Redis, and `all` that with what was admitted here; their difference is owed.
+// that a debt decays as the units in Redis would have. Of a bucket that means two states: `inRedis` is
+// what was last seen in Redis, and `total` that with what was admitted here; their difference is owed.
 
 const (
 	// repaySpan and repaidPerSpan pace the debts that no request waits for, on each Redis.
@@ -111,7 +111,7 @@ func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 		return
 	}
 	for _, d := range debts {
-		newer.all, _ = p.Rule().Algorithm.Kernel.Repay(newer.all, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
+		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
 	}
 }
 
@@ -168,7 +168,7 @@ func (l *ledger) dropDecayed(s *ledgerShard, name decision.QuotaName, a *account
 	defer s.mu.Unlock()
 	p := a.policy
 	now := micros / p.Rule().Params.Tick
-	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.all, now, &p.Rule().Params) <= now {
+	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.total, now, &p.Rule().Params) <= now {
 		l.drop(s, name)
 	}
 }

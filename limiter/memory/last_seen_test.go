@@ -86,7 +86,7 @@ func TestLastSeen_lower_limit(t *testing.T) {
 }
 
 // TestLastSeen_clock_steps_back has the clocks of the node and of Redis set back by three hours: the newest
-// answer counts, and not the fuller one of before.
+// answer counts, and not the stricter one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {
 	t.Parallel()
 	now := storetest.Epoch

@@ -29,9 +29,9 @@ func (l *LastSeen) precedes(other *LastSeen) bool {
 	return l.asOf < other.asOf && other.asOf-l.asOf < outOfOrder
 }
 
-// orFuller returns an answer that leaves no more than another one about the same quota. A bucket is as full as
+// orStricter returns an answer that leaves no more than another one about the same quota. A bucket is as full as
 // its reset says.
-func (l LastSeen) orFuller(other *LastSeen, older bool) LastSeen {
+func (l LastSeen) orStricter(other *LastSeen, older bool) LastSeen {
 	l.used, l.Resets, l.least = max(l.used, other.used), max(l.Resets, other.Resets), l.least || other.least
 	if older {
 		l.asOf, l.turn = other.asOf, other.turn

@@ -29,7 +29,7 @@ type Shard struct {
 	Bans  map[string]keptBan  // nil before the first
 }
 
-// Get returns a key's state at an instant in microseconds: the kept one, or another that is fuller.
+// Get returns a key's state at an instant in microseconds: the kept one, or another that is stricter.
 func (s *Shard) Get(p *limiter.Policy, key string, now int64) kernel.State {
 	kept, found := s.Kept(key)
 	if len(s.Seen) > 0 {

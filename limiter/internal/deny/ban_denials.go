@@ -41,10 +41,10 @@ func (c *Cache) denyBanned(check *limiter.Check, now time.Time, denied *Refusal)
 		return false
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
-	if !found || d.counts {
+	switch {
+	case !found, d.kind == kindCounted:
 		return true
-	}
-	if d.passes {
+	case d.kind == kindAllowed:
 		return false
 	}
 	if due && c.Refresh != nil {
@@ -62,7 +62,7 @@ func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
 	}
 	s := c.ShardOf(check.Key.String())
 	if check.Result.Passes() {
-		s.put(denyKeyOf(check), denial{passes: true, expires: sent.Add(c.MaxAge)}, sent)
+		s.put(denyKeyOf(check), denial{kind: kindAllowed, expires: sent.Add(c.MaxAge)}, sent)
 		return
 	}
 	if check.Result.Banned {
@@ -71,7 +71,7 @@ func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
 	}
 	d := c.denial(check, sent)
 	if !d.never {
-		d.counts, d.RefreshAt = true, time.Time{}
+		d.kind, d.RefreshAt = kindCounted, time.Time{}
 	}
 	s.put(denyKeyOf(check), d, sent)
 }
@@ -96,6 +96,6 @@ func (c *Cache) banDenial(check *limiter.Check, sent time.Time) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.banned, d.weight, d.reserve, d.retryAt = true, decision.Units(check), check.Reserve, sent.Add(check.Result.RetryAfter)
+	d.kind, d.weight, d.reserve, d.retryAt = kindBanned, decision.Units(check), check.Reserve, sent.Add(check.Result.RetryAfter)
 	return d
 }

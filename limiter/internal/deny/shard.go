@@ -35,17 +35,25 @@ func denyKeyOf(c *limiter.Check) Key {
 	return Key{c.Policy, c.Key.String(), decision.Units(c), c.Reserve}
 }
 
-// denial is the denied answer for a weight of a quota.
+// kind is what a denial says.
+type kind uint8
+
+const (
+	kindPlain   kind = iota // the same request is denied
+	kindBanned              // the client is banned
+	kindCounted             // the next denial counts for a ban, so that the store must decide it
+	kindAllowed             // the check passed: another one was denied, and a denial of this one would count for a ban
+)
+
+// denial is a remembered refusal of a weight of a quota.
 type denial struct {
+	kind      kind
 	remaining int64
 	never     bool
-	banned    bool
 	forOthers bool
 	weight    int64 // of a ban's answer, which waits until retryAt if that is later
 	reserve   int64 // of the same answer
 	retryAt   time.Time
-	counts    bool      // the next denial counts for a ban, so that the store must decide it
-	passes    bool      // none: another check was denied, and a denial of this one would count for a ban
 	until     time.Time // the denial holds before this
 	resets    time.Time
 	expires   time.Time // the entry is used before this
@@ -66,7 +74,7 @@ func (d *denial) result(now time.Time) limiter.Result {
 		r.RetryAfter = d.until.Sub(now)
 	}
 	r.ForOthers = d.forOthers
-	if d.banned {
+	if d.kind == kindBanned {
 		r.Banned, r.BanLeft = true, r.RetryAfter
 	}
 	return r

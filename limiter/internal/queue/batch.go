@@ -42,16 +42,13 @@ type Batcher struct {
 	heldUntil time.Time // when the first of these may leave in any case
 	Unsettled unsettled
 	Senders   senders
-	ready     int          // connections that have answered and are idle, an estimate
-	crowded   atomic.Bool  // the last batch of a sender held several calls
-	answered  time.Time    // when the last batch was
-	late      *time.Timer  // runs checkStalled; nil before the first
-	watched   bool         // the timer is set
-	wakesAt   time.Time    // when it runs
-	looks     *time.Timer  // runs look; nil before the first
-	looking   bool         // the timer is set
-	looksAt   clock.Moment // when it runs
-	looked    clock.Moment // when it ran last
+	ready     int         // connections that have answered and are idle, an estimate
+	crowded   atomic.Bool // the last batch of a sender held several calls
+	answered  time.Time   // when the last batch was
+	late      *time.Timer // runs checkStalled; nil before the first
+	watched   bool        // the timer is set
+	wakesAt   time.Time   // when it runs
+	expiry    expiry
 }
 
 // Do decides a call within the timeout. It returns nil when the call's err and results are valid;
@@ -104,7 +101,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration,
 		c.BeginReservations()
 	} else {
 		queued = c.AwaitedBy(ctx, until)
-		b.lookBy(queued)
+		b.expireBy(queued)
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
 		go b.sendLoop()
@@ -148,7 +145,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 	}
 	b.Waiting = append(b.Waiting, c)
 	if c.waiter != nil {
-		b.lookBy(c.waiter)
+		b.expireBy(c.waiter)
 	}
 	b.Senders.skipStalled()
 	b.startSender()

@@ -14,13 +14,13 @@ import (
 // allocation. The batcher looks at its calls instead, while some are waited for.
 
 const (
-	// lookSpan is the longest from one look to the next, and so for how long a client that has left may go
+	// expirySpan is the longest from one look to the next, and so for how long a client that has left may go
 	// unnoticed.
-	lookSpan = 10 * time.Millisecond
+	expirySpan = 10 * time.Millisecond
 
-	// lookSpacing is the shortest, by which a caller may leave late. A Redis that hangs would otherwise have
+	// expirySpacing is the shortest, by which a caller may leave late. A Redis that hangs would otherwise have
 	// a look at thousands of calls whenever the time of one of them is up.
-	lookSpacing = time.Millisecond
+	expirySpacing = time.Millisecond
 )
 
 // Waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
@@ -55,38 +55,46 @@ func (w *Waiter) Wait() error {
 	return err
 }
 
-// lookBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
-func (b *Batcher) lookBy(w *Waiter) {
-	if b.looking && b.looksAt <= w.until {
+// expiry is when a batcher looks at its waiting requests.
+type expiry struct {
+	timer *time.Timer  // runs expire; nil before the first
+	set   bool         // the timer runs
+	due   clock.Moment // when it fires
+	last  clock.Moment // when it fired last
+}
+
+// expireBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
+func (b *Batcher) expireBy(w *Waiter) {
+	if b.expiry.set && b.expiry.due <= w.until {
 		return
 	}
 	current := clock.Now()
-	at := max(min(w.until, current.Add(lookSpan)), b.looked.Add(lookSpacing))
-	if b.looking && b.looksAt <= at {
+	at := max(min(w.until, current.Add(expirySpan)), b.expiry.last.Add(expirySpacing))
+	if b.expiry.set && b.expiry.due <= at {
 		return
 	}
-	b.looking, b.looksAt = true, at
-	if wait := max(0, b.looksAt.Since(current)); b.looks == nil {
-		b.looks = time.AfterFunc(wait, b.look)
+	b.expiry.set, b.expiry.due = true, at
+	if wait := max(0, b.expiry.due.Since(current)); b.expiry.timer == nil {
+		b.expiry.timer = time.AfterFunc(wait, b.expire)
 	} else {
-		b.looks.Reset(wait)
+		b.expiry.timer.Reset(wait)
 	}
 }
 
-// look has the waiters leave whose time is up or whose client has left.
-func (b *Batcher) look() {
+// expire has the waiters leave whose time is up or whose client has left.
+func (b *Batcher) expire() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	current := clock.Now()
-	b.looking, b.looked = false, current
-	b.lookAt(b.Waiting, current)
+	b.expiry.set, b.expiry.last = false, current
+	b.expireAmong(b.Waiting, current)
 	for _, f := range b.Senders.inflights {
-		b.lookAt(f.calls, current)
+		b.expireAmong(f.calls, current)
 	}
 }
 
-// lookAt looks at calls, and sets the timer for those that are still waited for. The lock must be held.
-func (b *Batcher) lookAt(calls []*Call, current clock.Moment) {
+// expireAmong looks at calls, and sets the timer for those that are still waited for. The lock must be held.
+func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
 		if w == nil {
@@ -94,7 +102,7 @@ func (b *Batcher) lookAt(calls []*Call, current clock.Moment) {
 		}
 		gone := w.ctx.Err()
 		if gone == nil && current < w.until {
-			b.lookBy(w)
+			b.expireBy(w)
 			continue
 		}
 		left, sent := c.Leave()

@@ -67,8 +67,8 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 	redistest.WaitFor(t, "the looks end", func() error {
 		b.Mu.Lock()
 		defer b.Mu.Unlock()
-		if b.looking || len(b.Waiting) > 0 {
-			return fmt.Errorf("looking %v, %d calls wait", b.looking, len(b.Waiting))
+		if b.expiry.set || len(b.Waiting) > 0 {
+			return fmt.Errorf("looking %v, %d calls wait", b.expiry.set, len(b.Waiting))
 		}
 		return nil
 	})
@@ -84,9 +84,9 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	<-g.started
 	w := NewCall(wire.OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
-	g.lookBy(w)
-	if !g.looking || g.looksAt != w.until {
-		t.Errorf("looking %v at %v, want %v", g.looking, g.looksAt, w.until)
+	g.expireBy(w)
+	if !g.expiry.set || g.expiry.due != w.until {
+		t.Errorf("looking %v at %v, want %v", g.expiry.set, g.expiry.due, w.until)
 	}
 	g.Mu.Unlock()
 	w.Recycle()
@@ -96,17 +96,17 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	}
 }
 
-// TestBatcher_lookBy_after_a_look has no second look within a millisecond, however soon a call is due.
-func TestBatcher_lookBy_after_a_look(t *testing.T) {
+// TestBatcher_expireBy_after_a_look has no second look within a millisecond, however soon a call is due.
+func TestBatcher_expireBy_after_a_look(t *testing.T) {
 	var b Batcher
-	defer func() { b.looks.Stop() }()
+	defer func() { b.expiry.timer.Stop() }()
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
-	b.looked = clock.Now()
+	b.expiry.last = clock.Now()
 	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
-		b.lookBy(&Waiter{until: b.looked.Add(due)})
+		b.expireBy(&Waiter{until: b.expiry.last.Add(due)})
 	}
-	if got := b.looksAt.Since(b.looked); got != lookSpacing {
-		t.Errorf("the next look is %v after the last one, want %v", got, lookSpacing)
+	if got := b.expiry.due.Since(b.expiry.last); got != expirySpacing {
+		t.Errorf("the next look is %v after the last one, want %v", got, expirySpacing)
 	}
 }

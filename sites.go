@@ -10,17 +10,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// handlersOf returns the places of the handlers that use each policy, in the order of the routes. A policy's
-// own match, cost, reserve, enforce and notify stand behind its place.
+// handlersOf returns the sites of the handlers that use each policy, in the order of the routes. A policy's
+// own match, cost, reserve, enforce and notify stand behind its site.
 func (a *App) handlersOf() map[string][]string {
-	places := map[string][]string{}
-	for handler, place := range routetrace.Handlers(a.servers()) {
+	sites := map[string][]string{}
+	for handler, site := range routetrace.Handlers(a.servers()) {
 		h, ok := handler.(*Handler)
 		if !ok {
 			continue
 		}
 		for i := range h.rules.Rules {
-			r, text := &h.rules.Rules[i], place.String()
+			r, text := &h.rules.Rules[i], site.String()
 			if match := routetrace.MatchersText(r.Match); match != "" {
 				text += ", match " + match
 			}
@@ -37,14 +37,14 @@ func (a *App) handlersOf() map[string][]string {
 				text += ", notify " + rule.JoinFractions(r.Notify)
 			}
 			name := r.Policy.Name()
-			places[name] = append(places[name], text)
+			sites[name] = append(sites[name], text)
 		}
 	}
-	return places
+	return sites
 }
 
-// maxPlaces is how many places the warning about unnamed handlers names.
-const maxPlaces = 10
+// maxSites is how many sites the warning about unnamed handlers names.
+const maxSites = 10
 
 // enforcesNowhere reports whether all handlers that use a policy only pretend for a key. It is false where no
 // handler is found.
@@ -72,29 +72,29 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) bool {
 // warnUnnamed logs that several handlers without a name for their policy share one count: most who write
 // two such lines mean two limits.
 func (a *App) warnUnnamed() {
-	places := a.unnamedPlaces()
-	if len(places) < 2 {
+	sites := a.unnamedSites()
+	if len(sites) < 2 {
 		return
 	}
-	shown := places[:min(maxPlaces, len(places))]
+	shown := sites[:min(maxSites, len(sites))]
 	a.logger.Warn("handlers without a name share the policy "+defaultPolicy+", and so one count for each key; write a name of its own for each limit, or name "+defaultPolicy+" where they are to share one",
-		zap.Int("handlers", len(places)), zap.String("places", strings.Join(shown, "; ")))
+		zap.Int("handlers", len(sites)), zap.String("places", strings.Join(shown, "; ")))
 }
 
-// unnamedPlaces returns the places of the handlers with an unnamed policy. A site on several servers, such as
-// one for HTTP and HTTPS, is the same place on each.
-func (a *App) unnamedPlaces() (places []string) {
-	servers := map[string]string{} // the first one of each site's place
-	for handler, place := range routetrace.Handlers(a.servers()) {
+// unnamedSites returns where the handlers with an unnamed policy stand. One of several servers, such as those of a
+// site block for HTTP and HTTPS, is one.
+func (a *App) unnamedSites() (sites []string) {
+	servers := map[string]string{} // the first of each route
+	for handler, site := range routetrace.Handlers(a.servers()) {
 		if h, ok := handler.(*Handler); !ok || !h.unnamed {
 			continue
 		}
-		if first, found := servers[place.Route]; place.Site && found && first != place.Server {
+		if first, found := servers[site.Route]; site.Site && found && first != site.Server {
 			continue
-		} else if place.Site {
-			servers[place.Route] = place.Server
+		} else if site.Site {
+			servers[site.Route] = site.Server
 		}
-		places = append(places, place.String())
+		sites = append(sites, site.String())
 	}
-	return places
+	return sites
 }
