@@ -94,7 +94,7 @@ func failoverByCommand(t *testing.T, r *row) {
 // must not be refilled, neither then nor when that clock reaches the window. A failover that takes longer
 // than the clock is behind shows nothing, so that another one follows, with a clock further behind.
 func masterBehind(t *testing.T, r *row) {
-	for behind := 10 * time.Second; behind < time.Minute; behind *= 2 {
+	for behind := 10 * time.Second; behind < 2*time.Minute; behind *= 2 {
 		if failsOverBehind(t, r, behind) {
 			return
 		}
