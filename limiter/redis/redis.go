@@ -73,7 +73,7 @@ type Options struct {
 func New(client goredis.UniversalClient, options Options) *Store {
 	scripts.Prepare()
 	r := &Store{}
-	r.Admin = admin.New(client, options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
+	r.Admin = admin.New(client, dial.TimeoutOf(client), options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
 	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch

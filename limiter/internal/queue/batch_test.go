@@ -146,7 +146,7 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	g := newGate()
 	g.Senders.Usual = 0
 	var group sync.WaitGroup
-	for range MaxOpenSenders {
+	for range wire.MaxOpenSenders {
 		group.Add(1)
 		g.request(context.Background(), time.Minute, func(error) { group.Done() })
 		<-g.started // none of the earlier ones has come back

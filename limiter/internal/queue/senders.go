@@ -22,10 +22,6 @@ const (
 	// maxSenders is the most batches in flight on a link with a long round trip.
 	maxSenders = 16
 
-	// MaxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
-	// takes 50 ms, ten are in flight at any time, and now and then twice as many.
-	MaxOpenSenders = 48
-
 	// senderSpan is how much round trip allows one more sender. On a link without delay there is
 	// one: with two, batches are half as large, and cost more than they save.
 	senderSpan = time.Millisecond
@@ -179,7 +175,7 @@ func (s *senders) most() int {
 		}
 		s.limit = 0
 	}
-	return MaxOpenSenders
+	return wire.MaxOpenSenders
 }
 
 // putBack returns those calls of a batch to the queue that a new connection was refused for, if older

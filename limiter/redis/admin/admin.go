@@ -1,5 +1,5 @@
 // Package admin reads and deletes what Redis has stored, for operators: states, bans, and lists of them. It decides
-// no request. It may import limiter, its rooms decision, kernel and wire, redis/dial and internal/clock.
+// no request. It may import limiter, its rooms decision, kernel and wire, and internal/clock.
 package admin
 
 import (
@@ -15,7 +15,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // Admin reads and deletes what a Redis has stored, for people: it decides nothing.
@@ -26,10 +25,9 @@ type Admin struct {
 	Clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
 
-// New returns the administration of the keys that a client's Redis has. An answer is waited for as long as
-// decisions are.
-func New(client goredis.UniversalClient, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
-	return Admin{client, dial.TimeoutOf(client), keys, clockOf}
+// New returns the administration of the keys that a client's Redis has.
+func New(client goredis.UniversalClient, timeout time.Duration, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
+	return Admin{client, timeout, keys, clockOf}
 }
 
 // Client returns the client, for administration.

@@ -1,6 +1,6 @@
 // Package dial makes clients for a single Redis, for Sentinel and for a Cluster. It decides which options and URLs
-// are valid, and reads passwords and certificates at every new connection. It may import limiter and its rooms queue
-// and wire.
+// are valid, and reads passwords and certificates at every new connection. It may import limiter and its room
+// wire.
 package dial
 
 import (
@@ -17,7 +17,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -78,7 +77,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(queue.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(wire.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &goredis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,
