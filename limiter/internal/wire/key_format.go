@@ -101,3 +101,6 @@ func SlotOfName(name string) uint16 {
 	tag, _, _ = strings.Cut(tag, "}")
 	return SlotOfTag([]byte(tag))
 }
+
+// ClusterSlots is how many slots the keys of a Cluster are spread over.
+const ClusterSlots = 16384

@@ -189,10 +189,10 @@ func (m *Message) WriteNumber(n int64) {
 	m.Text.Bytes = binary.LittleEndian.AppendUint64(m.Text.Bytes, math.Float64bits(float64(n)))
 }
 
-// policyNumber returns the policy's place in the message, from 1, and adds the policy if it has
+// policyNumber returns the policy's index in the message, from 1, and adds the policy if it has
 // none.
 func (m *Message) policyNumber(p *limiter.Policy) int {
-	if number := m.placeOf(p); number > 0 {
+	if number := m.indexOf(p); number > 0 {
 		return number
 	}
 	m.policies = append(m.policies, p)
@@ -203,8 +203,8 @@ func (m *Message) policyNumber(p *limiter.Policy) int {
 	return len(m.policies)
 }
 
-// placeOf returns the policy's place in the message, from 1; 0 where it has none.
-func (m *Message) placeOf(p *limiter.Policy) int {
+// indexOf returns the policy's index in the message, from 1; 0 where it has none.
+func (m *Message) indexOf(p *limiter.Policy) int {
 	for i, known := range m.policies[:min(len(m.policies), fewPolicies)] {
 		if known == p {
 			return i + 1
@@ -300,6 +300,3 @@ func (m *Message) writeBans() {
 		}
 	}
 }
-
-// ClusterSlots is how many slots the keys of a Cluster are spread over.
-const ClusterSlots = 16384
