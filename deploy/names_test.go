@@ -92,7 +92,7 @@ func (r *recording) get(t *testing.T, path, client string, headers ...string) in
 // waitFor sends requests to a path until their status is as wanted.
 func (r *recording) waitFor(t *testing.T, path string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		got := r.get(t, path, "probe")
@@ -110,7 +110,7 @@ func (r *recording) waitFor(t *testing.T, path string, want int) {
 // waitForSeries waits until the metrics have a series that begins so.
 func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		text, err := r.scene.Metrics(ctx)

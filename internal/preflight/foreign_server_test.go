@@ -153,7 +153,7 @@ func TestRun_foreignServers(t *testing.T) {
 // wantFindings runs the checks of a server and compares the first finding of each named check by its beginning.
 func wantFindings(t *testing.T, address string, want map[string]string) {
 	t.Helper()
-	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Second}})
+	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}})
 	if unasked {
 		t.Errorf("the server counts as not asked: %+v", findings)
 	}
@@ -187,7 +187,7 @@ func TestRun_keysOfSeveralClients(t *testing.T) {
 			}
 			return forward(server.Addr, words)
 		})
-		findings, _ := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Second}})
+		findings, _ := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}})
 		got := ""
 		for _, f := range findings {
 			if f.Check == "script" {

@@ -45,7 +45,7 @@ func answerHello(conn net.Conn) {
 }
 
 func TestRun_unknown_permissions(t *testing.T) {
-	options := Options{Client: dial.Options{Addresses: []string{failingServer(t)}, Timeout: time.Second}}
+	options := Options{Client: dial.Options{Addresses: []string{failingServer(t)}, Timeout: time.Minute}}
 	findings, unasked := Run(t.Context(), options)
 	seen := map[string]string{}
 	for _, f := range findings {
@@ -83,7 +83,7 @@ func TestAskHello_Redis60(t *testing.T) {
 			}
 		}
 	}()
-	options := Options{Client: dial.Options{Addresses: []string{listener.Addr().String()}, Timeout: time.Second}}
+	options := Options{Client: dial.Options{Addresses: []string{listener.Addr().String()}, Timeout: time.Minute}}
 	client, err := dial.New(options.Client)
 	if err != nil {
 		t.Fatal(err)
