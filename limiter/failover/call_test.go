@@ -14,7 +14,7 @@ import (
 
 func TestRedis_Decide_timeout(t *testing.T) {
 	server := redistest.Start(t)
-	r := openRedis(t, server, 50*time.Millisecond)
+	r := openRedis(t, server, 500*time.Millisecond)
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	server.Pause(t)

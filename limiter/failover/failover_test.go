@@ -49,7 +49,7 @@ func (o *reports) String() string {
 
 func TestFailover_Decide_outage(t *testing.T) {
 	server := redistest.Start(t)
-	r := openRedis(t, server, 100*time.Millisecond)
+	r := openRedis(t, server, 2*time.Second)
 	var reported reports
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
@@ -94,7 +94,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 50*time.Millisecond), memory.New(), Options{})
+	f := New(openRedis(t, server, 500*time.Millisecond), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})

@@ -23,7 +23,7 @@ import (
 func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := openRedis(t, server, 50*time.Millisecond)
+	store := openRedis(t, server, 2*time.Second)
 	f := New(store, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "closing", limiter.GCRA, 100)
 	if err := p.AllowRefunds(); err != nil {

@@ -45,7 +45,7 @@ func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 func TestFailover_concurrency_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := openRedis(t, server, 200*time.Millisecond)
+	r := openRedis(t, server, 2*time.Second)
 	f := New(r, memory.New(), Options{LocalFraction: 0.5})
 	other := openRedis(t, server, 10*time.Second)
 	p := storetest.ConcurrencyPolicy(t, 6)
@@ -96,7 +96,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 // TestFailover_concurrency_partly runs a weight above this process's fraction of the limit.
 func TestFailover_concurrency_partly(t *testing.T) {
 	server := redistest.Start(t)
-	r := openRedis(t, server, 200*time.Millisecond)
+	r := openRedis(t, server, 2*time.Second)
 	f := New(r, memory.New(), Options{LocalFraction: 0.1})
 	p := storetest.ConcurrencyPolicy(t, 20)
 	server.Kill()
@@ -152,7 +152,7 @@ func TestFailover_concurrency_full(t *testing.T) {
 // TestRedis_concurrency_closed ends a request after its store was replaced.
 func TestRedis_concurrency_closed(t *testing.T) {
 	server := redistest.Shared(t)
-	r := openRedis(t, server, 200*time.Millisecond)
+	r := openRedis(t, server, time.Second)
 	f := New(r, memory.New(), Options{})
 	other := openRedis(t, server, 10*time.Second)
 	p := storetest.ConcurrencyPolicy(t, 5)
