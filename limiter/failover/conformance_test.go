@@ -14,7 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -98,13 +97,11 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 			}
 		},
 		debit: func(c *limiter.Check, d kernel.Debt) (units int64) {
-			check := *c
-			decision.Kept(&check).Receipt = kernel.Receipt{First: d.At, Second: d.Amount}
-			call := queue.NewCall(wire.OpRepay, []limiter.Check{check})
+			call := queue.NewRepayment(c.Policy, c.Key, []kernel.Debt{d})
 			if err := batcher.Do(context.Background(), call, 10*time.Second); err != nil || call.Err != nil {
 				t.Fatal(err, call.Err)
 			}
-			return call.Checks[0].Result.Remaining
+			return call.Repaid
 		},
 	}
 }
@@ -142,10 +139,7 @@ func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
 
 // newRefund returns a call that refunds a unit of each check.
 func newRefund(checks ...limiter.Check) *queue.Call {
-	for i := range checks {
-		decision.Kept(&checks[i]).Change = -1
-	}
-	return queue.NewCall(wire.OpSettle, checks)
+	return queue.NewSettlement(checks, slices.Repeat([]decision.Change{{Units: -1}}, len(checks))...)
 }
 
 // refund refunds checks before it returns.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -34,7 +33,6 @@ func BenchmarkRefundLog(b *testing.B) {
 				r.Send(context.Background(), r.Topology.AnyNode, calls)
 			}
 			check := first.Checks[0]
-			decision.Kept(&check).Receipt = first.Receipts[0]
 			client.ConfigResetStat(b.Context())
 			b.ResetTimer()
 			for range b.N {

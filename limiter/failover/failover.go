@@ -288,9 +288,7 @@ func (f *Store) Release() {
 func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
 		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds.Load() && limiter.Allowed(checks) {
-			kept := *c
-			decision.Kept(&kept).Change, decision.Kept(&kept).Stays = 0, decision.Units(c)
-			f.settle(&kept, source)
+			f.settle(c, decision.Change{Stays: decision.Units(c)}, source)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func (b *damagedBucket) read(t *testing.T) string {
 
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
-	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1})
-	c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: admin.TicksNow(b.p), Second: damagedSerial - ago})
+	receipt := kernel.Receipt{First: admin.TicksNow(b.p), Second: damagedSerial - ago}
+	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Receipt: receipt})})
 	b.r.Send(context.Background(), b.r.Topology.AnyNode, c.Alone[:])
 	return c.Err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -30,9 +31,10 @@ var everyOperation = []struct {
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy, key string) error {
-	c := queue.NewCall(op, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Change: change})}})
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: 1, Second: 1}})}}
+	c := queue.NewCall(op, checks)
 	if op == wire.OpSettle {
-		c.Receipts = append(c.Receipts[:0], kernel.Receipt{First: 1, Second: 1})
+		c = queue.NewSettlement(checks, decision.Change{Units: change})
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, c.Alone[:])
 	return c.Err

@@ -147,32 +147,29 @@ func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *leas
 func (f *Store) askAhead(q lease.Question) {
 	q.Sent = clock.Now()
 	check := limiter.Check{Policy: q.Key.Policy, Key: limiter.AsEncoded(q.Key.Key), Peek: true}
-	if err := f.shared.LeaseAsync(&check, q, func(c *queue.Call) {
-		if c.Err != nil {
-			f.leases.Failed(q, wire.MayHaveRun(c.Err))
+	f.shared.LeaseAsync(&check, q, func(e queue.Ended) {
+		answer := e.Answer()
+		if answer == nil {
+			f.leases.Failed(q, e.Unsent() == nil)
 			return
 		}
+		c, got := &answer.Checks[0], answer.Lease.Got
 		f.leases.LearnTrip(clock.Now().Since(q.Sent))
-		f.local.RememberLease(&c.Checks[0], c.Leased().Units)
-		f.leases.Answered(q, c.Checks[0].Unused(), c.Checks[0].Result.ResetAfter, c.Leased())
-	}); err != nil {
-		f.leases.Failed(q, false)
-	}
+		f.local.RememberLease(c, got.Units)
+		f.leases.Answered(q, c.Unused(), c.Result.ResetAfter, got)
+	})
 }
 
 // giveBack gives units of a closed lease back in the background, at most once.
 func (f *Store) giveBack(k *lease.BusyKey, l lease.HeldUnits) {
 	check := limiter.Check{Policy: k.Policy, Key: limiter.AsEncoded(k.Key), Peek: true}
-	fate := func(err error) {
-		if err != nil {
-			f.leases.Count(k, limiter.LeaseLapsed, l.Left)
-			return
+	f.shared.LeaseAsync(&check, lease.Question{Rest: l}, func(e queue.Ended) {
+		fate := limiter.LeaseReturned
+		if e.Err() != nil {
+			fate = limiter.LeaseLapsed
 		}
-		f.leases.Count(k, limiter.LeaseReturned, l.Left)
-	}
-	if err := f.shared.LeaseAsync(&check, lease.Question{Rest: l}, func(c *queue.Call) { fate(c.Err) }); err != nil {
-		fate(err)
-	}
+		f.leases.Count(k, fate, l.Left)
+	})
 }
 
 // EndLeases gives back what this process has leased, in the background, and leases nothing more: the shared

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // leaseStore leases on a store: it gives back, decides, and takes ahead, in one step.
@@ -52,12 +53,12 @@ func leaseInMemory(s *testStore, now *int64) leaseStore {
 func leaseOnRedis(s *testStore) leaseStore {
 	return func(t testing.TB, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
 		t.Helper()
-		call := queue.NewLeaseCall(c, wish, rest, r)
+		call := queue.NewLeaseCall(c, wire.Lease{Wish: wish, Rest: rest, Receipt: r})
 		if err := s.shared.Topology.AnyNode.Batcher.Do(context.Background(), call, 10*time.Second); err != nil || call.Err != nil {
 			t.Fatal(err, call.Err)
 		}
 		defer call.Recycle()
-		return call.Checks[0].Result, call.Leased()
+		return call.Checks[0].Result, call.Lease.Got
 	}
 }
 

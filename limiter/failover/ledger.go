@@ -164,14 +164,14 @@ func (a *account) receipt(now int64) kernel.Receipt {
 	return a.policy.Rule().Algorithm.Kernel.Receipt(last)
 }
 
-// settle charges what a check cost beyond what it took, and reports whether there was room for it; or it takes
-// back what the check added too much, unless that was repaid meanwhile.
-func (l *ledger) settle(c *limiter.Check) (kept bool) {
+// correct charges units that a check cost beyond what it took, and reports whether there was room for them; or, below
+// 0, it takes back what the check added too much, unless that was repaid meanwhile.
+func (l *ledger) correct(c *limiter.Check, units int64) (kept bool) {
 	switch {
-	case l == nil || decision.Kept(c).Change == 0:
+	case l == nil || units == 0:
 		return false
-	case decision.Kept(c).Change > 0:
-		_, a := l.add(c, decision.Kept(c).Change, l.lastSeen(c), false)
+	case units > 0:
+		_, a := l.add(c, units, l.lastSeen(c), false)
 		return a != nil
 	}
 	r := reservationOf(c)
@@ -184,7 +184,7 @@ func (l *ledger) settle(c *limiter.Check) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[decision.QuotaNameOf(c)] == a {
 		p := a.policy
-		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, decision.Units(c), -decision.Kept(c).Change, r.owed.receipt)
+		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, decision.Units(c), -units, r.owed.receipt)
 	}
 	return true
 }

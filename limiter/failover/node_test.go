@@ -45,7 +45,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	tries := 0
 	n.Batcher.Send = func(_ context.Context, calls []*queue.Call) bool {
 		if tries++; tries == 1 {
-			calls[0].Checks[1].Result.RetryAfter = 1
+			calls[0].Settlements[1].Postponed = true
 		} else {
 			calls[0].Err = &limiter.UndecidedError{Kind: "refused", Err: errors.New("down")}
 		}

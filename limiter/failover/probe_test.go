@@ -158,10 +158,9 @@ func TestProbe_refund(t *testing.T) {
 			waitProbes(t, r.Topology.AnyNode)
 			storetest.RefundIn(r, first)
 			unsent := 0
-			decision.Kept(&first[0]).Change = 1
-			r.SettleThen(&first[0], false, func(_ *limiter.Check, err error) {
-				if unsent++; !errors.Is(err, limiter.ErrOutage) {
-					t.Errorf("a charge while the breaker is open: %v", err)
+			r.SettleThen(&first[0], decision.Change{Units: 1}, false, func(e queue.Ended) {
+				if unsent++; !errors.Is(e.Err(), limiter.ErrOutage) || e.Unsent() == nil {
+					t.Errorf("a charge while the breaker is open: %v", e.Err())
 				}
 			})
 			if unsent != 1 {

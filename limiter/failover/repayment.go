@@ -7,7 +7,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -69,31 +68,19 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 	if len(debts) == 0 {
 		return false
 	}
-	checks := make([]limiter.Check, len(debts))
-	for i, d := range debts {
-		checks[i] = limiter.Check{Policy: a.policy, Key: limiter.AsEncoded(a.key), Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: d.At, Second: d.Amount}})}
-	}
-	c := queue.NewCall(wire.OpRepay, checks)
+	c := queue.NewRepayment(a.policy, limiter.AsEncoded(a.key), debts)
 	c.Slot = slot
-	err := n.Background(c, func(c *queue.Call) {
+	n.Background(c, func(e queue.Ended) {
+		answer, undone := e.Answer(), undone(e)
 		switch {
-		case c.Err == nil:
-			units := int64(0)
-			for i := range c.Checks {
-				units += c.Checks[i].Result.Remaining
-			}
-			if l.onRepaid != nil {
-				l.onRepaid(a.policy.Name(), units)
-			}
-		case wire.IsLost(c.Err):
-			n.Lose(wire.OpRepay, c.Err)
-		default:
-			l.putBack(a, debts)
+		case undone != nil:
+			l.putBack(a, undone.Debts)
+		case answer == nil:
+			n.Lose(e.Err())
+		case l.onRepaid != nil:
+			l.onRepaid(a.policy.Name(), answer.Repaid)
 		}
 	})
-	if err != nil {
-		l.putBack(a, debts)
-	}
 	return true
 }
 
@@ -194,7 +181,7 @@ func (l *ledger) lose() {
 		s.mu.Lock()
 		for name, a := range s.accounts {
 			if l.drop(s, name); len(l.owed(a)) > 0 {
-				l.shared.Topology.AnyNode.Lose(wire.OpRepay, decision.ErrClosed)
+				l.shared.Topology.AnyNode.Lose(decision.ErrClosed)
 			}
 		}
 		s.mu.Unlock()

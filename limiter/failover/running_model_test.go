@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -32,6 +32,12 @@ type runningMessage struct {
 	units       int64
 }
 
+// The waits by which the model says that a message came too late.
+const superseded, lost = -4, -5
+
+// StampOf implements [wire.Stamped].
+func (m runningMessage) StampOf() wire.Stamp { return wire.Stamp{Epoch: m.epoch, Base: m.base} }
+
 // run runs a message at an instant and returns the wait and what remains.
 func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining int64) {
 	for id, e := range m.entries {
@@ -50,10 +56,10 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 	case msg.op == wire.OpPeek:
 		return 0, left(total)
 	case known && msg.epoch < own.epoch:
-		return int64(wire.Superseded), left(total)
+		return superseded, left(total)
 	case known && msg.epoch == own.epoch:
 	case msg.base < 0:
-		return int64(wire.Lost), left(total)
+		return lost, left(total)
 	default:
 		total += msg.base - own.count
 		own.count = msg.base
@@ -69,7 +75,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 		own.count -= released
 		total -= released
 	}
-	if own.count == 0 && msg.base == running.NothingLeft {
+	if own.count == 0 && msg.base == wire.NothingLeft {
 		delete(m.entries, node)
 	} else {
 		m.entries[node] = runningEntry{msg.epoch, own.count, now + m.timeout}
@@ -93,14 +99,18 @@ func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 // send runs a message and returns its answer.
 func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait, remaining int64) {
 	n.t.Helper()
-	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: msg.epoch, Second: msg.base}})}
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Held: msg})}
 	c := queue.NewCall(msg.op, []limiter.Check{check})
 	if err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second); err != nil || c.Err != nil {
 		n.t.Fatal(err, c.Err)
 	}
 	result := c.Checks[0].Result
-	if wait = int64(result.RetryAfter); wait > 0 {
-		wait = result.RetryAfter.Microseconds()
+	wait = result.RetryAfter.Microseconds()
+	switch decision.Kept(&c.Checks[0]).Late {
+	case kernel.Superseded:
+		wait = superseded
+	case kernel.Lost:
+		wait = lost
 	}
 	return wait, result.Remaining
 }
@@ -149,13 +159,13 @@ func TestConcurrency_vectors(t *testing.T) {
 		{2, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 0},
-			{0, a, runningMessage{take, 1, running.NoBase, 1}, denied, 0},
-			{0, b, runningMessage{release, 1, running.NothingLeft, 1}, 0, 1},
-			{0, a, runningMessage{take, 1, running.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{take, 1, wire.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, wire.NothingLeft, 1}, 0, 1},
+			{0, a, runningMessage{take, 1, wire.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
-			{0, a, runningMessage{take, 1, 0, 1}, int64(wire.Superseded), 2},
+			{0, a, runningMessage{take, 1, 0, 1}, superseded, 2},
 		}},
 		{2, []step{
 			{0, a, runningMessage{take, 2, 1, 1}, 0, 0},
@@ -165,8 +175,8 @@ func TestConcurrency_vectors(t *testing.T) {
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, a, runningMessage{take, 1, 0, 2}, denied, 1},
 			{0, a, runningMessage{state, 2, 2, 0}, 0, 0},
-			{0, a, runningMessage{release, 2, running.NoBase, 2}, 0, 1},
-			{0, b, runningMessage{take, 1, running.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{release, 2, wire.NoBase, 2}, 0, 1},
+			{0, b, runningMessage{take, 1, wire.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
@@ -175,21 +185,21 @@ func TestConcurrency_vectors(t *testing.T) {
 			{31, b, runningMessage{take, 1, 0, 2}, 0, 0},
 		}},
 		{20, []step{
-			{0, a, runningMessage{take, 3, running.NoBase, 1}, int64(wire.Lost), 20},
+			{0, a, runningMessage{take, 3, wire.NoBase, 1}, lost, 20},
 			{0, a, runningMessage{take, 4, 7, 1}, 0, 12},
 			{0, a, runningMessage{state, 4, 7, 0}, 0, 12},
 		}},
 		{4, []step{
 			{0, b, runningMessage{take, 1, 0, 2}, 0, 2},
 			{0, a, runningMessage{state, 1, 3, 0}, 0, 0},
-			{0, b, runningMessage{release, 1, running.NoBase, 1}, 0, 0},
-			{0, b, runningMessage{take, 1, running.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, wire.NoBase, 1}, 0, 0},
+			{0, b, runningMessage{take, 1, wire.NoBase, 1}, denied, 0},
 			{0, b, runningMessage{peek, 0, 0, 0}, 0, 0},
 		}},
 		{1, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 0},
 			{0, a, runningMessage{take, 2, 0, 1}, 0, 0},
-			{0, a, runningMessage{release, 1, running.NothingLeft, 1}, int64(wire.Superseded), 0},
+			{0, a, runningMessage{release, 1, wire.NothingLeft, 1}, superseded, 0},
 			{0, b, runningMessage{take, 1, 0, 1}, denied, 0},
 		}},
 	} {
@@ -250,7 +260,7 @@ func TestConcurrency_twins_agree(t *testing.T) {
 				case 2:
 					msg.op = wire.OpRelease
 				case 3:
-					msg.op, msg.base = wire.OpRelease, running.NothingLeft
+					msg.op, msg.base = wire.OpRelease, wire.NothingLeft
 				}
 				msg.units = min(msg.units, limit)
 				wait, remaining := n.send(p, "k", msg)

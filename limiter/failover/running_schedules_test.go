@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -92,7 +93,8 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker.Now = func() time.Time { return time.Unix(s.now, 0) }
 	tracker.Ticking.Store(true) // the schedule decides when states leave
 	tracker.Send = func(st running.Statement) {
-		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, st.Stamp.First, st.Stamp.Second, st.Run.Units}})
+		stamp := st.Run.StampOf()
+		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, stamp.Epoch, stamp.Base, st.Run.Units}})
 	}
 	n.store = &redis.Store{Running: tracker, Uses: queue.NewReferences(func() {})}
 	return n
@@ -112,8 +114,8 @@ func (s *schedule) send(m *scheduledMessage) {
 // take begins a request, or sends it again.
 func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
 	n.store.Running.Begin(checks)
-	stamp := decision.Kept(&checks[0]).Receipt
-	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{wire.OpTake, stamp.First, stamp.Second, checks[0].Weight}})
+	stamp := running.RunOf(&checks[0]).StampOf()
+	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{wire.OpTake, stamp.Epoch, stamp.Base, checks[0].Weight}})
 }
 
 // deliver runs a message on Redis.
@@ -159,7 +161,10 @@ func (s *schedule) answer(m *scheduledMessage) {
 		m.node.store.Running.Finish(m.run, outcome)
 		return
 	}
-	m.checks[0].Result = limiter.Result{RetryAfter: time.Duration(m.wait)}
+	m.checks[0].Result = limiter.Result{RetryAfter: time.Duration(max(0, m.wait))}
+	if decision.Kept(&m.checks[0]).Late = kernel.InTime; m.wait < 0 {
+		decision.Kept(&m.checks[0]).Late = kernel.Superseded
+	}
 	err := m.node.store.EndTakes(m.checks, nil)
 	switch {
 	case err == redis.ErrLate && !m.again: //nolint:errorlint // it is returned as it is

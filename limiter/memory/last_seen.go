@@ -80,7 +80,7 @@ func (s *Shard) keepSeen(key string, a LastSeen, now int64) bool {
 
 // RememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
 // the check's, with calendar periods by this process's clock.
-func (m *Store) RememberCharge(c *limiter.Check, p *limiter.Policy) {
+func (m *Store) RememberCharge(c *limiter.Check, units int64, p *limiter.Policy) {
 	if p.CountsRunning() {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *Store) RememberCharge(c *limiter.Check, p *limiter.Policy) {
 		held, a.least = before.Restore(p, now), before.least
 	}
 	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
-	v := k.Decide(k.Charge(held, now/t.Tick, t, decision.Kept(c).Change), now/t.Tick, t, 0, 0)
+	v := k.Decide(k.Charge(held, now/t.Tick, t, units), now/t.Tick, t, 0, 0)
 	a.used, a.Resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity
 	s.keepSeen(c.Key.String(), a, now) // without room its answer has overflowed

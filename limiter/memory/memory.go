@@ -186,8 +186,13 @@ func (m *Store) decideMany(checks []limiter.Check) {
 
 // Settle corrects what a check took to what its request cost, as failover.Store.Settle does.
 func (m *Store) Settle(check limiter.Check, cost int64) {
-	if decision.SettleTo(&check, cost) {
-		m.On(&check, (*Shard).Settle)
+	m.SettleBy(&check, decision.SettleTo(&check, cost))
+}
+
+// SettleBy corrects what a check took by a change.
+func (m *Store) SettleBy(c *limiter.Check, change decision.Change) {
+	if change != (decision.Change{}) {
+		m.On(c, func(s *Shard, c *limiter.Check, now int64) { s.settle(c, change, now) })
 	}
 }
 

@@ -115,20 +115,20 @@ func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now i
 	s.Store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
-// Settle corrects what a check took by its change, wherever its state is now. A charge needs no room.
-func (s *Shard) Settle(c *limiter.Check, now int64) {
-	if decision.Kept(c).Stays > 0 {
-		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, decision.Kept(c).Stays)}, now)
+// settle corrects what a check took by a change, wherever its state is now. A charge needs no room.
+func (s *Shard) settle(c *limiter.Check, change decision.Change, now int64) {
+	if change.Stays > 0 {
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, change.Stays)}, now)
 	}
 	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, decision.Units(c), -decision.Kept(c).Change, decision.Kept(c).Receipt)
+		return k.Refund(held, now/t.Tick, t, decision.Units(c), -change.Units, decision.Kept(c).Receipt)
 	}
 	switch held, found := s.Kept(c.Key.String()); {
-	case decision.Kept(c).Change == 0 || c.Policy.CountsRunning():
-	case decision.Kept(c).Change > 0:
+	case change.Units == 0 || c.Policy.CountsRunning():
+	case change.Units > 0:
 		old := s.Get(c.Policy, c.Key.String(), now)
-		s.Store(c, old, k.Charge(old, now/t.Tick, t, decision.Kept(c).Change), now)
+		s.Store(c, old, k.Charge(old, now/t.Tick, t, change.Units), now)
 	case found:
 		s.Put(c.Key.String(), refund(held))
 	case s.spill != nil:

@@ -139,6 +139,7 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 	w := c.AwaitedBy(ctx, deadline)
 	if err := g.Node.Batcher.Enqueue(c); err != nil {
 		w.Recycle()
+		c.Recycle()
 		g.Node.Report(op, g.slot, g.checks, clock.Now(), err)
 		return r.EndTakes(g.checks, err)
 	}
@@ -155,7 +156,7 @@ func (g *SlotGroup) await(ctx context.Context) error {
 		return err
 	}
 	g.decided = true
-	c.Take(g.checks)
+	c.CopyTo(g.checks)
 	return nil
 }
 

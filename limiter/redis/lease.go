@@ -8,6 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // Lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
@@ -19,30 +20,37 @@ func (r *Store) Lease(ctx context.Context, check *limiter.Check, q lease.Questio
 	defer r.Uses.Release()
 	n, slot := r.NodeOf(check.Key)
 	checks := []limiter.Check{*check}
-	c := queue.NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
+	c := queue.NewLeaseCall(check, wireLease(q))
 	c.Slot = slot
-	c.Done = func() {
-		if c.Err == nil {
-			late(&c.Checks[0], c.Leased())
+	c.Done = func(e queue.Ended) {
+		if p := e.Answer(); p != nil {
+			late(&p.Checks[0], p.Lease.Got)
 		}
 	}
 	if err := n.Decide(ctx, c, checks, r.Timeout); err != nil {
 		return kernel.Lease{}, err
 	}
 	*check = c.Checks[0]
-	l := c.Leased()
+	l := c.Lease.Got
 	c.Recycle()
 	return l, nil
 }
 
-// LeaseAsync asks a question that no request waits for. An error says that it was not queued. The callback
-// runs with the outcome; it must not block nor keep the call.
-func (r *Store) LeaseAsync(check *limiter.Check, q lease.Question, done func(*queue.Call)) error {
+// LeaseAsync asks a question that no request waits for. The callback runs with the outcome, perhaps at once; it must
+// not block nor keep what it gets.
+func (r *Store) LeaseAsync(check *limiter.Check, q lease.Question, done func(queue.Ended)) {
+	c := queue.NewLeaseCall(check, wireLease(q))
 	if r.closed.Load() {
-		return decision.ErrClosed
+		c.Detach(done)
+		c.End(decision.ErrClosed)
+		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := queue.NewLeaseCall(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	c.Slot = slot
-	return n.Background(c, done)
+	n.Background(c, done)
+}
+
+// wireLease returns what Redis is asked.
+func wireLease(q lease.Question) wire.Lease {
+	return wire.Lease{Wish: q.Wish, Rest: q.Rest.Left, Receipt: q.Rest.Receipt}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
@@ -48,73 +47,57 @@ func (n *Node) Decide(ctx context.Context, c *queue.Call, checks []limiter.Check
 // Refund undoes a refundable take in the background. Refunds of takes do not reckon with leases of others; giving back
 // does.
 func (n *Node) Refund(slot uint16, checks []limiter.Check) {
-	plain := make([]limiter.Check, 0, len(checks))
+	plain, changes := make([]limiter.Check, 0, len(checks)), make([]decision.Change, 0, len(checks))
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Settings().Lease == 0 {
-			back := *c
-			decision.Kept(&back).Change, decision.Kept(&back).Stays = -decision.Units(c), 0
-			plain = append(plain, back)
+			plain, changes = append(plain, *c), append(changes, decision.Change{Units: -decision.Units(c)})
 			continue
 		}
 		if decision.Units(c) > 0 {
-			back := queue.NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, decision.Units(c), decision.Kept(c).Receipt)
+			back := queue.NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, wire.Lease{Rest: decision.Units(c), Receipt: decision.Kept(c).Receipt})
 			back.Slot = slot
-			n.enqueue(back, nil)
+			n.Background(back, n.reportLoss)
 		}
 	}
 	if len(plain) > 0 {
-		c := queue.NewCall(wire.OpSettle, plain)
+		c := queue.NewSettlement(plain, changes...)
 		c.Slot = slot
-		n.enqueue(c, nil)
+		n.Background(c, n.reportLoss)
 	}
 }
 
-// enqueue queues a call that no request waits for. Losses are reported. The callback runs after success; it must
-// not block nor keep the call.
-func (n *Node) enqueue(c *queue.Call, answered func(*queue.Call)) {
-	op := c.Op
-	err := n.Background(c, func(c *queue.Call) {
-		switch {
-		case c.Err != nil:
-			n.Lose(op, c.Err)
-		case c.IsPostponed():
-			n.Lose(op, decision.ErrOverload) // the queue had no room for another try
-		case answered != nil:
-			answered(c)
-		}
-	})
-	if err != nil {
-		n.Lose(op, err)
+// reportLoss ends an operation whose outcome changes nothing else.
+func (n *Node) reportLoss(e queue.Ended) {
+	if err := e.Err(); err != nil {
+		n.Lose(err)
 	}
 }
 
-// Background queues a call that no request waits for. An error says why it was not queued; the call is
-// gone then. Its outcome is reported as that of any other call. The callback runs with the outcome; it
-// must not block nor keep the call.
-func (n *Node) Background(c *queue.Call, done func(*queue.Call)) error {
+// Background queues a call that no request waits for. The callback runs with its outcome, at once where it cannot be
+// queued; it must not block nor keep what it gets. The outcome is reported as that of any other call.
+func (n *Node) Background(c *queue.Call, done func(queue.Ended)) {
 	if n.Breaker.Open() {
-		c.Recycle()
-		return limiter.ErrOutage
+		c.Detach(done)
+		c.End(limiter.ErrOutage)
+		return
 	}
-	op, slot, sent := c.Op, c.Slot, clock.Now()
-	c.Detach(func() {
+	op, slot, sent := c.Permissions(), c.Slot, clock.Now()
+	c.Detach(func(e queue.Ended) {
 		n.Report(op, slot, c.Checks, sent, c.Err) // those that are left
-		done(c)
+		done(e)
 	})
-	err := n.Batcher.Enqueue(c)
-	if err != nil {
-		n.Report(op, slot, nil, sent, err) // the checks are gone with the call
+	if err := n.Batcher.Enqueue(c); err != nil {
+		c.End(err)
 	}
-	return err
 }
 
 // Decides reports whether requests may be sent to the node.
 func (n *Node) Decides() bool { return n.Breaker.Closed() }
 
-// Lose reports an operation in the background that Redis did not do. A peek without an answer is no loss.
-func (n *Node) Lose(op wire.Operation, err error) {
-	if n.Lost != nil && op.IsBackground() {
+// Lose reports an operation in the background that Redis did not do.
+func (n *Node) Lose(err error) {
+	if n.Lost != nil {
 		n.Lost(err)
 	}
 }

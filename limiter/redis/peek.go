@@ -47,7 +47,7 @@ func (r *Store) peekBy(check *limiter.Check, send func(n *Node, c *queue.Call, c
 	if err := send(n, c, checks); err != nil {
 		return err
 	}
-	c.Take(checks)
+	c.CopyTo(checks)
 	decision.CopyAnswer(check, &checks[0])
 	return nil
 }
@@ -61,5 +61,9 @@ func (r *Store) PeekAsync(check *limiter.Check, answered func(*limiter.Check)) {
 	n, slot := r.NodeOf(check.Key)
 	c := queue.NewCall(wire.OpPeek, []limiter.Check{*check})
 	c.Slot = slot
-	n.enqueue(c, func(c *queue.Call) { answered(&c.Checks[0]) })
+	n.Background(c, func(e queue.Ended) {
+		if p := e.Answer(); p != nil {
+			answered(&p.Checks[0])
+		}
+	})
 }

@@ -60,26 +60,26 @@ func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 		}
 		return nil
 	}
-	for i := range checks {
-		decision.Kept(&checks[i]).Change = -1
-	}
-	for _, op := range []wire.Operation{wire.OpTakeRefundable, wire.OpTake, wire.OpSettle} {
+	for _, op := range []wire.Operation{wire.OpTakeRefundable, wire.OpTake} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.tryCall(ctx, n, queue.NewSettlement(checks, slices.Repeat([]decision.Change{{Units: -1}}, len(checks))...), a.Slot, checks)
 }
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
 // and none of Redis.
 func (r *Store) try(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
-	c := queue.NewCall(op, checks)
+	return r.tryCall(ctx, n, queue.NewCall(op, checks), slot, checks)
+}
+
+func (r *Store) tryCall(ctx context.Context, n *Node, c *queue.Call, slot uint16, checks []limiter.Check) error {
 	c.Slot = slot
 	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	switch {
 	case err == nil:
-		c.Take(checks)
+		c.CopyTo(checks)
 	case limiter.Kind(err) == "value":
 		return nil
 	}

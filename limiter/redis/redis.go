@@ -142,43 +142,30 @@ func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []l
 	if err := n.Decide(ctx, c, checks, timeout); err != nil {
 		return err
 	}
-	c.Take(checks)
+	c.CopyTo(checks)
 	return nil
 }
 
 // Settle corrects what a check took to what its request cost, as failover.Store.Settle does, at most once, in the
 // background. Where Redis does not answer, what was taken drains by itself.
 func (r *Store) Settle(check limiter.Check, cost int64) {
-	if !decision.SettleTo(&check, cost) {
-		return
+	if change := decision.SettleTo(&check, cost); change != (decision.Change{}) {
+		r.SettleThen(&check, change, false, r.Topology.AnyNode.reportLoss)
 	}
-	r.SettleThen(&check, false, func(_ *limiter.Check, err error) {
-		if err != nil {
-			r.Topology.AnyNode.Lose(wire.OpSettle, err)
-		}
-	})
 }
 
-// SettleThen does so by the check's change, and answers with the quota as it stands then if asked. The function runs with
-// the outcome, perhaps at once; it must not block nor keep the check.
-func (r *Store) SettleThen(check *limiter.Check, shows bool, done func(c *limiter.Check, err error)) {
+// SettleThen does so by a change, and answers with the quota as it stands then if asked. The function runs with the
+// outcome, perhaps at once; it must not block nor keep what it gets.
+func (r *Store) SettleThen(check *limiter.Check, change decision.Change, shows bool, done func(queue.Ended)) {
+	c := queue.NewSettlement([]limiter.Check{*check}, change)
 	if r.closed.Load() {
-		done(check, decision.ErrClosed)
+		c.Detach(done)
+		c.End(decision.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := queue.NewCall(wire.OpSettle, []limiter.Check{*check})
 	c.Slot, c.Shows = slot, shows
-	err := n.Background(c, func(c *queue.Call) {
-		err := c.Err
-		if c.IsPostponed() {
-			err = decision.ErrOverload // the queue had no room for another try
-		}
-		done(&c.Checks[0], err)
-	})
-	if err != nil {
-		done(check, err)
-	}
+	n.Background(c, done)
 }
 
 // Command runs a command that decides nothing, such as one of administration, and returns its reply; nil

@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // This file sends the messages of limiter/internal/running by the batches of all others.
@@ -62,7 +61,7 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 			continue
 		}
 		its := outcome
-		if err == nil && (c.Result.RetryAfter == wire.Superseded || c.Result.RetryAfter == wire.Lost) {
+		if err == nil && decision.Kept(c).Late != kernel.InTime {
 			its, late = running.RanLate, true
 		}
 		if r.Running.End(*m, its); its == running.RanOK {
@@ -116,17 +115,14 @@ func (r *Store) LetRun(checks []limiter.Check) {
 func (r *Store) sendStatement(s running.Statement) {
 	record, m := s.Run.Record, s.Run
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
-	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Receipt: s.Stamp})}
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &s.Run})}
 	c := queue.NewCall(s.Op, []limiter.Check{check})
 	c.Slot = slot
-	err := n.Background(c, func(c *queue.Call) {
-		outcome := running.OutcomeOf(c.Err)
-		if wait := c.Checks[0].Result.RetryAfter; outcome == running.RanOK && (wait == wire.Superseded || wait == wire.Lost) {
+	n.Background(c, func(e queue.Ended) {
+		outcome := running.OutcomeOf(e.Err())
+		if p := e.Answer(); p != nil && decision.Kept(&p.Checks[0]).Late != kernel.InTime {
 			outcome = running.RanLate
 		}
 		r.Running.Finish(m, outcome)
 	})
-	if err != nil {
-		r.Running.Finish(m, running.RanNever)
-	}
 }

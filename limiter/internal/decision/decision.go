@@ -38,21 +38,27 @@ func NeverPasses(c *limiter.Check) bool {
 	return !c.Peek && Units(c) > c.Policy.Rule().Params.Capacity-Reserve(c)
 }
 
-// SettleTo notes what settling the check to a cost changes, and reports whether it changes anything. Without Refundable
-// what it took stays, and is counted for bans already.
-func SettleTo(c *limiter.Check, cost int64) bool {
+// Change is what settling a check changes. The zero value changes nothing.
+type Change struct {
+	Units int64 // to charge; below 0 to refund
+	Stays int64 // units that count for bans from then on
+}
+
+// SettleTo returns what settling the check to a cost changes. Without Refundable what it took stays, and is counted
+// for bans already.
+func SettleTo(c *limiter.Check, cost int64) (change Change) {
 	taken := Units(c)
 	cost = min(max(0, cost), limiter.MaxCharge)
 	if !c.Refundable {
 		cost = max(cost, taken)
 	}
-	Kept(c).Change, Kept(c).Stays = cost-taken, 0
+	change.Units = cost - taken
 	if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds.Load() {
-		if Kept(c).Stays = cost; !c.Refundable {
-			Kept(c).Stays = Kept(c).Change
+		if change.Stays = cost; !c.Refundable {
+			change.Stays = change.Units
 		}
 	}
-	return Kept(c).Change != 0 || Kept(c).Stays != 0
+	return change
 }
 
 // Validate reports what is wrong with the checks of a request.

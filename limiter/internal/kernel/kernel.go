@@ -78,14 +78,23 @@ func Keep(kept Kept) Ticket { return Ticket{kept} }
 // Kept is what the parts of the limiter keep of a check until its request ends.
 type Kept struct {
 	AsOf     int64   // the store's time at its answer, in microseconds
-	Receipt  Receipt // of a reservation that passed, or a debt
+	Receipt  Receipt // of a take that passed and can be refunded
 	Withheld int64   // units that remain and are not in the result
-	Change   int64   // of what it took, to settle it: units to charge, below 0 to refund
-	Stays    int64   // units that settling it counts for bans
 	Held     any     // by the part that decided: decision.Awaited, or what runs; nil: nothing
 	Places   int32   // units that the request has until it ends, see failover.Store.EndRunning
 	Turn     int32   // in which the store answered at AsOf
+	Late     Lateness
 }
+
+// Lateness says whether a message about running requests came too late to change anything.
+type Lateness uint8
+
+// What Redis answers to such a message.
+const (
+	InTime     Lateness = iota
+	Superseded          // a later epoch has arrived
+	Lost                // Redis does not know the node
+)
 
 // Receipt identifies a take, so that it can be refunded.
 type Receipt struct{ First, Second int64 }

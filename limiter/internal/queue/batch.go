@@ -64,6 +64,7 @@ func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error 
 	w := c.AwaitedBy(ctx, until)
 	if err := b.Enqueue(c); err != nil {
 		w.Recycle()
+		c.Recycle()
 		return err
 	}
 	return w.Wait()
@@ -127,16 +128,14 @@ func (b *Batcher) finish(f *Inflight, answered bool) {
 	}
 }
 
-// Enqueue queues a call and starts a sender for it where one is allowed.
+// Enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.
 func (b *Batcher) Enqueue(c *Call) error {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if len(b.Waiting) >= MaxQueue || c.detached && len(b.Waiting) >= MaxQueue/2 {
-		c.Recycle()
 		return decision.ErrOverload
 	}
 	if c.detached && !c.retain(b.Uses) {
-		c.Recycle()
 		return decision.ErrClosed
 	}
 	b.follow(c)

@@ -33,7 +33,7 @@ type Call struct {
 	Alone    [1]*Call    // itself, for a batch of one
 	inflight Inflight    // where it is sent alone
 	detached bool        // no caller waits for it
-	Done     func()      // of a detached call: runs when it is answered; may be nil
+	Done     func(Ended) // runs when a call without a caller has ended; nil: nothing does
 	uses     *References // of a detached call, queued or in flight: keeps the store open
 
 	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
@@ -44,22 +44,37 @@ type Call struct {
 
 // NewCall makes a call of an operation on checks.
 func NewCall(op wire.Operation, checks []limiter.Check) *Call {
-	c := emptyCall()
+	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	c.detached, c.Done, c.Alone[0] = false, nil, c
+	c.state.Store(callQueued)
 	c.Fill(op, checks)
 	return c
 }
 
-// NewLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
-func NewLeaseCall(check *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) *Call {
-	c := emptyCall()
-	c.FillLease(check, wish, rest, r)
+// NewSettlement makes a call that settles checks, each by its change.
+func NewSettlement(checks []limiter.Check, changes ...decision.Change) *Call {
+	c := NewCall(wire.OpSettle, checks)
+	for i := range c.Settlements {
+		c.Settlements[i].Change = changes[i]
+	}
 	return c
 }
 
-func emptyCall() *Call {
-	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	c.detached, c.Done, c.Alone[0] = false, nil, c
-	c.state.Store(callQueued)
+// NewRepayment makes a call that repays debts of one quota.
+func NewRepayment(p *limiter.Policy, key limiter.EncodedKey, debts []kernel.Debt) *Call {
+	checks := make([]limiter.Check, len(debts))
+	for i := range checks {
+		checks[i] = limiter.Check{Policy: p, Key: key}
+	}
+	c := NewCall(wire.OpRepay, checks)
+	copy(c.Debts, debts)
+	return c
+}
+
+// NewLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
+func NewLeaseCall(check *limiter.Check, lease wire.Lease) *Call {
+	c := NewCall(wire.OpLease, []limiter.Check{*check})
+	c.Lease = lease
 	return c
 }
 
@@ -75,12 +90,9 @@ func (c *Call) Recycle() {
 	}
 }
 
-// Take copies the answers to the caller's checks, and recycles the call.
-func (c *Call) Take(checks []limiter.Check) {
+// CopyTo copies the answers to the caller's checks, and recycles the call.
+func (c *Call) CopyTo(checks []limiter.Check) {
 	copy(checks, c.Checks)
-	for i := range c.Receipts {
-		decision.Kept(&checks[i]).Receipt = c.Receipts[i]
-	}
 	c.Recycle()
 }
 
@@ -93,12 +105,49 @@ func (c *Call) retain(uses *References) bool {
 	return true
 }
 
+// Ended is a call in the background that has ended. It gives its payload out by what became of it: what may have
+// arrived has nothing left that could be sent again.
+type Ended struct{ call *Call }
+
+// Err returns why Redis did not do what the call asks for; nil: it did.
+func (e Ended) Err() error {
+	if e.call.IsPostponed() {
+		return decision.ErrOverload // the queue had no room for another try
+	}
+	return e.call.Err
+}
+
+// Answer returns the payload that Redis has answered; nil: Redis did not do what it asks for.
+func (e Ended) Answer() *wire.Payload {
+	if e.Err() != nil {
+		return nil
+	}
+	return &e.call.Payload
+}
+
+// Unsent returns a payload that has certainly changed nothing in Redis; nil: Redis did it, or may have done it.
+func (e Ended) Unsent() *wire.Payload {
+	if err := e.Err(); err == nil || wire.MayHaveRun(err) {
+		return nil
+	}
+	return &e.call.Payload
+}
+
+// Check returns the first check, as the answer has left it, if there was one.
+func (e Ended) Check() *limiter.Check { return &e.call.Checks[0] }
+
 // MarkSent marks the call as sent, unless its caller has left.
 func (c *Call) MarkSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
-// Detach marks the call as one that no caller waits for. The callback, unless it is nil, runs when
-// the call is answered.
-func (c *Call) Detach(done func()) { c.detached, c.Done = true, done }
+// Detach marks the call as one that no caller waits for. The callback runs when the call has ended.
+func (c *Call) Detach(done func(Ended)) { c.detached, c.Done = true, done }
+
+// End ends a detached call that was not queued, for the given reason.
+func (c *Call) End(err error) {
+	c.Err = err
+	c.Done(Ended{c})
+	c.Recycle()
+}
 
 // answer wakes the caller, or recycles the call where there is none.
 func (c *Call) answer() {
@@ -108,7 +157,7 @@ func (c *Call) answer() {
 		return
 	}
 	if c.Done != nil {
-		c.Done()
+		c.Done(Ended{c})
 	}
 	c.Recycle()
 }

@@ -3,8 +3,6 @@ package queue
 import (
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -88,9 +86,13 @@ func (l *load) add(c *Call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *Call) refundsLog() bool {
-	return c.Op == wire.OpSettle && slices.ContainsFunc(c.Checks, func(c limiter.Check) bool {
-		return decision.Kept(&c).Change < 0 && c.Policy.Rule().Algorithm.Logs && (c.Policy.Rule().Params.Limit >= longLog || c.Policy.Settings().Dynamic)
-	})
+	for i, s := range c.Settlements {
+		p := c.Checks[i].Policy
+		if s.Units < 0 && p.Rule().Algorithm.Logs && (p.Rule().Params.Limit >= longLog || p.Settings().Dynamic) {
+			return true
+		}
+	}
+	return false
 }
 
 // backgroundFirst moves the operations in the background before the others, which are to see their

@@ -9,15 +9,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // refundOf returns a call that refunds a unit of a check.
 func refundOf(c limiter.Check) *Call {
-	decision.Kept(&c).Change = -1
-	return NewCall(wire.OpSettle, []limiter.Check{c})
+	return NewSettlement([]limiter.Check{c}, decision.Change{Units: -1})
 }
 
 // TestBatcher_holds stalls a batch with a refund: the requests behind it go on.
@@ -26,7 +24,6 @@ func TestBatcher_holds(t *testing.T) {
 	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
 	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-	back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
 	back.Detach(nil)
 	if err := g.Enqueue(back); err != nil {
 		t.Fatal(err)
@@ -78,7 +75,6 @@ func TestBatcher_watch_held(t *testing.T) {
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 			back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-			back.Receipts = append(back.Receipts[:0], kernel.Receipt{})
 			back.Detach(nil)
 			if err := g.Enqueue(back); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -54,23 +53,20 @@ type Record struct {
 // Run is one check's message on its way, or a check's part in what runs.
 type Run struct {
 	Record *Record
-	epoch  int64
 	Units  int64
+	stamp  wire.Stamp
 }
+
+var _ wire.Stamped = (*Run)(nil) // a check holds it as any
+
+// StampOf implements [wire.Stamped].
+func (m *Run) StampOf() wire.Stamp { return m.stamp }
 
 // RunOf returns the message or the part of a check; nil where it has none.
 func RunOf(c *limiter.Check) *Run {
 	m, _ := decision.Kept(c).Held.(*Run)
 	return m
 }
-
-const (
-	// NoBase is the base of a message whose epoch Redis knows.
-	NoBase = -1
-
-	// NothingLeft is the base of a release with which Redis forgets the node's entry.
-	NothingLeft = -2
-)
 
 // Outcome is what became of a message.
 type Outcome int
@@ -93,36 +89,36 @@ func (t *Tracker) newEpoch(r *Record, now time.Time) {
 }
 
 // stamp returns the epoch and the base that a message is sent with.
-func (r *Record) stamp() kernel.Receipt {
+func (r *Record) stamp() wire.Stamp {
 	if r.known {
-		return kernel.Receipt{First: r.epoch, Second: NoBase}
+		return wire.Stamp{Epoch: r.epoch, Base: wire.NoBase}
 	}
-	return kernel.Receipt{First: r.epoch, Second: r.base}
+	return wire.Stamp{Epoch: r.epoch, Base: r.base}
 }
 
 // beginTake counts a take that leaves.
-func (r *Record) beginTake(units int64) (Run, kernel.Receipt) {
+func (r *Record) beginTake(units int64) Run {
 	r.takes += units
 	r.Inflight++
-	return Run{r, r.epoch, units}, r.stamp()
+	return Run{r, units, r.stamp()}
 }
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *Record) beginRelease(units int64, now time.Time) (Run, kernel.Receipt) {
-	stamp := r.stamp()
+func (r *Record) beginRelease(units int64, now time.Time) Run {
+	m := Run{r, units, r.stamp()}
 	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && !now.Before(r.keepTill) {
-		r.ended, stamp.Second = true, NothingLeft
+		r.ended, m.stamp.Base = true, wire.NothingLeft
 	}
 	r.Inflight++
-	return Run{r, r.epoch, units}, stamp
+	return m
 }
 
 // beginState counts a state that leaves.
-func (r *Record) beginState() (Run, kernel.Receipt) {
+func (r *Record) beginState() Run {
 	r.Dirty, r.stating = false, r.epoch
 	r.Inflight++
-	return Run{r, r.epoch, 0}, r.stamp()
+	return Run{Record: r, stamp: r.stamp()}
 }
 
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
@@ -131,7 +127,7 @@ func (t *Tracker) endTake(m Run, outcome Outcome, now time.Time) (release bool) 
 	r := m.Record
 	r.takes -= m.Units
 	r.Inflight--
-	isCurrent := m.epoch == r.epoch
+	isCurrent := m.stamp.Epoch == r.epoch
 	switch outcome {
 	case RanOK:
 		r.running += m.Units
@@ -163,8 +159,8 @@ func (t *Tracker) endMessage(m Run, outcome Outcome, now time.Time) {
 		return
 	}
 	r.Inflight--
-	isCurrent := m.epoch == r.epoch
-	if m.Units == 0 && r.stating == m.epoch {
+	isCurrent := m.stamp.Epoch == r.epoch
+	if m.Units == 0 && r.stating == m.stamp.Epoch {
 		r.stating = 0
 	}
 	if outcome == ranUnknown {

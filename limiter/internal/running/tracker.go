@@ -168,9 +168,8 @@ func (t *Tracker) tick() {
 
 // Statement is a message that is to be sent.
 type Statement struct {
-	Op    wire.Operation
-	Run   Run
-	Stamp kernel.Receipt
+	Op  wire.Operation
+	Run Run
 }
 
 // SendDue sends at most so many states and returns how many more it could have sent. No lock is held
@@ -200,8 +199,7 @@ func (s *Shard) collect(t *Tracker, now time.Time, most int, due []Statement) []
 		case r.isIdle(now):
 			t.drop(r)
 		case t.refresh(r, now):
-			m, stamp := r.beginState()
-			due = append(due, Statement{wire.OpState, m, stamp})
+			due = append(due, Statement{wire.OpState, r.beginState()})
 			most--
 			t.schedule(r, now.Add(r.statePeriod()))
 		case r.Dirty:
@@ -223,9 +221,9 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 		}
 		s := t.ShardOf(c.Key.String())
 		s.Mu.Lock()
-		m, stamp := t.Find(c.Policy, c.Key.String(), now).beginTake(decision.Units(c))
+		m := t.Find(c.Policy, c.Key.String(), now).beginTake(decision.Units(c))
 		s.Mu.Unlock()
-		decision.Kept(c).Held, decision.Kept(c).Receipt = &m, stamp
+		decision.Kept(c).Held = &m
 	}
 }
 
@@ -235,8 +233,7 @@ func (t *Tracker) End(m Run, outcome Outcome) {
 	s.Mu.Lock()
 	var next *Statement
 	if t.endTake(m, outcome, now) {
-		m, stamp := m.Record.beginRelease(m.Units, now)
-		next = &Statement{wire.OpRelease, m, stamp}
+		next = &Statement{wire.OpRelease, m.Record.beginRelease(m.Units, now)}
 	}
 	t.tidy(m.Record, now)
 	s.Mu.Unlock()
@@ -257,10 +254,10 @@ func (t *Tracker) Release(m Run) {
 	now, r, s := t.Now(), m.Record, t.ShardOf(m.Record.Key)
 	s.Mu.Lock()
 	r.running -= m.Units
-	m, stamp := r.beginRelease(m.Units, now)
+	next := Statement{wire.OpRelease, r.beginRelease(m.Units, now)}
 	t.tidy(r, now)
 	s.Mu.Unlock()
-	t.Send(Statement{wire.OpRelease, m, stamp})
+	t.Send(next)
 }
 
 // IsFull reports whether this process alone runs as much as the check's policy allows.

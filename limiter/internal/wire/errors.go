@@ -112,10 +112,6 @@ func MayHaveRun(err error) bool {
 	return limiter.Kind(err) == "timeout" || limiter.Kind(err) == "connection"
 }
 
-// IsLost reports whether an operation that no request waits for is not to be sent again after an error: it may
-// have run, or the value that it would change is foreign and stays so.
-func IsLost(err error) bool { return MayHaveRun(err) || limiter.Kind(err) == "value" }
-
 // withoutArguments cuts the arguments that Redis quotes of an unknown command: they name client
 // keys.
 func withoutArguments(err error) error {

@@ -2,66 +2,111 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// Payload is what a call carries to Redis and back: an operation on the checks of a request, and its outcome.
+// Payload is what a call carries to Redis and back: an operation on the checks of a request, what that operation
+// needs beside them, and its outcome.
 type Payload struct {
-	Op       Operation
-	Checks   []limiter.Check
-	Receipts []kernel.Receipt
-	Err      error
-	Slot     uint16 // of a Cluster
-	Shows    bool   // settling is answered with the quota as it stands then
+	Op     Operation
+	Checks []limiter.Check
+	Err    error
+	Slot   uint16 // of a Cluster
+
+	Settlements []Settlement  // of [OpSettle], one for each check
+	Shows       bool          // of [OpSettle]: its answer has the quota as it stands then
+	Debts       []kernel.Debt // of [OpRepay], one for each check; all checks are of one quota
+	Repaid      int64         // the answer to them: units of the debts that Redis has added
+	Lease       Lease         // of [OpLease], which has one check: it is decided, without a weight if it peeks
 }
 
-// Fill copies the checks, to settle them with their receipts, so that the caller may leave at any time.
+// Settlement is what settling changes of one check.
+type Settlement struct {
+	decision.Change
+	Postponed bool // the answer: the script had no room for the refund
+}
+
+// Lease is what a lease asks for, and its answer.
+type Lease struct {
+	Wish    kernel.Wish
+	Rest    int64          // units of an earlier lease to give back
+	Receipt kernel.Receipt // of the earlier lease
+	Got     kernel.Lease   // the answer; no units: nothing was leased
+}
+
+// Stamp is the epoch that a message about running requests belongs to, and what the process runs at its begin.
+type Stamp struct {
+	Epoch int64
+	Base  int64 // or [NoBase], or [NothingLeft]
+}
+
+const (
+	// NoBase is the base of a message whose epoch Redis knows.
+	NoBase = -1
+
+	// NothingLeft is the base of a release with which Redis forgets the node's entry.
+	NothingLeft = -2
+)
+
+// Stamped is what a check holds whose units run.
+type Stamped interface{ StampOf() Stamp }
+
+// Fill makes the payload an operation on copies of checks, so that the caller may leave at any time. It settles and
+// repays nothing yet.
 func (p *Payload) Fill(op Operation, checks []limiter.Check) {
-	p.Op, p.Err, p.Shows = op, nil, false
+	p.Op, p.Err, p.Shows, p.Repaid, p.Lease = op, nil, false, 0, Lease{}
 	p.Checks = append(p.Checks[:0], checks...)
-	p.Receipts = p.Receipts[:0]
-	if op.decides() {
+	p.Settlements, p.Debts = p.Settlements[:0], p.Debts[:0]
+	if operations[op].decides {
 		return
 	}
 	for i := range checks {
 		p.Checks[i].Reserve = 0              // makes no difference to the shape
 		decision.Kept(&p.Checks[i]).AsOf = 0 // of its decision
-		if op == OpSettle || op == OpRepay {
-			p.Receipts = append(p.Receipts, decision.Kept(&checks[i]).Receipt)
+		switch op {
+		case OpSettle:
+			p.Settlements = append(p.Settlements, Settlement{})
+		case OpRepay:
+			p.Debts = append(p.Debts, kernel.Debt{})
 		}
 	}
 }
 
-// A lease call is of one check, whose weight is decided: none if it peeks. Its numbers are the wish, the
-// units of an earlier lease to give back, and the receipt of that; its answer has the units leased, for
-// how many microseconds, and their receipt, behind the four numbers of any answer.
-
-// FillLease makes the payload one that gives units of an earlier lease back, decides a check, and leases.
-func (p *Payload) FillLease(check *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) {
-	p.Fill(opLease, []limiter.Check{*check})
-	p.Receipts = append(p.Receipts, kernel.Receipt{First: wish.Units, Second: wish.Lasts}, kernel.Receipt{First: rest}, r)
-}
-
-// readLease reads the numbers of a lease from an answer.
-func (p *Payload) readLease(text string) error {
-	units, lasts, first, second := Double(text, 4), Double(text, 5), Double(text, 6), Double(text, 7)
-	if !(units >= 0 && units <= float64(p.Checks[0].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
-		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
-		return Undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
-	}
-	p.Receipts = append(p.Receipts[:0], kernel.Receipt{First: int64(units), Second: int64(lasts)}, kernel.Receipt{First: int64(first), Second: int64(second)})
+// readReceipt reads the receipt of a take.
+func (p *Payload) readReceipt(check int, text string) error {
+	decision.Kept(&p.Checks[check]).Receipt = kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))}
 	return nil
 }
 
-// Leased returns the lease of a call that was answered. It lasts so many microseconds.
-func (p *Payload) Leased() kernel.Lease {
-	return kernel.Lease{Units: p.Receipts[0].First, Lasts: p.Receipts[0].Second, Receipt: p.Receipts[1]}
+// readSettled reads whether a refund was postponed, which is answered with a wait.
+func (p *Payload) readSettled(check int, _ string) error {
+	r := &p.Checks[check].Result
+	p.Settlements[check].Postponed, r.RetryAfter = r.RetryAfter > 0, 0
+	return nil
 }
 
-// sameShape reports whether two payloads differ in their keys alone.
+// readRepaid reads how many units of a debt were added, which is answered as what remains.
+func (p *Payload) readRepaid(check int, _ string) error {
+	p.Repaid += p.Checks[check].Result.Remaining
+	return nil
+}
+
+// readLease reads the units leased, for how many microseconds, and their receipt.
+func (p *Payload) readLease(check int, text string) error {
+	units, lasts, first, second := Double(text, 4), Double(text, 5), Double(text, 6), Double(text, 7)
+	if !(units >= 0 && units <= float64(p.Checks[check].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
+		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
+		return Undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
+	}
+	p.Lease.Got = kernel.Lease{Units: int64(units), Lasts: int64(lasts), Receipt: kernel.Receipt{First: int64(first), Second: int64(second)}}
+	return nil
+}
+
+// sameShape reports whether two payloads differ in their keys alone, and in what each request brings.
 func (p *Payload) sameShape(other *Payload) bool {
 	if p.Op != other.Op || len(p.Checks) != len(other.Checks) {
 		return false
@@ -75,7 +120,15 @@ func (p *Payload) sameShape(other *Payload) bool {
 	return true
 }
 
-// Quotas returns a check for each quota. The debts of an outage are of one.
+// Permissions returns the operation that shows whether Redis permits this one.
+func (p *Payload) Permissions() Operation {
+	if p.Op == OpSettle && !slices.ContainsFunc(p.Settlements, func(s Settlement) bool { return s.Units < 0 }) {
+		return OpTake // a charge needs no others
+	}
+	return p.Op
+}
+
+// Quotas returns a check for each quota.
 func (p *Payload) Quotas() []limiter.Check {
 	if p.Op == OpRepay {
 		return p.Checks[:1]
@@ -85,20 +138,20 @@ func (p *Payload) Quotas() []limiter.Check {
 
 // IsPostponed reports whether the script had no room for a refund.
 func (p *Payload) IsPostponed() bool {
-	return p.Op == OpSettle && p.Err == nil && !limiter.Allowed(p.Checks)
+	return p.Op == OpSettle && p.Err == nil && slices.ContainsFunc(p.Settlements, func(s Settlement) bool { return s.Postponed })
 }
 
 // KeepPostponed leaves those checks of a refund that are still to do.
 func (p *Payload) KeepPostponed() {
 	left := 0
-	for i := range p.Checks {
-		if !p.Checks[i].Result.Passes() {
-			p.Checks[left], p.Receipts[left] = p.Checks[i], p.Receipts[i]
+	for i, s := range p.Settlements {
+		if s.Postponed {
+			p.Checks[left], p.Settlements[left] = p.Checks[i], s
 			left++
 		}
 	}
 	clear(p.Checks[left:])
-	p.Checks, p.Receipts = p.Checks[:left], p.Receipts[:left]
+	p.Checks, p.Settlements = p.Checks[:left], p.Settlements[:left]
 }
 
 // IsUncovered reports whether the calendar periods that were sent are not around Redis's time.

@@ -68,48 +68,64 @@ func splitReply(reply any) (answers string, failures []any, err error) {
 
 // readAnswers fills in the results of a call's checks.
 func (p *Payload) readAnswers(text string) error {
+	own := operations[p.Op].read
 	for i := range p.Checks {
-		wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
-		capacity, left := float64(p.Checks[i].Policy.Rule().Params.Capacity), float64(0)
-		least := float64(0)
-		if p.Checks[i].Reserve != 0 {
-			least = -1 - capacity
+		err := readAnswer(&p.Checks[i], text)
+		if err == nil && own != nil {
+			err = own(p, i, text)
 		}
-		if delay < 0 {
-			left, delay = -delay, 0
-		}
-		late := p.Checks[i].Policy.CountsRunning() && (wait == float64(Superseded) || wait == float64(Lost))
-		if late {
-			wait = 0
-		}
-		if !(wait >= -1 && wait < kernel.Precision) || !(remaining >= least && remaining <= capacity) ||
-			!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || left >= kernel.Precision {
-			return Undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
-		}
-		p.Checks[i].Result = limiter.Result{
-			Remaining:  int64(remaining),
-			RetryAfter: decision.Duration(int64(wait)),
-			ResetAfter: time.Duration(reset) * time.Microsecond,
-			Delay:      time.Duration(delay) * time.Microsecond,
-		}
-		if late {
-			p.Checks[i].Result.RetryAfter = time.Duration(Double(text, 0))
-		}
-		if left > 0 {
-			readBan(&p.Checks[i].Result, int64(left))
-		}
-		decision.Withhold(&p.Checks[i])
-		switch p.Op {
-		case OpTakeRefundable:
-			p.Receipts = append(p.Receipts, kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))})
-		case opLease:
-			if err := p.readLease(text); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		text = text[p.Op.answerSize():]
 	}
 	return nil
+}
+
+// readAnswer reads the four numbers that each check is answered with. Twice what is left of a ban stands in place of
+// a delay, with the sign changed, and one more where the request began it.
+func readAnswer(c *limiter.Check, text string) error {
+	wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
+	capacity, ban, least := float64(c.Policy.Rule().Params.Capacity), float64(0), float64(0)
+	if c.Reserve != 0 {
+		least = -1 - capacity
+	}
+	if delay < 0 {
+		ban, delay = -delay, 0
+	}
+	late := kernel.InTime
+	if c.Policy.CountsRunning() {
+		if late = lateness(wait); late != kernel.InTime {
+			wait = 0
+		}
+	}
+	if !(wait >= -1 && wait < kernel.Precision) || !(remaining >= least && remaining <= capacity) ||
+		!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || ban >= kernel.Precision {
+		return Undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
+	}
+	decision.Kept(c).Late = late
+	c.Result = limiter.Result{
+		Remaining:  int64(remaining),
+		RetryAfter: decision.Duration(int64(wait)),
+		ResetAfter: time.Duration(reset) * time.Microsecond,
+		Delay:      time.Duration(delay) * time.Microsecond,
+	}
+	if number := int64(ban); number > 0 {
+		c.Result.Banned, c.Result.BanBegins, c.Result.BanLeft = true, number%2 == 1, decision.Duration(number/2)
+	}
+	decision.Withhold(c)
+	return nil
+}
+
+// lateness returns what the wait of a message about running requests says of it.
+func lateness(wait float64) kernel.Lateness {
+	switch wait {
+	case -4:
+		return kernel.Superseded
+	case -5:
+		return kernel.Lost
+	}
+	return kernel.InTime
 }
 
 // Double reads the i-th little-endian double of text.
@@ -120,16 +136,4 @@ func Double(text string, i int) float64 {
 		raw = raw<<8 | uint64(text[j])
 	}
 	return math.Float64frombits(raw)
-}
-
-// Superseded and Lost are the RetryAfter of a check whose message came too late. No caller gets them.
-const (
-	Superseded time.Duration = -4
-	Lost       time.Duration = -5
-)
-
-// readBan reads a ban from what stands in place of a delay: twice what is left of it in microseconds,
-// and one more where the request began it.
-func readBan(r *limiter.Result, number int64) {
-	r.Banned, r.BanBegins, r.BanLeft = true, number%2 == 1, decision.Duration(number/2)
 }

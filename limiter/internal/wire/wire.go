@@ -136,7 +136,7 @@ func (m *Message) writePolicies() {
 	clear(m.places)
 	for i := range m.Groups {
 		shape := m.Groups[i].calls[0]
-		if shape.Op == opLease {
+		if shape.Op == OpLease {
 			m.Kernels |= leaseFragment
 		}
 		for j := range shape.Checks {
@@ -219,7 +219,7 @@ func (m *Message) indexOf(p *limiter.Policy) int {
 // writeGroup writes calls of one shape, with the numbers of their checks' policies.
 func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	shape := calls[0]
-	m.WriteNumber(shape.Op.number())
+	m.WriteNumber(operations[shape.Op].number)
 	m.WriteNumber(int64(len(calls)))
 	m.WriteNumber(int64(len(shape.Checks)))
 	for i := range shape.Checks {
@@ -233,27 +233,50 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 		m.WriteNumber(decision.Units(check))
 		m.WriteNumber(decision.Reserve(check))
 	}
-	if shape.Op.isStamped() && decision.CountsRunning(shape.Checks) {
+	if operations[shape.Op].stamped && decision.CountsRunning(shape.Checks) {
 		m.writeStamps(calls)
 	}
-	if !shape.Op.hasNumbers() {
-		return
-	}
-	for _, c := range calls {
-		shows := int64(0)
-		if c.Shows {
-			shows = 1
-		}
-		for i, r := range c.Receipts {
-			m.WriteNumber(r.First)
-			m.WriteNumber(r.Second)
-			if c.Op == OpSettle {
-				m.WriteNumber(decision.Kept(&c.Checks[i]).Change)
-				m.WriteNumber(decision.Kept(&c.Checks[i]).Stays)
-				m.WriteNumber(shows)
-			}
+	if write := operations[shape.Op].write; write != nil {
+		for _, c := range calls {
+			write(m, c)
 		}
 	}
+}
+
+// writeSettlements writes the receipt of each check and what settling it changes.
+func writeSettlements(m *Message, p *Payload) {
+	shows := int64(0)
+	if p.Shows {
+		shows = 1
+	}
+	for i, s := range p.Settlements {
+		m.writeReceipt(decision.Kept(&p.Checks[i]).Receipt)
+		m.WriteNumber(s.Units)
+		m.WriteNumber(s.Stays)
+		m.WriteNumber(shows)
+	}
+}
+
+// writeDebts writes debts.
+func writeDebts(m *Message, p *Payload) {
+	for _, d := range p.Debts {
+		m.WriteNumber(d.At)
+		m.WriteNumber(d.Amount)
+	}
+}
+
+// writeLease writes what a lease asks for.
+func writeLease(m *Message, p *Payload) {
+	m.WriteNumber(p.Lease.Wish.Units)
+	m.WriteNumber(p.Lease.Wish.Lasts)
+	m.WriteNumber(p.Lease.Rest)
+	m.WriteNumber(0) // nothing reads it
+	m.writeReceipt(p.Lease.Receipt)
+}
+
+func (m *Message) writeReceipt(r kernel.Receipt) {
+	m.WriteNumber(r.First)
+	m.WriteNumber(r.Second)
 }
 
 // writeStamps writes the epoch and the base of each check that counts running requests.
@@ -261,11 +284,20 @@ func (m *Message) writeStamps(calls []*Payload) {
 	for _, c := range calls {
 		for i := range c.Checks {
 			if c.Checks[i].Policy.CountsRunning() {
-				m.WriteNumber(decision.Kept(&c.Checks[i]).Receipt.First)
-				m.WriteNumber(decision.Kept(&c.Checks[i]).Receipt.Second)
+				stamp := stampOf(&c.Checks[i])
+				m.WriteNumber(stamp.Epoch)
+				m.WriteNumber(stamp.Base)
 			}
 		}
 	}
+}
+
+// stampOf returns the stamp of a check; zero for a probe.
+func stampOf(c *limiter.Check) (stamp Stamp) {
+	if s, ok := decision.Kept(c).Held.(Stamped); ok {
+		stamp = s.StampOf()
+	}
+	return stamp
 }
 
 // writeBanKeys writes the keys of bans behind those of the states, the last check first: the script

@@ -4,14 +4,12 @@
 package health
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -27,9 +25,6 @@ type Attempt struct {
 
 // AttemptOf returns the attempt of an operation on checks of one slot.
 func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
-	if op == wire.OpSettle && !slices.ContainsFunc(checks, func(c limiter.Check) bool { return decision.Kept(&c).Change < 0 }) {
-		op = wire.OpTake // a charge needs no other permissions
-	}
 	a := &Attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
