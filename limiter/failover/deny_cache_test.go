@@ -36,7 +36,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
 				reserve := tr.reserve(p)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}}
-				cached := cache.Deny(checks, time.UnixMicro(tr.now)).Denies
+				cached := cache.Deny(checks, time.UnixMicro(tr.now)).Denies()
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, tr.now, p, weight, reserve)
 				if cached {
@@ -71,7 +71,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
-				cached := cache.Deny(checks, time.UnixMicro(now)).Denies
+				cached := cache.Deny(checks, time.UnixMicro(now)).Denies()
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, now, p, checks[0].Weight, reserve)
 				switch {
@@ -107,17 +107,17 @@ func TestDenyCache_weights_apart(t *testing.T) {
 	for range 3 {
 		for weight, wait := range waits {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			if !cache.Deny(checks, now).Denies || checks[0].Result.RetryAfter != wait {
+			if !cache.Deny(checks, now).Denies() || checks[0].Result.RetryAfter != wait {
 				t.Errorf("weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
 			}
 		}
 	}
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 12}}, now).Denies {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 12}}, now).Denies() {
 		t.Error("a weight that was never asked about is answered")
 	}
 	cache.Forget(p.ID(), "k")
 	for weight := range waits {
-		if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).Denies {
+		if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).Denies() {
 			t.Errorf("weight %d is denied after a reset", weight)
 		}
 	}
@@ -139,7 +139,7 @@ func TestDenyCache_bounded(t *testing.T) {
 		t.Errorf("%d denials are kept, want about %d", total, deny.DenyShards*deny.DenyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*deny.DenyShards*deny.DenyShardSize - 1)), Weight: 1}}, now).Denies {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*deny.DenyShards*deny.DenyShardSize - 1)), Weight: 1}}, now).Denies() {
 		t.Error("a denial is used longer than its age")
 	}
 }

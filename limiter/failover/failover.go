@@ -145,7 +145,7 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
 // unless it is nil, is the busy one of the only check, for which units may be leased.
 func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now time.Time) (limiter.Source, error) {
-	if f.refuse(mode, checks, now).Denies {
+	if f.refuse(mode, checks, now).Denies() {
 		return limiter.SourceDenyCache, nil
 	}
 	f.awaitRefunds(checks, false)
@@ -173,11 +173,11 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 // outage [FailOpen] lets more requests run.
 func (f *Store) refuse(mode FailMode, checks []limiter.Check, now time.Time) deny.Refusal {
 	deny.ForgetResults(checks)
-	if denied := f.denied.Deny(checks, now); denied.Denies {
+	if denied := f.denied.Deny(checks, now); denied.Denies() {
 		return denied
 	}
 	full := denyFull(f.shared.Running, checks)
-	if full.Denies && mode == FailOpen {
+	if full.Denies() && mode == FailOpen {
 		if failing, _ := f.Failing(); failing {
 			return deny.Refusal{}
 		}

@@ -5,12 +5,15 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 // Refusal is what this process may answer without the shared store: a denial, or nothing. The zero value has
 // the store asked. [Refusal.Deny] alone makes it a denial, so that no path that may only deny lets a request
 // through.
-type Refusal struct{ Denies bool }
+type Refusal struct{ denies bool }
+
+// Denies reports whether it is a denial.
+func (d Refusal) Denies() bool { return d.denies }
 
 // Deny gives a check the result of a denial. A result that passes is none.
 func (d *Refusal) Deny(c *limiter.Check, r limiter.Result) {
 	if !r.Passes() {
-		c.Result, d.Denies = r, true
+		c.Result, d.denies = r, true
 	}
 }
 
