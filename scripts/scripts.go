@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts/internal/takes"
 )
 
 //go:embed *.lua
@@ -65,11 +67,11 @@ func BuildTakes(clock, kernel string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	takes, err := Fragment("takes")
+	text, err := Fragment("takes")
 	if err != nil {
 		return "", err
 	}
-	before, after, found := strings.Cut(takes, takesPlace)
+	before, after, found := strings.Cut(text, takesPlace)
 	if !found {
 		return "", errors.New("takes.lua has no place for the kernel")
 	}
@@ -89,11 +91,11 @@ const takesPlace, takesEnd = "  -- The prelude and the kernel.\n", "\nend\n"
 
 // takesBodies are the texts of kernels in takes.lua, by kernel.
 var takesBodies = sync.OnceValues(func() (map[string]string, error) {
-	takes, err := Fragment("takes")
+	text, err := Fragment("takes")
 	if err != nil {
 		return nil, err
 	}
-	_, after, _ := strings.Cut(takes, takesPlace)
+	_, after, _ := strings.Cut(text, takesPlace)
 	rest, _, _ := strings.Cut(after, takesEnd)
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -109,7 +111,7 @@ var takesBodies = sync.OnceValues(func() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		bodies[kernel] = policyField.ReplaceAllString(inline(body+rest), "policy_$1")
+		bodies[kernel] = policyField.ReplaceAllString(takes.Inline(body+rest), "policy_$1")
 	}
 	return bodies, nil
 })

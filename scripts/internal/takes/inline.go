@@ -1,4 +1,5 @@
-package scripts
+// Package takes sets functions of Lua in place of their calls, for the scripts of takes alone.
+package takes
 
 import (
 	"fmt"
@@ -47,8 +48,8 @@ type inliner struct {
 	calls     int // inlined so far
 }
 
-// inline returns a text without comments in which functions stand in place of their calls, as far as they can.
-func inline(text string) string {
+// Inline returns a text without comments in which functions stand in place of their calls, as far as they can.
+func Inline(text string) string {
 	var in inliner
 	var others [][]string // lines outside of functions, and nil for each function in its place
 	lines := code(text)
