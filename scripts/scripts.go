@@ -2,20 +2,17 @@
 //
 // A script is put together from fragments, in this order: the clock, the prelude, the kernels it
 // needs, the batch. A script that holds only the kernels a batch needs runs faster than one that
-// defines them all on every call. Most batches are takes alone. Their script has one kernel without
-// what only other operations need (its fragment of changes), and takes.lua instead of the batch.
+// defines them all on every call. Most batches are takes alone. Their scripts are generated and follow the clock:
+// takes.lua instead of the batch, with one kernel in it, without its fragment of changes.
 package scripts
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts/internal/takes"
 )
+
+//go:generate go run ./generate
 
 //go:embed *.lua
 var files embed.FS
@@ -63,60 +60,12 @@ func HasTakes(kernel string) bool {
 // BuildTakes returns the text of the script of takes alone with one kernel, for which HasTakes. The clock is
 // as for Build.
 func BuildTakes(clock, kernel string) (string, error) {
-	head, err := join(clock, nil)
+	text, err := join(clock, []string{kernel + "_takes"})
 	if err != nil {
 		return "", err
 	}
-	text, err := Fragment("takes")
-	if err != nil {
-		return "", err
-	}
-	before, after, found := strings.Cut(text, takesPlace)
-	if !found {
-		return "", errors.New("takes.lua has no place for the kernel")
-	}
-	_, end, _ := strings.Cut(after, takesEnd)
-	bodies, err := takesBodies()
-	if err != nil {
-		return "", err
-	}
-	return lean(head + before + bodies[kernel] + "end\n" + end), nil
+	return lean(text), nil
 }
-
-// Prepare does ahead of the first request what BuildTakes needs milliseconds for, once in a process.
-func Prepare() { _, _ = takesBodies() } // BuildTakes returns the error
-
-// The lines of takes.lua around the text that stands behind a kernel.
-const takesPlace, takesEnd = "  -- The prelude and the kernel.\n", "\nend\n"
-
-// takesBodies are the texts of kernels in takes.lua, by kernel.
-var takesBodies = sync.OnceValues(func() (map[string]string, error) {
-	text, err := Fragment("takes")
-	if err != nil {
-		return nil, err
-	}
-	_, after, _ := strings.Cut(text, takesPlace)
-	rest, _, _ := strings.Cut(after, takesEnd)
-	entries, err := files.ReadDir(".")
-	if err != nil {
-		return nil, fmt.Errorf("reading script fragments: %w", err)
-	}
-	bodies := map[string]string{}
-	for _, entry := range entries {
-		kernel, found := strings.CutSuffix(entry.Name(), changes+".lua")
-		if !found {
-			continue
-		}
-		body, err := join("--", []string{"prelude", kernel})
-		if err != nil {
-			return nil, err
-		}
-		bodies[kernel] = policyField.ReplaceAllString(takes.Inline(body+rest), "policy_$1")
-	}
-	return bodies, nil
-})
-
-var policyField = regexp.MustCompile(`\bpolicy\.(\w+)`)
 
 // join returns the texts of the clock and of fragments one after the other.
 func join(clock string, names []string) (string, error) {

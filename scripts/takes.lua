@@ -1,8 +1,9 @@
 -- takes.lua: decides a batch of takes of one check each, which is what most batches are. batch.lua
 -- does the same, and everything else.
 -- A run costs as much as some decisions, most of it for closures and tables. This script has none
--- but `run`. scripts.BuildTakes sets the prelude and one kernel into it, `decide` and `take` in
--- place of their calls, and a policy's numbers as locals: policy_limit for policy.limit.
+-- but `run`. go generate sets the prelude and one kernel into it, `decide` and `take` in place of
+-- their calls, and a policy's numbers as locals: policy_limit for policy.limit. The scripts that it
+-- makes, one for each kernel, are *_takes.lua.
 -- Go twin: takesOnly in limiter/internal/wire/wire.go chooses between this script and batch.lua.
 -- KEYS: one state per request.
 -- ARGV: as for batch.lua: policies of one kernel, which neither ban nor have numbers of their own,

@@ -1,6 +1,6 @@
 // Package redis is the store that any number of processes share. It decides which node of Redis a check goes to,
 // sends checks there in batches, and moves on with a changing topology; scripts decide. It may import limiter and its
-// rooms, except for deny, its own dial, health and admin, internal/clock and scripts.
+// rooms, except for deny, its own dial, health and admin, and internal/clock.
 package redis
 
 import (
@@ -19,7 +19,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/admin"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // Store is the [limiter.Store] of any number of processes together. It decides on Redis's own clock, in
@@ -71,7 +70,6 @@ type Options struct {
 // New returns a store on a client, which it closes. It does not connect. Decisions wait for as
 // long as the client waits for a reply; see [dial.New].
 func New(client goredis.UniversalClient, options Options) *Store {
-	scripts.Prepare()
 	r := &Store{}
 	r.Admin = admin.New(client, dial.TimeoutOf(client), options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()

@@ -1,4 +1,3 @@
-// Package takes sets functions of Lua in place of their calls, for the scripts of takes alone.
 package takes
 
 import (
@@ -15,7 +14,8 @@ import (
 //	  local left = limit - used
 //	  return left
 //	end
-//	local r = rest(policy.limit, c)   ->  local limit_1 = policy.limit
+//	local r = rest(policy.limit, c)   ->  -- r = rest(policy.limit, c)
+//	                                      local limit_1 = policy.limit
 //	                                      local r = limit_1 - c
 //
 // It knows no Lua, only lines. It replaces lines that are nothing but a call, an assignment of one or a
@@ -35,7 +35,7 @@ type function struct {
 
 var (
 	functionHead = regexp.MustCompile(`^local function (\w+)\(([\w, ]*)\)$`)
-	callLine     = regexp.MustCompile(`^\s*(?:(local )?([\w, ]+) = )?(\w+)\((.*)\)$`)
+	callLine     = regexp.MustCompile(`^( *)(?:(local )?([\w, ]+) = )?(\w+)\((.*)\)$`)
 	declaration  = regexp.MustCompile(`^\s*(?:local|for) ([\w, ]+?)(?: =| in |$)`)
 	assignment   = regexp.MustCompile(`^\s*([\w, ]+) = `)
 	token        = regexp.MustCompile(`'[^']*'|[.:]?\b[A-Za-z_]\w*`) // a string, a field, a name
@@ -48,8 +48,9 @@ type inliner struct {
 	calls     int // inlined so far
 }
 
-// Inline returns a text without comments in which functions stand in place of their calls, as far as they can.
-func Inline(text string) string {
+// inline returns the lines of a text without its comments, with functions in place of their calls, as far as they
+// can.
+func inline(text string) []string {
 	var in inliner
 	var others [][]string // lines outside of functions, and nil for each function in its place
 	lines := code(text)
@@ -78,14 +79,12 @@ func Inline(text string) string {
 			}
 			lines = f.lines()
 		}
-		for _, line := range lines {
-			for _, word := range token.FindAllString(line, -1) {
-				used[word] = true
-			}
+		for _, word := range words(lines...) {
+			used[word] = true
 		}
 		kept = append(slices.Clone(lines), kept...)
 	}
-	return strings.Join(kept, "\n") + "\n"
+	return kept
 }
 
 // code returns the lines of a text without comments and blank lines, indented as they were.
@@ -94,11 +93,23 @@ func code(text string) []string {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "   -- ")
 		line = strings.TrimRight(line, " \n")
-		if trimmed := strings.TrimLeft(line, " "); trimmed != "" && !strings.HasPrefix(trimmed, "--") {
+		if line != "" && !isComment(line) {
 			lines = append(lines, line)
 		}
 	}
 	return lines
+}
+
+func isComment(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "--") }
+
+// words returns the names, fields and strings of lines, but not those of comments.
+func words(lines ...string) (words []string) {
+	for _, line := range lines {
+		if !isComment(line) {
+			words = append(words, token.FindAllString(line, -1)...)
+		}
+	}
+	return words
 }
 
 // add adds a function, with the earlier ones in place of their calls.
@@ -112,7 +123,7 @@ func (in *inliner) add(name, params string, body []string) {
 	if found {
 		f.results, f.body = list(results), f.body[:last]
 	}
-	f.inlines = !slices.ContainsFunc(f.body, func(line string) bool { return slices.Contains(token.FindAllString(line, -1), "return") })
+	f.inlines = !slices.Contains(words(f.body...), "return")
 	in.functions = append(in.functions, f)
 }
 
@@ -121,7 +132,7 @@ func (f *function) lines() []string {
 	lines := []string{fmt.Sprintf("local function %s(%s)", f.name, strings.Join(f.params, ", "))}
 	lines = append(lines, f.body...)
 	if len(f.results) > 0 {
-		lines = append(lines, "return "+strings.Join(f.results, ", "))
+		lines = append(lines, "  return "+strings.Join(f.results, ", "))
 	}
 	return append(lines, "end")
 }
@@ -137,13 +148,15 @@ func (in *inliner) line(line string) []string {
 	if call == nil {
 		return []string{line}
 	}
-	at := slices.IndexFunc(in.functions, func(f *function) bool { return f.name == call[3] && f.inlines })
-	args := list(call[4])
-	if at < 0 || args == nil && call[4] != "" {
+	at := slices.IndexFunc(in.functions, func(f *function) bool { return f.name == call[4] && f.inlines })
+	args := list(call[5])
+	if at < 0 || args == nil && call[5] != "" {
 		return []string{line}
 	}
 	in.calls++
-	return in.functions[at].inlined(call[1] != "", list(call[2]), args, in.calls)
+	lines := []string{"-- " + strings.TrimPrefix(strings.TrimLeft(line, " "), "local ")}
+	lines = append(lines, in.functions[at].inlined(call[2] != "", list(call[3]), args, in.calls)...)
+	return indented(lines, call[1])
 }
 
 // expression returns a line with the function's only expression in place of its calls. An argument that is an
@@ -189,7 +202,7 @@ func (f *function) inlined(declares bool, targets, args []string, number int) []
 	}
 
 	// A result that is a local of the function is its target itself, if a declared one.
-	taken := token.FindAllString(strings.Join(append(slices.Concat(args, f.results), f.body...), " "), -1)
+	taken := words(slices.Concat(args, f.results, f.body)...)
 	var rest, results []string
 	for i, target := range targets {
 		result := "nil"
@@ -204,7 +217,7 @@ func (f *function) inlined(declares bool, targets, args []string, number int) []
 		rest, results = append(rest, target), append(results, result)
 	}
 	for _, line := range f.body {
-		lines = append(lines, rename(line, names))
+		lines = append(lines, rename(strings.TrimPrefix(line, "  "), names))
 	}
 	if len(rest) == 0 {
 		return lines
@@ -244,6 +257,14 @@ func rename(line string, names map[string]string) string {
 		}
 		return word
 	})
+}
+
+// indented returns lines that begin further right.
+func indented(lines []string, by string) []string {
+	for i := range lines {
+		lines[i] = by + lines[i]
+	}
+	return lines
 }
 
 // list splits a list at its commas outside of parentheses; nil where it is none, as in "a) + f(b".
