@@ -8,7 +8,7 @@
 -- ARGV: behind the policies of batch.lua, per policy: number of durations (0: it does not ban), and
 --       where there are any: the number of denials that are an offense, 1 where only confirmed
 --       units count (else 0), the durations in microseconds.
--- Answers: a banned check denies for as long as it is banned, with nothing remaining; its delay is
+-- Returns: a banned check denies for as long as it is banned, with nothing remaining; its delay is
 --       minus twice that time, less one where this request began the ban.
 -- Example: ban 30 s after 1, a denial that waits 9 s -> banned: wait 30 s, delay -60000001.
 local BAN, CONFIRMED_BAN, BAN_BYTES, CONFIRMED_BAN_BYTES = '<ddddd', '<ddddddd', 40, 56

@@ -9,10 +9,10 @@
 -- units. A hole is the refunded units of takes that follow one another. Where there are too many,
 -- two become a sum of both, which is marked by SERIALS added to its serial, that of the older one.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue), the
--- weight, the units that must stay for others, and whether it has a receipt. decide returns
--- wait, remaining, reset (ticks), delay, and the state of a take. Where the debt and the units for
--- others drain later than a queue holds, remaining is that number negated, less one: requests that
--- reserve so much find nothing.
+-- weight, the units that must stay for others, and whether it has a receipt.
+-- Returns: of decide wait, remaining, reset, delay (times in ticks), and the state of a take. Where
+-- the debt and the units for others drain later than a queue holds, remaining is that number
+-- negated, less one: requests that reserve so much find nothing.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 local SERIALS, HOLES = 2 ^ 52, 16
 

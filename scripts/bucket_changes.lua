@@ -1,7 +1,10 @@
 -- bucket_changes.lua: what changes states of bucket.lua apart from takes. Scripts of takes alone
 -- leave it out.
 -- Go twin: limiter/internal/kernel/bucket.go
--- KEYS, ARGV: those of bucket.lua.
+-- KEYS: that of bucket.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
+-- of a receipt or of a debt.
+-- Returns: of repay the whole units added; of receipt its two numbers.
 -- Example: 1 per second, capacity 5, debt 4, a serial that is 3 units ahead of a receipt: its
 -- refund of 1 unit leaves the debt 3.
 kernels[#kernels + 1] = {

@@ -1,11 +1,13 @@
 -- bucket_lease.lua: leases of bucket.lua, in the scripts of batches with an operation `lease`. The
 -- debt counts as at least what drains until the lease ends, so that units that are spent right
 -- before its end have not drained by then.
--- Go twin: bucket.lease in limiter/internal/kernel/bucket.go
--- KEYS, ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the
--- units that must stay for others, the units wanted, and for how long.
--- Returns wait, remaining before the lease, reset, the units leased, for how many ticks, and the
--- two numbers of the receipt.
+-- Go twin: bucket.Lease in limiter/internal/kernel/bucket.go
+-- KEYS: that of bucket.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
+-- must stay for others, the units wanted, and for how many ticks; to give back the units, the
+-- longest lease in ticks, and the two numbers of the receipt.
+-- Returns: of lease wait, remaining before the lease, reset (ticks), the units leased, for how many
+-- ticks, and the two numbers of the receipt; of give_back nothing.
 -- Example: 100 per second, capacity 100, no debt: 50 wanted for 10 ms -> 0, 100, 250 ms, 24 units
 -- for 10 ms; the debt is 1 + 24 units.
 kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)

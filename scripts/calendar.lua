@@ -7,7 +7,8 @@
 -- one. Lua has no time zones. A node whose clock is wrong may send other periods than those around
 -- now. Nothing is decided then, and the error makes the node send again, by this answer's time.
 -- Nodes may have different tables: a start is of the period whose start is nearest to it.
--- decide returns wait, remaining, reset (ticks of 1 us), delay, and the state that a take stores.
+-- Returns: of decide wait, remaining, reset (ticks of 1 us), delay, and the state that a take
+-- stores; of the others what those of fixed_window_changes.lua return.
 -- Example: limit 10, starts of the days 0 to 3 since the Unix epoch, a state with s = 86400000000
 -- and c = 10, 1.5 s before day 2: weight 1 -> wait 1.5 s.
 

@@ -1,5 +1,5 @@
 -- concurrency.lua: counts the units of the requests that run, for each node that runs them.
--- Go twin: limiter/failover/running_model_test.go.
+-- Go twin: limiter/failover/running_model_test.go
 -- What a node sends, and why: limiter/internal/running/record.go
 -- KEYS: one state, a hash. Its field `all` is a string of five doubles: units of all nodes, number
 --       of nodes, a lower bound of when the count of one expires, the last such instant, and until
@@ -10,7 +10,7 @@
 --       it does not know the epoch; -1: none, because an answer has shown that it does; -2: none,
 --       and the node's entry goes where no unit is left. The weight of a state is the units that
 --       are released before.
--- Answers: besides those of every kernel the wait -4 for a node whose epoch is over (superseded),
+-- Returns: besides those of every kernel the wait -4 for a node whose epoch is over (superseded),
 --       and -5 for one that Redis does not know and that has no base (lost): nothing is charged.
 -- Example: limit 20, nothing stored, a take of weight 1 in epoch 1 with base 0 -> wait 0, remaining
 --       19.

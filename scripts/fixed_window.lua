@@ -3,7 +3,8 @@
 -- KEYS: one state, a string of two doubles: window index w, units c counted in it.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
 -- that must stay for others.
--- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
+-- Returns: of decide wait, remaining, reset, delay (times in ticks), and the state that a take
+-- stores.
 -- Example: limit 10, window 2 s, a state with c = 10 at 1.5 s: weight 1 -> wait 0.5 s.
 
 -- The stored state as it stands now: window index, units in it, whether there is one.

@@ -1,7 +1,10 @@
 -- fixed_window_changes.lua: what changes states of fixed_window.lua apart from takes. Scripts of
 -- takes alone leave it out.
 -- Go twin: limiter/internal/kernel/fixed_window.go
--- KEYS, ARGV: those of fixed_window.lua.
+-- KEYS: that of fixed_window.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
+-- of a receipt or of a debt.
+-- Returns: of repay the whole units added; of receipt its two numbers.
 -- Example: a charge of 5 where c = 9 of 10 -> c = 14, and nothing is left in this window.
 kernels[#kernels + 1] = {
   decide = decide,

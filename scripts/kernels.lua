@@ -1,6 +1,8 @@
 -- kernels.lua: where the fragments of kernels and bans put themselves, third fragment of scripts
 -- with batch.lua.
--- KEYS: none   ARGV: none
+-- Go twin: Registry in limiter/internal/kernel/algorithm.go
+-- KEYS: none
+-- ARGV: none
 -- Defines: kernels  the table that each algorithm's fragment adds itself to
 --          bans     the functions of ban.lua; nil in scripts without it
 local kernels, bans = {}

@@ -1,5 +1,7 @@
 -- prelude.lua: the names that every kernel uses, before all kernels.
--- Go twin: limiter/internal/kernel/params.go   KEYS: none   ARGV: none
+-- Go twin: limiter/internal/kernel/params.go
+-- KEYS: none
+-- ARGV: none
 -- Defines: ceil_div        division rounded up, exact while a + b <= 2^53
 --          MAX_CHARGE      the most units that can be charged at once
 --          add_debt        units after a charge, which saturates at `most`

@@ -4,7 +4,8 @@
 -- KEYS: one state, a string of three doubles: window index w, units c in it, units p before it.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
 -- that must stay for others.
--- decide returns wait, remaining, reset (ticks), delay, and the state that a take stores.
+-- Returns: of decide wait, remaining, reset, delay (times in ticks), and the state that a take
+-- stores.
 -- Example: limit 50, window 60 s, p = 42, c = 18, 15 s into the window: 42*45/60 + 18 = 49.5,
 -- counted as 49, so weight 1 passes and nothing remains.
 

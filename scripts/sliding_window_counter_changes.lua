@@ -1,7 +1,10 @@
 -- sliding_window_counter_changes.lua: what changes states of sliding_window_counter.lua apart from
 -- takes. Scripts of takes alone leave it out.
 -- Go twin: limiter/internal/kernel/sliding_window_counter.go
--- KEYS, ARGV: those of sliding_window_counter.lua.
+-- KEYS: that of sliding_window_counter.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
+-- of a receipt or of a debt.
+-- Returns: of repay the whole units added; of receipt its two numbers.
 -- Example: a charge of 5 where c = 9 of 10 -> c = 14, of which the next window still counts 10.
 kernels[#kernels + 1] = {
   decide = decide,

@@ -1,11 +1,13 @@
 -- sliding_window_counter_lease.lua: leases of sliding_window_counter.lua, in the scripts of
 -- batches with an operation `lease`. A lease ends with its window at the latest, and wants as much
 -- less then.
--- Go twin: slidingWindowCounter.lease in limiter/internal/kernel/sliding_window_counter.go
--- KEYS, ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the
--- units that must stay for others, the units wanted, and for how long.
--- Returns wait, remaining before the lease, reset, the units leased, for how many ticks, and the
--- two numbers of the receipt.
+-- Go twin: slidingWindowCounter.Lease in limiter/internal/kernel/sliding_window_counter.go
+-- KEYS: that of sliding_window_counter.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
+-- must stay for others, the units wanted, and for how many ticks; to give back the units, the
+-- longest lease in ticks, and the two numbers of the receipt.
+-- Returns: of lease wait, remaining before the lease, reset (ticks), the units leased, for how many
+-- ticks, and the two numbers of the receipt; of give_back nothing.
 -- Example: limit 100, window 10 s, p = 40, c = 9, 5 s into the window: weight 1, 50 wanted for 100
 -- ms -> 0, 70, 15 s, 17 units for 100 ms.
 kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)

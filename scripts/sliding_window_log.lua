@@ -9,7 +9,7 @@
 -- to keep the order, have 3 bytes more: the lead, by how much the tick is ahead of the clock.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
 -- that must stay for others.
--- decide returns wait, remaining, reset (ticks), delay, and what a take stores.
+-- Returns: of decide wait, remaining, reset, delay (times in ticks), and what a take stores.
 -- Example: 2 per 60 s, entries at 0 s and 10 s: weight 1 at 20 s -> wait 40 s, reset 50 s.
 
 local LOG_ENTRY, LOG_BYTES, LOG_TICKS, LOG_UNITS = '>I6I5', 11, 2 ^ 48, 2 ^ 40

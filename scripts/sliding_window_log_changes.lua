@@ -1,7 +1,11 @@
 -- sliding_window_log_changes.lua: what changes states of sliding_window_log.lua apart from takes.
 -- Scripts of takes alone leave it out.
 -- Go twin: limiter/internal/kernel/sliding_window_log.go
--- KEYS, ARGV: those of sliding_window_log.lua.
+-- KEYS: that of sliding_window_log.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
+-- of a receipt or of a debt.
+-- Returns: of repay the whole units added; of receipt its two numbers; of refund true
+-- if it is postponed.
 -- Example: entries of 1 unit at 0 s and 10 s: the refund of the first one leaves that at 10 s, with
 -- a total of 1.
 

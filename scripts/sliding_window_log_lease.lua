@@ -1,11 +1,13 @@
 -- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches with an
 -- operation `lease`. Leased units count from the tick at which their lease ends: none of them is
 -- spent later.
--- Go twin: slidingWindowLog.lease in limiter/internal/kernel/sliding_window_log_lease.go
--- KEYS, ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the
--- units that must stay for others, the units wanted, and for how long.
--- Returns wait, remaining before the lease, reset, the units leased, for how many ticks, and the
--- two numbers of the receipt.
+-- Go twin: slidingWindowLog.Lease in limiter/internal/kernel/sliding_window_log_lease.go
+-- KEYS: that of sliding_window_log.lua.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
+-- must stay for others, the units wanted, and for how many ticks; to give back the units, the
+-- longest lease in ticks, and the two numbers of the receipt.
+-- Returns: of lease wait, remaining before the lease, reset (ticks), the units leased, for how many
+-- ticks, and the two numbers of the receipt; of give_back nothing.
 -- Example: 100 per 60 s, 19 units at 0 s: weight 1 at 20 s, 50 wanted for 100 ms -> 0, 80, 60.1 s,
 -- 20 units for 100 ms, in one entry of 21 units at 20.1 s with a lead of 100 ms.
 kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)

@@ -1,4 +1,5 @@
 -- counter.lua: a plain sliding window counter that decides one request of one key per EVALSHA.
+-- Go twin: none; what it costs is compared, and not what it decides.
 -- KEYS: the client's state, a string of three doubles: window index, units in it, units before it.
 -- ARGV: limit, window in microseconds.
 -- Returns: allowed (1 or 0), units left, microseconds until the quota is full again.

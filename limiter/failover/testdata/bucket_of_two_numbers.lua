@@ -1,4 +1,11 @@
--- bucket.lua as it was before the serial: its states have two numbers. For tests of nodes of both kinds.
+-- bucket.lua as it was before the serial: its states have two numbers. For tests of
+-- nodes of both kinds.
+-- Go twin: none; limiter/failover/upgrade_test.go runs it.
+-- KEYS: one state, a string of two doubles: debt in 1/window units, tick it was stored at.
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, units, and the
+-- two numbers of a receipt or of a debt.
+-- Returns: of decide wait, remaining, reset, delay (times in ticks), and the state of a take.
+-- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 
 local function drained(d, te, at, limit)
   local elapsed = at - te
