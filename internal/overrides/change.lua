@@ -1,17 +1,18 @@
 -- Writes or removes one override, so that version and entries change together.
---
--- KEYS[1]  the version: microseconds that only grow, and the number of entries
--- KEYS[2]  the entries: a hash
--- ARGV[1]  the version that the node knows, as a number
--- ARGV[2]  the field
--- ARGV[3]  how long the entry lasts in microseconds, 0 for ever, -1 to remove it
--- ARGV[4]  the rule, behind the end in the value
--- ARGV[5]  the most entries
--- ARGV[6]  and on: fields and values of entries that have ended, removed while they are the same
---
--- Returns { outcome, version before, version after, value, seconds, microseconds }. The outcome is
+-- Go twin: none; internal/overrides/change.go calls it.
+-- KEYS: 1  the version: microseconds that only grow, and the number of entries
+--       2  the entries: a hash
+-- ARGV: 1  the version that the node knows, as a number
+--       2  the field
+--       3  how long the entry lasts in microseconds, 0 for ever, -1 to remove it
+--       4  the rule, behind the end in the value
+--       5  the most entries
+--       6  and on: fields and values of entries that have ended, removed while they are the same
+-- Returns: { outcome, version before, version after, value, seconds, microseconds }. The outcome is
 -- done, full, absent, behind where the version in Redis is older than that of the node, or lost
 -- where there are other entries than those of the version.
+-- Example: nothing stored, ARGV {0, 'f', 0, 'rule', 10} at 5 s since the Unix epoch ->
+-- { 'done', '', '5000000 1', '0 rule', '5', '0' }.
 
 -- A number that cannot grow any more is foreign, and none.
 local function number(text)

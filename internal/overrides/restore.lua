@@ -1,11 +1,11 @@
 -- Gives a Redis that has lost overrides those that a node knows, unless it has a version as new.
---
--- KEYS[1]  the version
--- KEYS[2]  the entries
--- ARGV[1]  the version of the node's entries, as a number
--- ARGV[2]  and on: fields and values
---
--- Returns the version that Redis has then.
+-- Go twin: none; internal/overrides/sync.go calls it.
+-- KEYS: 1  the version
+--       2  the entries
+-- ARGV: 1  the version of the node's entries, as a number
+--       2  and on: fields and values
+-- Returns: the version that Redis has then.
+-- Example: nothing stored, ARGV {'7000000', 'f', '0 rule'} -> '7000000 1'.
 
 local version = redis.call('GET', KEYS[1]) or ''
 local number = tonumber(string.match(version, '^%d+')) or 0
