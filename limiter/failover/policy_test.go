@@ -100,7 +100,7 @@ func TestRegistry_scripts(t *testing.T) {
 	want := slices.Clone(wire.KernelNames)
 	for i, name := range wire.KernelNames {
 		if scripts.HasTakes(name) {
-			want = append(want, name+"_changes")
+			want = append(want, name+"_changes", name+"_takes")
 		}
 		if wire.Leasing&(1<<i) != 0 {
 			want = append(want, name+"_lease")
