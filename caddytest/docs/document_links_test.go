@@ -124,7 +124,7 @@ func TestReadme_pages(t *testing.T) {
 	t.Parallel()
 	_, contents, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Documentation\n")
 	for _, page := range documents(t) {
-		if page == "README.md" || page == "docs/benchmarks.md" || page == "docs/decisions.md" {
+		if page == "README.md" || page == "docs/benchmarks.md" {
 			continue // they stand in chapters of their own
 		}
 		if !strings.Contains(contents, "]("+page+")") {
