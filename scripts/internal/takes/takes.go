@@ -62,6 +62,26 @@ func script(name, takes, prelude, kernel string) (string, error) {
 -- Example: that of batch.lua.
 `, name, twin.FindString(kernel))
 	behind = strings.ReplaceAll("\n"+behind, "\n  ", "\n")
-	body := strings.Join(indented(inline(prelude+kernel+behind), "  "), "\n")
+	lines := inline(prelude + kernel + behind)
+	if err := checkClosures(name, lines); err != nil {
+		return "", err
+	}
+	body := strings.Join(indented(lines, "  "), "\n")
 	return head + before + policyField.ReplaceAllString(body, "policy_$1") + end + last, nil
+}
+
+// checkClosures fails if a function that stays reads its policy: the numbers of one are locals of the loop.
+func checkClosures(kernel string, lines []string) error {
+	function := ""
+	for _, line := range lines {
+		if head := functionHead.FindStringSubmatch(line); head != nil {
+			function = head[1]
+		} else if line == "end" {
+			function = ""
+		}
+		if function != "" && policyField.MatchString(line) {
+			return fmt.Errorf("%s.lua: %s reads its policy: call it on lines of their own, and return in its last line alone", kernel, function)
+		}
+	}
+	return nil
 }
