@@ -30,7 +30,8 @@
 --       wait and what remains of a state.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
---       will, -2: this request failed, see below), remaining (what must stay for others included),
+--       will, -2: this request failed, see below, -3: after a check of it may have
+--       changed), remaining (what must stay for others included),
 --       reset after, delay (times in microseconds), and for a take with one the two numbers of the
 --       receipt. For a lease follow the units leased, for how many microseconds, and the two
 --       numbers of its receipt; remaining is what was left before it. A wait above 0 postpones a
@@ -46,6 +47,7 @@ local done = 0   -- keys of the requests before the current one
 local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
 local shape_reserves   -- the units that must stay for others; nil: none in this shape
+local changed = false   -- a check of the current request may have changed
 
 local policies, policy_count = {}
 policy_count, position = unpack_state('<d', message, position)
@@ -173,6 +175,7 @@ local function make_others()
     if weight == 0 or wait ~= 0 then
       answer(i, wait, remaining, reset, 0)
     elseif passes then
+      changed = true
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
     else
@@ -243,6 +246,7 @@ local function make_others()
     verify()
     for i = 1, checks do
       settle_one(i, unpack(numbers, 5 * i - 4, 5 * i))
+      changed = true
     end
   end
 
@@ -254,6 +258,7 @@ local function make_others()
       answer(i, 0, 0, 0, 0)
       local units = policy.kernel.repay(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
       answer(i, 0, units, 0, 0)
+      changed = true
     end
   end
 
@@ -307,7 +312,7 @@ local function make_others()
       else
         request()
       end
-      done, left = done + checks, left - 1
+      done, left, changed = done + checks, left - 1, false
     end
   end
 end
@@ -316,15 +321,16 @@ end
 local function fail(problem)
   failures[#failures + 1] = done + 1
   failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
+  local wait = changed and -3 or -2
   for i = 1, checks do
-    answers[done + i] = pack('<dddd', -2, 0, 0, 0)
+    answers[done + i] = pack('<dddd', wait, 0, 0, 0)
     if operation == REFUNDABLE then
-      answers[done + i] = pack('<dddddd', -2, 0, 0, 0, 0, 0)
+      answers[done + i] = pack('<dddddd', wait, 0, 0, 0, 0, 0)
     elseif operation == LEASE then
-      answers[done + i] = pack('<dddddddd', -2, 0, 0, 0, 0, 0, 0, 0)
+      answers[done + i] = pack('<dddddddd', wait, 0, 0, 0, 0, 0, 0, 0)
     end
   end
-  done, left = done + checks, left - 1
+  done, left, changed = done + checks, left - 1, false
 end
 
 local others

@@ -22,6 +22,15 @@ type Failure string
 // Error implements error.
 func (f Failure) Error() string { return string(f) }
 
+// halfwayError is an error of a request some of whose checks may have changed before it.
+type halfwayError struct{ error }
+
+// Unwrap returns what the script caught.
+func (e halfwayError) Unwrap() error { return e.error }
+
+// failedHalfway is the wait that the script answers then.
+const failedHalfway = -3
+
 // redisError makes an error of the text that the script caught.
 func redisError(text any) error {
 	if s, ok := text.(string); ok {
@@ -102,7 +111,10 @@ func MayHaveRun(err error) bool {
 		}
 	}
 	var network *net.OpError
+	var halfway halfwayError
 	switch {
+	case errors.As(err, &halfway):
+		return true
 	case err == nil, errors.Is(err, decision.ErrUnsent), errors.Is(err, decision.ErrClosed), errors.Is(err, goredis.ErrPoolTimeout),
 		errors.As(err, &network) && network.Op == "dial":
 		return false

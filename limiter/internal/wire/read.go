@@ -37,8 +37,11 @@ func (m *Message) read(reply any) error {
 	key := int64(1)
 	for _, c := range m.Order {
 		if len(failures) >= 2 && failures[0] == key {
-			c.Err = Undecided(redisError(failures[1]))
-			failures = failures[2:]
+			c.Err = redisError(failures[1])
+			if Double(text, 0) == failedHalfway {
+				c.Err = halfwayError{c.Err}
+			}
+			c.Err, failures = Undecided(c.Err), failures[2:]
 		} else {
 			c.Err = c.readAnswers(text)
 			for i := range c.Checks {
