@@ -7,11 +7,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
 // Files are paths of PEM files; empty: the system's authorities, and no certificate.
@@ -65,12 +64,12 @@ func (f Files) Load() (*tls.Config, error) {
 	return config, nil
 }
 
+// maxFile is the most bytes that are read of a file. A bundle of authorities has some 250 kB.
+const maxFile = 16 << 20
+
 // read reads the file of an option. Its error shows the path unless that looks like a URL.
 func read(option, path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if cause := (&fs.PathError{}); errors.As(err, &cause) {
-		err = cause.Err
-	}
+	text, err := regularfile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading %s: %w", option, humanize.Shown(path), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -50,7 +51,7 @@ func TestReadPassword_no_regular_file(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
-		if got, err := dial.ReadPassword(path); got != "" || !errors.Is(err, dial.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+		if got, err := dial.ReadPassword(path); got != "" || !errors.Is(err, regularfile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
 		}
 	}

@@ -1,14 +1,12 @@
 package dial
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
 // MaxPasswordFile is the most bytes of a password's file. A longer one is another file.
@@ -19,10 +17,7 @@ const MaxPasswordFile = 64 << 10
 // Errors quote nothing of the file. They name its path where the folder in it exists, and leave it out
 // otherwise: it may be the password itself, in place of a path.
 func ReadPassword(path string) (string, error) {
-	text, err := readBounded(path)
-	if cause := (&fs.PathError{}); errors.As(err, &cause) {
-		err = cause.Err
-	}
+	text, err := regularfile.Read(path, MaxPasswordFile+1)
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	shown := shownPath(path)
 	switch {
@@ -49,37 +44,4 @@ func shownPath(path string) string {
 		return unknownPath
 	}
 	return path
-}
-
-// ErrNotRegular is the error of a password file that cannot be read again, such as a pipe.
-var ErrNotRegular = errors.New("it is no regular file; name one that can be read again at every connection")
-
-// readBounded reads a regular file up to a byte more than the bound. It does not open other files, which
-// could block or act.
-func readBounded(path string) ([]byte, error) {
-	if err := checkRegular(os.Stat(path)); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	if err := checkRegular(file.Stat()); err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(file, MaxPasswordFile+1))
-}
-
-// checkRegular refuses what is no regular file.
-func checkRegular(info fs.FileInfo, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return syscall.EISDIR
-	case !info.Mode().IsRegular():
-		return ErrNotRegular
-	}
-	return nil
 }

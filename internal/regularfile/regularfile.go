@@ -1,0 +1,51 @@
+// Package regularfile reads small files that are read again and again, such as those of passwords and certificates. It
+// opens no pipe and no device, which could block or act.
+package regularfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrNotRegular is the error of a file that cannot be read again, such as a pipe.
+var ErrNotRegular = errors.New("it is no regular file; name one that can be read again at every connection")
+
+// Read reads a regular file, up to so many bytes. Links are followed. Its errors do not name the path.
+func Read(path string, most int64) ([]byte, error) {
+	text, err := read(path, most)
+	if cause := (&fs.PathError{}); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return text, err
+}
+
+func read(path string, most int64) ([]byte, error) {
+	if err := checkRegular(os.Stat(path)); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	if err := checkRegular(file.Stat()); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
+// checkRegular refuses what is no regular file.
+func checkRegular(info fs.FileInfo, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return ErrNotRegular
+	}
+	return nil
+}
