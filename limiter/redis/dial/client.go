@@ -1,6 +1,6 @@
 // Package dial makes clients for a single Redis, for Sentinel and for a Cluster. It decides which options and URLs
-// are valid, and reads passwords and certificates at every new connection. It may import limiter and its room
-// wire.
+// are valid, and reads passwords and certificates at every new connection. It may import limiter, its room
+// wire, and internal/regularfile.
 package dial
 
 import (
