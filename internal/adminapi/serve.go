@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -63,7 +64,7 @@ func apiError(err error) error {
 }
 
 // ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace
-// bytes that are no characters, and of a field that stands twice take the last: text of a client that a caller
+// bytes and halves of surrogate pairs that are no characters, and of a field that stands twice take the last: text of a client that a caller
 // has not escaped could so name another client.
 func ReadQuestion(r *http.Request, question any) error {
 	body, err := io.ReadAll(r.Body)
@@ -74,6 +75,8 @@ func ReadQuestion(r *http.Request, question any) error {
 		return BadInput("the body cannot be read: %v", err)
 	case !utf8.Valid(body):
 		return BadInput(`the body is not UTF-8; write such bytes of a key as \xNN`)
+	case hasHalfPair(body):
+		return BadInput(`the body has half a surrogate pair, which is no character; write bytes of a key as \xNN`)
 	}
 	if name := repeatedField(body); name != "" {
 		return BadInput("the body has the field %s twice", name)
@@ -87,6 +90,19 @@ func ReadQuestion(r *http.Request, question any) error {
 		err = errors.New("something follows after it")
 	}
 	return BadInput("the body is not the JSON that is expected: %v", err)
+}
+
+// escapes matches the escapes of JSON strings; its group is half of a surrogate pair alone.
+var escapes = regexp.MustCompile(`(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
+
+// hasHalfPair reports whether an escape is half of a surrogate pair.
+func hasHalfPair(body []byte) bool {
+	for _, found := range escapes.FindAllSubmatch(body, -1) {
+		if len(found[1]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // repeatedField returns the name of a field that stands twice in a JSON object, in capital or small letters;
