@@ -1,5 +1,6 @@
 // Package clock measures time: by a monotonic clock that neither NTP nor an administrator sets, by the clock of a
-// Redis as its answers show it, and in spans between sweeps and reports. It imports nothing of the module.
+// Redis as its answers show it, and in spans between reports. It runs what is due in the background. It imports
+// nothing of the module.
 package clock
 
 import "time"

@@ -31,9 +31,9 @@ const (
 
 // reservations are the units of requests in flight that may be refunded.
 type reservations struct {
-	seed    maphash.Seed
-	sweeper clock.Sweeper
-	shards  [memory.TableShards]reservationShard
+	seed   maphash.Seed
+	sweeps clock.Task
+	shards [memory.TableShards]reservationShard
 }
 
 type reservationShard struct {
@@ -74,7 +74,12 @@ func reservationOf(c *limiter.Check) *reservation {
 // start has the units be swept.
 func (rs *reservations) start() {
 	rs.seed = maphash.MakeSeed()
-	rs.sweeper.Sweep = func() bool { return rs.sweep(clock.Now()) > 0 }
+	rs.sweeps.Weak = true
+	rs.sweeps.Run = func() {
+		if rs.sweep(clock.Now()) > 0 {
+			rs.sweeps.Start(clock.SweepSpan)
+		}
+	}
 }
 
 func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
@@ -95,7 +100,7 @@ func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
 	}
 	do(&q)
 	s.quotas[of] = q
-	rs.sweeper.Start()
+	rs.sweeps.Start(clock.SweepSpan)
 }
 
 var _ decision.Awaited = (*reservation)(nil) // a check holds it as any

@@ -62,12 +62,12 @@ func TestMemory_quiet(t *testing.T) {
 				if m.Len() != 1 || m.Spills.Load() != 0 {
 					t.Errorf("%d states and %d overflows are left, want the one that counts", m.Len(), m.Spills.Load())
 				}
-				if take(m, long); !m.Sweeper.IsSet() {
+				if take(m, long); !m.Sweeps.IsSet() {
 					t.Error("the sweeps ended before the states")
 				}
 				pass(time.Hour)
-				if m.Len() != 0 || m.Sweeper.IsSet() {
-					t.Errorf("%d states are left, the timer is set: %v", m.Len(), m.Sweeper.IsSet())
+				if m.Len() != 0 || m.Sweeps.IsSet() {
+					t.Errorf("%d states are left, the timer is set: %v", m.Len(), m.Sweeps.IsSet())
 				}
 			})
 		})
@@ -102,7 +102,7 @@ func TestDenyCache_quiet(t *testing.T) {
 				t.Fatalf("%d denials are left", left)
 			}
 		}
-		if c.Shards[0].Sweeper.IsSet() {
+		if c.Sweeps.IsSet() {
 			t.Error("the timer is set")
 		}
 	})

@@ -30,7 +30,7 @@ type Store struct {
 	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
 	swept      atomic.Int64 // counts the shards of sweepShards
 	Spills     atomic.Int64 // shards with states without room
-	Sweeper    clock.Sweeper
+	Sweeps     clock.Task
 	onOverflow atomic.Pointer[func()]
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ const DefaultMaxKeys = 1_000_000
 // New returns an empty store on this machine's clock.
 func New() *Store {
 	m := NewOnClock(SystemClock)
-	m.Sweeper.Sweep = m.sweepSome
+	m.Sweeps.Run, m.Sweeps.Weak = m.sweepSome, true
 	return m
 }
 
@@ -77,7 +77,7 @@ func (m *Store) Overflows() int64 { return m.overflowed.Load() }
 func (m *Store) admit() bool {
 	for kept := m.keys.Load(); kept < m.MaxKeys.Load(); kept = m.keys.Load() {
 		if m.keys.CompareAndSwap(kept, kept+1) {
-			m.Sweeper.Start()
+			m.Sweeps.Start(clock.SweepSpan)
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -248,7 +249,7 @@ func (s *Shard) spillOver(key string, value kernel.State) {
 	if s.spill == nil {
 		s.spill = newOverflow(s.logs != nil)
 		s.owner.Spills.Add(1)
-		s.owner.Sweeper.Start()
+		s.owner.Sweeps.Start(clock.SweepSpan)
 	}
 	s.spill.put(key, value)
 	s.owner.overflows()

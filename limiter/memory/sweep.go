@@ -1,22 +1,26 @@
 package memory
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+)
 
 // This file drops dead states where no new keys arrive: those make room for themselves (makeRoom), but a site
 // that went quiet would keep the states of its last clients.
 
 const (
-
 	// sweptPerSpan is how many states of a [Store] a slow sweep visits, and sweptPerLock how many of them
 	// under one lock: well under a millisecond of work, in parts of less than a tenth of that.
 	sweptPerSpan = 4096
 	sweptPerLock = 512
 )
 
-// sweepSome drops some of the dead states, and reports whether any states are left.
-func (m *Store) sweepSome() (left bool) {
+// sweepSome drops some of the dead states, again and again while any states are left.
+func (m *Store) sweepSome() {
 	m.sweepShards(nil, m.Clock(), sweptPerSpan, (*Shard).sweepSlowly)
-	return m.keys.Load() > 0 || m.Spills.Load() > 0
+	if m.keys.Load() > 0 || m.Spills.Load() > 0 {
+		m.Sweeps.Start(clock.SweepSpan)
+	}
 }
 
 // sweepSlowly does what sweep does, and frees the memory of what is empty then.

@@ -60,20 +60,19 @@ func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
 	if check.Peek {
 		return
 	}
-	s := c.ShardOf(check.Key.String())
 	if check.Result.Passes() {
-		s.put(denyKeyOf(check), denial{kind: kindAllowed, expires: sent.Add(c.MaxAge)}, sent)
+		c.put(denyKeyOf(check), denial{kind: kindAllowed, expires: sent.Add(c.MaxAge)}, sent)
 		return
 	}
 	if check.Result.Banned {
-		s.put(banKeyOf(check), c.banDenial(check, sent), sent)
+		c.put(banKeyOf(check), c.banDenial(check, sent), sent)
 		return
 	}
 	d := c.denial(check, sent)
 	if !d.never {
 		d.kind, d.RefreshAt = kindCounted, time.Time{}
 	}
-	s.put(denyKeyOf(check), d, sent)
+	c.put(denyKeyOf(check), d, sent)
 }
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.

@@ -22,6 +22,7 @@ type Cache struct {
 	MaxAge time.Duration
 	seed   maphash.Seed
 	Shards [DenyShards]Shard
+	Sweeps clock.Task
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache
 	// though it holds for longer. Nil: denials are not refreshed.
@@ -86,7 +87,7 @@ func (c *Cache) Learn(checks []limiter.Check, sent time.Time) {
 		case check.Policy.Rule().Ban != nil:
 			c.learnBan(check, sent)
 		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
-			c.ShardOf(check.Key.String()).put(denyKeyOf(check), c.denial(check, sent), sent)
+			c.put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
 }
@@ -105,6 +106,18 @@ func (c *Cache) denial(check *limiter.Check, sent time.Time) denial {
 	}
 	d.RefreshAt = sent.Add(c.MaxAge * 4 / 5)
 	return d
+}
+
+// put stores a denial; a full shard loses one that has expired, or any.
+func (c *Cache) put(key Key, d denial, now time.Time) {
+	s := c.ShardOf(key.Key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
+		s.evict(now)
+	}
+	s.Denials[key] = d
+	c.Sweeps.Start(clock.SweepSpan)
 }
 
 // Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
@@ -174,22 +187,20 @@ func (c *Cache) Prune(now time.Time) {
 	}
 }
 
-// sweepDead drops the denials that have expired, and reports whether any are left. There are never many.
-func (c *Cache) sweepDead() (left bool) {
+// sweepDead drops the denials that have expired, again and again while any are left. There are never many.
+func (c *Cache) sweepDead() {
 	c.Prune(time.Now())
 	for i := range c.Shards {
-		left = left || c.Shards[i].Len() > 0
+		if c.Shards[i].Len() > 0 {
+			c.Sweeps.Start(clock.SweepSpan)
+			return
+		}
 	}
-	return left
 }
 
 // StartSweeps makes the cache drop dead denials from now on.
 func (c *Cache) StartSweeps() {
-	if c == nil {
-		return
-	}
-	w := &clock.Sweeper{Sweep: c.sweepDead}
-	for i := range c.Shards {
-		c.Shards[i].Sweeper = w
+	if c != nil {
+		c.Sweeps.Run, c.Sweeps.Weak = c.sweepDead, true
 	}
 }

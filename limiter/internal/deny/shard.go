@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
@@ -19,7 +18,6 @@ const (
 type Shard struct {
 	Mu      sync.Mutex
 	Denials map[Key]denial
-	Sweeper *clock.Sweeper // of the whole cache; nil: there is none
 }
 
 // Key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
@@ -97,19 +95,6 @@ func (s *Shard) get(key Key, now time.Time) (d denial, found, due bool) {
 		s.Denials[key] = d
 	}
 	return d, true, due
-}
-
-// put stores a denial; a full shard loses one that has expired, or any.
-func (s *Shard) put(key Key, d denial, now time.Time) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
-		s.evict(now)
-	}
-	s.Denials[key] = d
-	if s.Sweeper != nil {
-		s.Sweeper.Start()
-	}
 }
 
 // evict drops the entries that have expired among a few random ones, or else the last of these.
