@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -18,6 +19,7 @@ type denyRefresher struct {
 	denied *deny.Cache
 	local  *memory.Store
 	span   time.Duration // how long checks are collected
+	task   clock.Task    // runs refresh
 
 	mu  sync.Mutex
 	due []limiter.Check
@@ -28,9 +30,7 @@ func (d *denyRefresher) add(check limiter.Check) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due = append(d.due, check)
-	if len(d.due) == 1 {
-		time.AfterFunc(d.span, d.refresh)
-	}
+	d.task.Start(d.span)
 }
 
 // refresh queries all checks that are due. A denial without an answer expires in its time.

@@ -101,7 +101,7 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	f.denied.StartSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
-		f.denied.Refresh = r.add
+		r.task.Run, f.denied.Refresh = r.refresh, r.add
 	}
 	return f
 }

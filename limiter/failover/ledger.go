@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -20,10 +21,10 @@ type ledger struct {
 	clock    func(key string) (now, ahead int64)
 	onRepaid func(policy string, units int64)
 	size     atomic.Int64
-	running  atomic.Bool // the timer is set
+	repays   clock.Task // sends the debts that no request waits for
 	seed     maphash.Seed
 	shards   [ledgerShards]ledgerShard
-	next     int // the shard that the next span begins with; only the timer's function uses it
+	next     int // the shard that the next span begins with; only repays uses it
 }
 
 // ledgerShards is how many locks the accounts are spread over.
@@ -60,7 +61,7 @@ func owe(c *limiter.Check, take owedTake) {
 
 func newLedger(shared *redis.Store, local *memory.Store, onRepaid func(policy string, units int64)) *ledger {
 	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
-	l.clock = l.redisTime
+	l.clock, l.repays.Run = l.redisTime, l.repaySome
 	for i := range l.shards {
 		l.shards[i].accounts = map[decision.QuotaName]*account{}
 	}
@@ -127,7 +128,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 		}
 		s.accounts[name] = a
 		l.size.Add(1)
-		l.start()
+		l.repays.Start(repaySpan)
 	}
 	a.policy = p
 	if seen.Resets += ahead; a.inRedis == (kernel.State{}) && seen.Resets > micros {

@@ -94,18 +94,11 @@ func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 	if newer == nil {
 		s.accounts[name] = a
 		l.size.Add(1)
-		l.start()
+		l.repays.Start(repaySpan)
 		return
 	}
 	for _, d := range debts {
 		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
-	}
-}
-
-// start sets the timer of the debts that no request waits for.
-func (l *ledger) start() {
-	if !l.running.Swap(true) {
-		time.AfterFunc(repaySpan, l.repaySome)
 	}
 }
 
@@ -125,9 +118,8 @@ func (l *ledger) repaySome() {
 		left = l.repayShard(&l.shards[l.next%ledgerShards], sent, left)
 		l.next++
 	}
-	l.running.Store(false)
 	if !l.isEmpty() {
-		l.start()
+		l.repays.Start(repaySpan)
 	}
 }
 

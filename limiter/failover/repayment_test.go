@@ -41,7 +41,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	var now atomic.Int64
 	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
 	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
-	n.ledger.running.Store(true) // no timer: debts leave ahead of requests alone
+	n.ledger.repays.Run = nil // no timer: debts leave ahead of requests alone
 	admin := server.Client(t)
 	n.set = func(micros int64) {
 		now.Store(micros)
@@ -415,7 +415,7 @@ func TestRepayment_paced(t *testing.T) {
 		}
 	}
 	redistest.WaitFor(t, "the timer has ended", func() error {
-		if f.ledger.running.Load() {
+		if f.ledger.repays.IsSet() {
 			return errors.New("it runs")
 		}
 		return nil
