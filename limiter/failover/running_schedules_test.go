@@ -91,7 +91,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker := running.NewTracker()
 	tracker.Node = s.ids
 	tracker.Now = func() time.Time { return time.Unix(s.now, 0) }
-	tracker.Ticking.Store(true) // the schedule decides when states leave
+	tracker.Ticks.Run = nil // the schedule decides when states leave
 	tracker.Send = func(st running.Statement) {
 		stamp := st.Run.StampOf()
 		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, stamp.Epoch, stamp.Base, st.Run.Units}})

@@ -82,6 +82,7 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	r.Topology.refused = options.OnRefusedLogin
 	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = options.OnOutage, options.OnRecovery
 	r.Topology.start(client)
+	r.Running.Ticks.Life = r.Topology.Life
 	r.Slotted.Store(r.Topology.cluster != nil)
 	return r
 }

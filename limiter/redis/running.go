@@ -22,7 +22,6 @@ func (r *Store) startRunning() {
 	r.Running = running.NewTracker()
 	r.Running.Send = r.sendStatement
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
-	r.Running.Ended = func() bool { return r.Topology.Life.Err() != nil }
 }
 
 // decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -28,10 +29,9 @@ type Tracker struct {
 	seed     maphash.Seed
 	Shards   [runningShards]Shard
 	Records  atomic.Int64
-	policies sync.Map    // the first policy of each ID, so that states of one ID have one shape
-	Ticking  atomic.Bool // the timer is set
-	next     int         // the shard that the next tick begins with; only the tick uses it
-	Ended    func() bool // reports whether the store has ended
+	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
+	Ticks    clock.Task // sends the states that are due
+	next     int        // the shard that the next tick begins with; only the tick uses it
 }
 
 // runningShards is how many locks the records are spread over.
@@ -67,6 +67,7 @@ const maxNodeID = kernel.Precision
 // NewTracker returns a tracker that runs nothing, with a random name of its node.
 func NewTracker() *Tracker {
 	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now, seed: maphash.MakeSeed()}
+	t.Ticks.Run = t.tick
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		s.Records = map[decision.QuotaName]*Record{}
@@ -91,7 +92,7 @@ func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *Record {
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
 		s.Due.Push(r)
-		t.start(stateSpan)
+		t.Ticks.Start(stateSpan)
 	}
 	return r
 }
@@ -138,31 +139,17 @@ func (t *Tracker) schedule(r *Record, at time.Time) {
 	}
 }
 
-// start sets the timer, unless it is set.
-func (t *Tracker) start(after time.Duration) {
-	if !t.Ticking.Swap(true) {
-		time.AfterFunc(after, t.tick)
-	}
-}
-
-// tick sends the states that are due, at most so many at once, and sets the timer again while there are
-// records.
+// tick sends the states that are due, at most so many at once, again and again while there are records.
 func (t *Tracker) tick() {
-	if t.Ended() {
+	if t.Failed() {
+		t.Ticks.Start(failedSpan)
 		return
 	}
-	left, failed := 1, t.Failed()
-	if !failed {
-		left = t.SendDue(StatesPerSpan)
-	}
-	t.Ticking.Store(false)
-	switch {
-	case failed:
-		t.start(failedSpan)
-	case left == 0:
-		t.start(BusySpan)
-	case t.Records.Load() > 0:
-		t.start(stateSpan)
+	if left := t.SendDue(StatesPerSpan); left == 0 {
+		now := clock.Now()
+		t.Ticks.StartBy(now.Add(BusySpan), now)
+	} else if t.Records.Load() > 0 {
+		t.Ticks.Start(stateSpan)
 	}
 }
 
