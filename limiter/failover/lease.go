@@ -177,7 +177,7 @@ func (f *Store) giveBack(k *lease.BusyKey, l lease.HeldUnits) {
 func (f *Store) EndLeases() { f.leases.Close() }
 
 // endLater returns a timer of a lease. It keeps the store open while the lease is given back.
-func (f *Store) endLater(d time.Duration, end func()) lease.Timer {
+func (f *Store) endLater(d time.Duration, end func()) clock.Timer {
 	return time.AfterFunc(d, func() {
 		if f.Retain() {
 			defer f.Release()

@@ -135,7 +135,7 @@ func (n *leaseNode) restart() {
 	t := lease.NewTable()
 	n.table = t
 	t.Now = func() clock.Moment { return n.clock(n.world.now) }
-	t.After = func(d time.Duration, f func()) lease.Timer {
+	t.After = func(d time.Duration, f func()) clock.Timer {
 		timer := &worldTimer{node: n, f: f}
 		timer.Reset(d)
 		return timer

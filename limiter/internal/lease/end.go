@@ -54,9 +54,7 @@ func (t *Table) endIn(s *leaseShard, ends func(*BusyKey) bool, why BusyState) {
 		}
 		ended = append(ended, endedKey{k, append([]HeldUnits(nil), k.Leases[:k.Open]...), k.takeUsedUp()})
 		k.Leases, k.Open, k.gone = [2]HeldUnits{}, 0, why
-		if k.timer != nil {
-			k.timer.Stop()
-		}
+		k.expiry.Stop()
 		delete(s.Busy, name)
 	}
 	s.Mu.Unlock()

@@ -101,7 +101,7 @@ func (t *Table) Answered(q Question, unused int64, resetAfter time.Duration, l k
 		held.Number = k.Number
 		k.Leases[k.Open] = held
 		k.Open++
-		t.wake(k, held.Until, now)
+		k.expiry.StartBy(held.Until, now)
 	}
 	lost := k.gone == KeyReset
 	k.shard.Mu.Unlock()
@@ -138,29 +138,13 @@ func (t *Table) Failed(q Question, arrived bool) {
 		copy(k.Leases[1:], k.Leases[:k.Open])
 		k.Leases[0] = rest
 		k.Open++
-		t.wake(k, rest.Until, now)
+		k.expiry.StartBy(rest.Until, now)
 	}
 	k.shard.Mu.Unlock()
 	if !kept {
 		t.Count(k, limiter.LeaseLapsed, q.Rest.Left)
 	}
 }
-
-// wake makes the key's timer run at an instant, or earlier. The lock is held.
-func (t *Table) wake(k *BusyKey, at, now clock.Moment) {
-	switch {
-	case k.timer == nil:
-		k.timer = t.After(at.Since(now), func() { t.expire(k) })
-	case k.at <= at:
-		return
-	default:
-		k.timer.Reset(at.Since(now))
-	}
-	k.at = at
-}
-
-// neverWakes is the instant of a timer that is not set.
-const neverWakes = clock.Moment(1<<63 - 1)
 
 // expire closes the leases of a key that have ended, and gives back what is left of them. A key that is not
 // asked for any more is no longer busy.
@@ -169,7 +153,6 @@ func (t *Table) expire(k *BusyKey) {
 	closed := ended[:0]
 	k.shard.Mu.Lock()
 	now := t.Now()
-	k.at = neverWakes
 	usedUp := k.takeUsedUp()
 	for i := k.Open - 1; i >= 0; i-- {
 		if now >= k.Leases[i].Until {
@@ -183,9 +166,9 @@ func (t *Table) expire(k *BusyKey) {
 		for i := range k.Open {
 			next = min(next, k.Leases[i].Until)
 		}
-		t.wake(k, next, now)
+		k.expiry.StartBy(next, now)
 	case k.asking || now.Since(k.Pace.Last) <= k.Policy.Rule().Lease:
-		t.wake(k, now.Add(k.Policy.Rule().Lease), now)
+		k.expiry.StartBy(now.Add(k.Policy.Rule().Lease), now)
 	default:
 		k.gone = KeyEnded
 		delete(k.shard.Busy, k.Quota)

@@ -44,7 +44,7 @@ type Table struct {
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
 	Now   func() clock.Moment
-	After func(d time.Duration, f func()) Timer
+	After func(d time.Duration, f func()) clock.Timer // of the timers; nil: [time.AfterFunc]
 
 	// Ask asks for a lease in the background, and GiveBack gives units of a closed one back. They are
 	// called without a lock.
@@ -53,12 +53,6 @@ type Table struct {
 
 	// Ended is called with units whose fate is known. May be nil.
 	Ended func(policy string, fate limiter.LeaseFate, units int64)
-}
-
-// Timer is what of a [time.Timer] is used.
-type Timer interface {
-	Reset(d time.Duration) bool
-	Stop() bool
 }
 
 // Quota is a quota under one policy. A policy of another configuration, or with another limit, is
@@ -87,8 +81,7 @@ type BusyKey struct {
 	Open   int          // how many of them there are
 	Number uint64       // of the last lease
 	usedUp int64        // units of leases that were spent whole, and are not counted yet
-	timer  Timer        // runs expire; nil before the first lease
-	at     clock.Moment // when it runs
+	expiry clock.Task   // runs expire
 
 	remaining int64        // of the quota by the last answer, with what is held here and less what was spent since
 	resets    clock.Moment // when the quota is as good as new
@@ -120,7 +113,6 @@ type HeldUnits struct {
 // NewTable returns an empty table on this process's clock.
 func NewTable() *Table {
 	t := &Table{Seed: maphash.MakeSeed(), Now: clock.Now}
-	t.After = func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
 	for i := range t.Shards {
 		t.Shards[i].Busy = map[Quota]*BusyKey{}
 	}
@@ -172,8 +164,9 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 		return nil
 	}
 	k := &BusyKey{Quota: Quota{c.Policy, c.Key.String()}, shard: s, Pace: w.Pace, weight: float64(decision.Units(c))}
+	k.expiry.Run, k.expiry.After = func() { t.expire(k) }, t.After
 	s.Busy[k.Quota] = k
-	t.wake(k, now.Add(k.Policy.Rule().Lease), now)
+	k.expiry.StartBy(now.Add(k.Policy.Rule().Lease), now)
 	return k
 }
 

@@ -45,7 +45,7 @@ func newLeaseDesk(t *testing.T) *leaseDesk {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "desk", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Minute, Lease: limiter.MaxLease})
 	d := &leaseDesk{t: t, table: NewTable(), check: limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}, clock: clock.Moment(time.Hour), fates: map[limiter.LeaseFate]int64{}}
 	d.table.Now = func() clock.Moment { return d.clock }
-	d.table.After = func(_ time.Duration, f func()) Timer {
+	d.table.After = func(_ time.Duration, f func()) clock.Timer {
 		d.timer = f
 		return deskTimer{d, f}
 	}
