@@ -42,13 +42,12 @@ type Batcher struct {
 	heldUntil time.Time // when the first of these may leave in any case
 	Unsettled unsettled
 	Senders   senders
-	ready     int         // connections that have answered and are idle, an estimate
-	crowded   atomic.Bool // the last batch of a sender held several calls
-	answered  time.Time   // when the last batch was
-	late      *time.Timer // runs checkStalled; nil before the first
-	watched   bool        // the timer is set
-	wakesAt   time.Time   // when it runs
-	expiry    expiry
+	ready     int          // connections that have answered and are idle, an estimate
+	crowded   atomic.Bool  // the last batch of a sender held several calls
+	answered  time.Time    // when the last batch was
+	stalls    clock.Task   // runs checkStalled
+	expiry    clock.Task   // runs expire
+	expired   clock.Moment // when it ran last
 }
 
 // Do decides a call within the timeout. It returns nil when the call's err and results are valid;
@@ -148,7 +147,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 	}
 	b.Senders.skipStalled()
 	b.startSender()
-	if !b.watched || b.held > 0 {
+	if !b.stalls.IsSet() || b.held > 0 {
 		b.watch()
 	}
 	return nil
@@ -163,24 +162,18 @@ func (b *Batcher) startSender() {
 	}
 }
 
-// watch sets a timer for when waiting calls may leave by themselves: when a sender may open for them
-// that may not now, or for held calls when they have been held long enough. A timer that is set
-// already is brought forward where needed. The lock must be held.
+// watch has checkStalled run when waiting calls may leave by themselves: when a sender may open for them
+// that may not now, or for held calls when they have been held long enough. The lock must be held.
 func (b *Batcher) watch() {
-	now := time.Now()
+	if b.stalls.Run == nil {
+		b.stalls.Run = b.checkStalled
+	}
+	now := clock.Now()
 	at := now.Add(b.Senders.nextWake())
-	if b.held > 0 && (len(b.Waiting) == b.held || b.heldUntil.Before(at)) {
-		at = b.heldUntil
+	if held := clock.MomentOf(b.heldUntil); b.held > 0 && (len(b.Waiting) == b.held || held < at) {
+		at = held
 	}
-	if b.watched && !at.Before(b.wakesAt) {
-		return
-	}
-	b.watched, b.wakesAt = true, at
-	if wait := at.Sub(now); b.late == nil {
-		b.late = time.AfterFunc(wait, b.checkStalled)
-	} else {
-		b.late.Reset(wait)
-	}
+	b.stalls.StartBy(at, now)
 }
 
 // checkStalled stops counting batches that do not come back, so that waiting calls leave without
@@ -188,7 +181,6 @@ func (b *Batcher) watch() {
 func (b *Batcher) checkStalled() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
-	b.watched = false
 	if len(b.Waiting) == 0 {
 		return
 	}

@@ -156,8 +156,8 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	redistest.WaitFor(t, "surplus senders end", func() error {
 		g.Mu.Lock()
 		defer g.Mu.Unlock()
-		if l := &g.Senders; l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.watched {
-			return fmt.Errorf("%+v, watched %v", g.Senders, g.watched)
+		if l := &g.Senders; l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.stalls.IsSet() {
+			return fmt.Errorf("%+v, watched %v", g.Senders, g.stalls.IsSet())
 		}
 		return nil
 	})

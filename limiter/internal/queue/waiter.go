@@ -55,30 +55,16 @@ func (w *Waiter) Wait() error {
 	return err
 }
 
-// expiry is when a batcher looks at its waiting requests.
-type expiry struct {
-	timer *time.Timer  // runs expire; nil before the first
-	set   bool         // the timer runs
-	due   clock.Moment // when it fires
-	last  clock.Moment // when it fired last
-}
-
-// expireBy sets the timer of the next look, so that the waiter leaves on time. The lock must be held.
+// expireBy has the calls looked at, so that the waiter leaves on time. The lock must be held.
 func (b *Batcher) expireBy(w *Waiter) {
-	if b.expiry.set && b.expiry.due <= w.until {
+	if b.expiry.IsDueBy(w.until) {
 		return
+	}
+	if b.expiry.Run == nil {
+		b.expiry.Run = b.expire
 	}
 	current := clock.Now()
-	at := max(min(w.until, current.Add(expirySpan)), b.expiry.last.Add(expirySpacing))
-	if b.expiry.set && b.expiry.due <= at {
-		return
-	}
-	b.expiry.set, b.expiry.due = true, at
-	if wait := max(0, b.expiry.due.Since(current)); b.expiry.timer == nil {
-		b.expiry.timer = time.AfterFunc(wait, b.expire)
-	} else {
-		b.expiry.timer.Reset(wait)
-	}
+	b.expiry.StartBy(max(min(w.until, current.Add(expirySpan)), b.expired.Add(expirySpacing)), current)
 }
 
 // expire has the waiters leave whose time is up or whose client has left.
@@ -86,14 +72,14 @@ func (b *Batcher) expire() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	current := clock.Now()
-	b.expiry.set, b.expiry.last = false, current
+	b.expired = current
 	b.expireAmong(b.Waiting, current)
 	for _, f := range b.Senders.inflights {
 		b.expireAmong(f.calls, current)
 	}
 }
 
-// expireAmong looks at calls, and sets the timer for those that are still waited for. The lock must be held.
+// expireAmong looks at calls, and has those looked at again that are still waited for. The lock must be held.
 func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
