@@ -39,8 +39,7 @@ func TestNode_wrong_type(t *testing.T) {
 func TestNode_refund_postponed(t *testing.T) {
 	t.Parallel()
 	p, q := storetest.DayPolicy(t, "done", limiter.SlidingWindowLog, 100), storetest.DayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
-	opened := make(chan struct{})
-	n := &redis.Node{Failed: func() {}, Opened: func() { close(opened) }}
+	n := &redis.Node{Failed: func() {}}
 	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: func(error) {}}
 	tries := 0
 	n.Batcher.Send = func(_ context.Context, calls []*queue.Call) bool {
@@ -52,7 +51,12 @@ func TestNode_refund_postponed(t *testing.T) {
 		return true
 	}
 	n.Refund(0, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: q, Key: limiter.EncodeKey("k"), Weight: 1}})
-	<-opened
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		if n.Cause.Load() == nil {
+			return errors.New("closed")
+		}
+		return nil
+	})
 	if got := n.Cause.Load().Policies; len(got) != 1 || got[0] != q {
 		t.Errorf("policies %v, want the postponed one alone", got)
 	}

@@ -240,34 +240,38 @@ func TestProbe_keys(t *testing.T) {
 	}
 }
 
-// probing counts the goroutines that probe for a store. Requests that other tests left running keep the stores of
-// these open.
-func probing(r *redis.Store) int {
+// probing counts the goroutines that probe for a store, and a probe of a node that is due. Requests that other
+// tests left running keep the stores of these open.
+func probing(r *redis.Store, n *redis.Node) (probes int) {
+	if n.Probes.IsSet() {
+		probes++
+	}
 	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
+	return probes + strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
 }
 
 func TestProbe_ends(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
+	a.Topology.Discover()
+	s := a.Topology.To(0)
 	none := func() error {
-		if n := probing(a.Store); n > 0 {
-			return fmt.Errorf("%d goroutines probe", n)
+		if n := probing(a.Store, s); n > 0 {
+			return fmt.Errorf("%d probes", n)
 		}
 		return nil
 	}
-	a.Topology.Discover()
-	s := a.Topology.To(0)
 	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
-		if n := probing(a.Store); n != 1 || !s.Breaker.Open() {
-			return fmt.Errorf("%d goroutines probe", n)
+	redistest.WaitFor(t, "the server is probed once at a time", func() error {
+		if n := probing(a.Store, s); n != 1 || !s.Breaker.Open() {
+			return fmt.Errorf("%d probes", n)
 		}
 		return nil
 	})
 	a.assign(t, owned(0, 16383, masterB))
 	a.Topology.To(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
-	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	s = a.Topology.To(0)
+	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}

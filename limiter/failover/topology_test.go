@@ -109,7 +109,7 @@ func TestTopology_to(t *testing.T) {
 	a.Topology.AnyNode.Breaker.Failure(refused)
 	a.Topology.AnyNode.Failed()
 	redistest.WaitFor(t, "a failure has the masters asked for", func() error {
-		if !a.Topology.Known.Load() || a.Topology.Loading.Load() {
+		if !a.Topology.Known.Load() || a.Topology.AnyNode.Breaker.Open() {
 			return errors.New("not known")
 		}
 		return nil

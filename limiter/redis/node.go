@@ -24,7 +24,7 @@ type Node struct {
 	Breaker health.Breaker
 	Clock   clock.Offset
 	Failed  func()                         // called after every failure
-	Opened  func()                         // called after the breaker has opened
+	Probes  clock.Task                     // while the breaker is open
 	Lost    func(err error)                // called for what Redis did not settle; may be nil
 	Cause   atomic.Pointer[health.Attempt] // what failed when the breaker opened, and why it fails now
 	life    context.Context                //nolint:containedctx // ends with the node; its probes run in it
@@ -124,7 +124,7 @@ func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, se
 	case errors.Is(err, limiter.ErrUndecided) && !limiter.FailedAlone(err):
 		if n.Breaker.Failure(err) {
 			n.Cause.Store(health.AttemptOf(op, slot, checks, err))
-			n.Opened()
+			n.Probes.Start(health.ProbeInterval)
 		}
 		n.Failed()
 	}

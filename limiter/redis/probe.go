@@ -13,34 +13,25 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-// recover probes a node whose breaker is open, once an interval, until it decides again or is
+// recover probes a node whose breaker is open, and again after an interval unless it decides or is
 // retired. The probe repeats what opened the breaker: where a user has lost one permission of
 // several, any other operation would close it for a moment.
 func (r *Store) recover(n *Node) {
-	timer := time.NewTimer(health.ProbeInterval)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-n.life.Done():
+	a := *n.Cause.Load()
+	if slot, found := r.Topology.slotAt(n, a.Slot); found {
+		a.Slot = slot
+		if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
+			n.Breaker.Close()
 			return
 		}
-		a := *n.Cause.Load()
-		if slot, found := r.Topology.slotAt(n, a.Slot); found {
-			a.Slot = slot
-			if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
-				n.Breaker.Close()
-				return
-			}
-		}
-		if n.life.Err() != nil {
-			return
-		}
-		n.Cause.Store(&a)
-		n.Breaker.Postpone()
-		n.Failed()
-		timer.Reset(health.ProbeInterval)
 	}
+	if n.life.Err() != nil {
+		return
+	}
+	n.Cause.Store(&a)
+	n.Breaker.Postpone()
+	n.Failed()
+	n.Probes.Start(health.ProbeInterval)
 }
 
 // probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which

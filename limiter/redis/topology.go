@@ -23,12 +23,12 @@ type topology struct {
 	keys    string                 // one of two bytes for each slot
 	slots   []atomic.Pointer[Node]
 	Known   atomic.Bool // the client has the masters in memory
-	Loading atomic.Bool
+	loads   clock.Task  // runs Discover
 	Outages health.Outages
 	timeout time.Duration
 	Send    func(ctx context.Context, n *Node, calls []*queue.Call) bool
 	uses    *queue.References
-	recover func(n *Node) // runs while a node's breaker is open
+	recover func(n *Node) // probes a node whose breaker is open
 	lost    func(err error)
 	refused func(err error)
 	Life    context.Context //nolint:containedctx // ends with the store; those of the nodes end with it
@@ -47,6 +47,7 @@ func (t *topology) start(client goredis.UniversalClient) {
 		t.masters = map[*goredis.Client]*Node{}
 	}
 	t.Life, t.end = context.WithCancel(context.Background())
+	t.loads.Run, t.loads.Life = t.Discover, t.Life
 	t.AnyNode = t.newNode(client)
 }
 
@@ -66,7 +67,7 @@ func (t *topology) newNode(client goredis.UniversalClient) *Node {
 	n.life, n.end = context.WithCancel(t.Life)
 	n.Batcher.Uses, n.Batcher.Timeout, n.Batcher.OnRefused = t.uses, t.timeout, t.refused
 	n.Batcher.Send = func(ctx context.Context, calls []*queue.Call) bool { return t.Send(ctx, n, calls) }
-	n.Opened = func() { go t.recover(n) }
+	n.Probes.Run, n.Probes.Life = func() { t.recover(n) }, n.life
 	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
 	return n
 }
@@ -77,11 +78,8 @@ func (t *topology) Reload() {
 	case t.cluster == nil:
 	case t.Known.Load():
 		t.cluster.ReloadState(context.Background())
-	case t.Loading.CompareAndSwap(false, true):
-		go func() {
-			defer t.Loading.Store(false)
-			t.Discover()
-		}()
+	default:
+		t.loads.Start(0)
 	}
 }
 
