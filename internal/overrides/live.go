@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -24,6 +25,8 @@ type Live struct {
 	lookedAt time.Time               // of the last look at Redis's clock and the number of entries
 
 	started atomic.Bool
+	polls   clock.Task
+	failed  bool            // the last poll; used by polls alone
 	life    context.Context //nolint:containedctx // ends with the store
 	end     context.CancelFunc
 }
@@ -69,6 +72,7 @@ func newLive(hooks Hooks) *Live {
 	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
 	l.held.Store(&holding{})
 	l.life, l.end = context.WithCancel(context.Background())
+	l.polls.Run, l.polls.Life = l.poll, l.life
 	return l
 }
 

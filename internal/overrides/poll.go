@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -13,32 +14,25 @@ const PollInterval = 500 * time.Millisecond
 // Start begins to poll Redis, once. Without Redis it does nothing.
 func (l *Live) Start() {
 	if l.store != nil && !l.started.Swap(true) {
-		go l.poll()
+		l.polls.Start(0)
 	}
 }
 
 // Close ends the polls. A command under way keeps the store open until it has ended.
 func (l *Live) Close() { l.end() }
 
+// poll reads what has changed, again an interval after it began.
 func (l *Live) poll() {
-	ticker := time.NewTicker(PollInterval)
-	defer ticker.Stop()
-	failed := false
-	for {
-		err := l.pollOnce()
-		if l.life.Err() != nil {
-			return
-		}
-		if l.hooks.OnUnread != nil && (err != nil || failed) {
-			l.hooks.OnUnread(err)
-		}
-		failed = err != nil
-		select {
-		case <-ticker.C:
-		case <-l.life.Done():
-			return
-		}
+	began := clock.Now()
+	err := l.pollOnce()
+	if l.life.Err() != nil {
+		return
 	}
+	if l.hooks.OnUnread != nil && (err != nil || l.failed) {
+		l.hooks.OnUnread(err)
+	}
+	l.failed = err != nil
+	l.polls.StartBy(began.Add(PollInterval), clock.Now())
 }
 
 // pollOnce may connect, which takes longer than a command.
