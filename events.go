@@ -51,7 +51,7 @@ func newEventEmitter(ctx caddy.Context) (*eventEmitter, error) {
 
 // denied emits the event of a denial, unless the key had one within the second.
 func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey bool) {
-	if !e.events.ShouldEmit(eventDenied) || !lastEvents.due(c, time.Now()) {
+	if !e.events.ShouldEmit(eventDenied) || !lastEvents.Pass(time.Now(), time.Second, eventDenied, c.Policy.ID(), c.Key.String()) {
 		return
 	}
 	data := map[string]any{

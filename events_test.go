@@ -2,16 +2,15 @@ package redisratelimit
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -24,10 +23,10 @@ func (l listener) Handle(_ context.Context, e caddy.Event) error {
 }
 
 // listening provisions a handler whose configuration has a listener for denials. It forgets the events of
-// other tests, because a key of theirs may have the same place among the times.
+// other tests.
 func listening(t *testing.T, handler string) (*Handler, listener) {
 	t.Helper()
-	lastEvents = eventTimes{seed: maphash.MakeSeed()}
+	lastEvents = once.NewMemory()
 	ctx, end := newContext(t, "")
 	t.Cleanup(end)
 	module, err := ctx.App("events")
@@ -101,23 +100,6 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 	}
 	for range maxEmitting {
 		<-stuck
-	}
-}
-
-// TestEvent_clock has the wall clock set back by three hours between two denials: the second one is
-// told of as soon as a second has passed.
-func TestEvent_clock(t *testing.T) {
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "stepped", Algorithm: "gcra", Limit: 1, Window: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("k")}
-	now := time.Now()
-	stepped := now
-	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
-	times := eventTimes{seed: maphash.MakeSeed()}
-	if !times.due(&check, now) || times.due(&check, stepped.Add(time.Second-1)) || !times.due(&check, stepped.Add(time.Second)) {
-		t.Errorf("denials at %v, at once and a second later are not told of once a second", now)
 	}
 }
 

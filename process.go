@@ -1,17 +1,13 @@
 package redisratelimit
 
 import (
-	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 )
 
 // appName is the name of the app, of the handler, the directive and the global option.
@@ -31,11 +27,8 @@ var held atomic.Int64
 // more than that are refused.
 const maxHeld = 65536
 
-// lastEvents are the times of the last events of all handlers.
-var lastEvents = eventTimes{seed: maphash.MakeSeed()}
-
-// lastThresholds are the marks of quotas that have had their event.
-var lastThresholds = thresholds.NewMemory()
+// lastEvents are the last events of all handlers.
+var lastEvents = once.NewMemory()
 
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps
@@ -78,21 +71,4 @@ func (s *startedApps) remove(a *App) {
 	if at > 0 && at == len(s.apps) {
 		s.apps[at-1].boundMemory()
 	}
-}
-
-// eventTimes are the times of the last events of keys. Keys that meet in a place share it, so that a flood
-// of keys makes it no larger.
-type eventTimes struct {
-	seed  maphash.Seed
-	gates [8192]clock.Gate
-}
-
-// due reports whether a check's key may have an event now, and if so records it.
-func (e *eventTimes) due(c *limiter.Check, now time.Time) bool {
-	var hash maphash.Hash
-	hash.SetSeed(e.seed)
-	_, _ = hash.WriteString(c.Policy.ID())
-	_ = hash.WriteByte(0)
-	_, _ = hash.WriteString(c.Key.String())
-	return e.gates[hash.Sum64()%uint64(len(e.gates))].Pass(now, time.Second)
 }

@@ -71,7 +71,7 @@ func (h *Handler) listensForThresholds() bool { return h.events.events.ShouldEmi
 func (h *Handler) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source) (reached []rule.Fraction) {
 	capacity := h.app.opened.CapacityIn(c.Policy, s) // which asks no store
 	for _, mark := range r.Notify {
-		if reachesMark(c, mark, capacity) && lastThresholds.Pass(c.Policy.ID(), c.Key.String(), mark.Percent(), time.Now(), quietTime(c)) {
+		if reachesMark(c, mark, capacity) && lastEvents.Pass(time.Now(), quietTime(c), markName(c, mark)...) {
 			reached = append(reached, mark)
 		}
 	}
@@ -81,8 +81,13 @@ func (h *Handler) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source)
 // forgetMarks lets a later request emit what could not be emitted.
 func forgetMarks(c *limiter.Check, marks []rule.Fraction) {
 	for _, mark := range marks {
-		lastThresholds.Forget(c.Policy.ID(), c.Key.String(), mark.Percent())
+		lastEvents.Forget(markName(c, mark)...)
 	}
+}
+
+// markName names the event of a quota that reaches a mark.
+func markName(c *limiter.Check, mark rule.Fraction) []string {
+	return []string{eventThreshold, c.Policy.ID(), mark.String(), c.Key.String()}
 }
 
 // reachesMark reports whether the units of a check, with the result after them, have reached a fraction of the

@@ -1,4 +1,4 @@
-package thresholds
+package once
 
 import (
 	"fmt"
@@ -12,15 +12,14 @@ import (
 func TestMemory_Pass(t *testing.T) {
 	m, now := NewMemory(), time.Now()
 	for _, step := range []struct {
-		policy, key string
-		percent     float64
-		after       time.Duration
-		want        bool
+		policy, mark, key string
+		after             time.Duration
+		want              bool
 	}{
-		{"api", "a", 80, 0, true}, {"api", "a", 80, 0, false}, {"api", "a", 100, 0, true}, {"api", "b", 80, 0, true}, {"login", "a", 80, 0, true},
-		{"api", "a", 80, time.Hour - 1, false}, {"api", "a", 80, time.Hour, true}, {"api", "a", 80, time.Hour + 1, false}, {"api", "a", 100, 2 * time.Hour, true},
+		{"api", "80", "a", 0, true}, {"api", "80", "a", 0, false}, {"api", "100", "a", 0, true}, {"api", "80", "b", 0, true}, {"login", "80", "a", 0, true},
+		{"api", "80", "a", time.Hour - 1, false}, {"api", "80", "a", time.Hour, true}, {"api", "80", "a", time.Hour + 1, false}, {"api", "100", "a", 2 * time.Hour, true},
 	} {
-		if got := m.Pass(step.policy, step.key, step.percent, now.Add(step.after), time.Hour); got != step.want {
+		if got := m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key); got != step.want {
 			t.Errorf("%+v: got %v", step, got)
 		}
 	}
@@ -28,11 +27,11 @@ func TestMemory_Pass(t *testing.T) {
 
 func TestMemory_Forget(t *testing.T) {
 	m, now := NewMemory(), time.Now()
-	m.Forget("api", "a", 80)
-	m.Pass("api", "a", 80, now, time.Hour)
-	m.Pass("api", "a", 100, now, time.Hour)
-	m.Forget("api", "a", 80)
-	if !m.Pass("api", "a", 80, now, time.Hour) || m.Pass("api", "a", 100, now, time.Hour) {
+	m.Forget("api", "80", "a")
+	m.Pass(now, time.Hour, "api", "80", "a")
+	m.Pass(now, time.Hour, "api", "100", "a")
+	m.Forget("api", "80", "a")
+	if !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(now, time.Hour, "api", "100", "a") {
 		t.Error("another mark was forgotten than the one")
 	}
 }
@@ -42,7 +41,7 @@ func TestMemory_Pass_wallClock(t *testing.T) {
 	m, now := NewMemory(), time.Now()
 	stepped := now
 	*(*uint64)(unsafe.Pointer(&stepped)) -= 3 * 60 * 60 << 30 // of the wall clock's seconds alone
-	if !m.Pass("api", "a", 80, now, time.Hour) || m.Pass("api", "a", 80, stepped.Add(time.Hour-1), time.Hour) || !m.Pass("api", "a", 80, stepped.Add(time.Hour), time.Hour) {
+	if !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(stepped.Add(time.Hour-1), time.Hour, "api", "80", "a") || !m.Pass(stepped.Add(time.Hour), time.Hour, "api", "80", "a") {
 		t.Error("an hour is not kept")
 	}
 }
@@ -55,7 +54,7 @@ func TestMemory_Pass_together(t *testing.T) {
 	for range 64 {
 		group.Go(func() {
 			for i := range 100 {
-				if m.Pass("api", fmt.Sprint(i), 80, now, time.Hour) {
+				if m.Pass(now, time.Hour, "api", "80", fmt.Sprint(i)) {
 					passed.Add(1)
 				}
 			}
@@ -73,7 +72,7 @@ func TestMemory_Pass_flood(t *testing.T) {
 	m, now, again := NewMemory(), time.Now(), 0
 	for range 2 {
 		for i := range 10_000 {
-			if m.Pass("few", fmt.Sprint(i), 80, now, time.Hour) {
+			if m.Pass(now, time.Hour, "few", "80", fmt.Sprint(i)) {
 				again++
 			}
 		}
@@ -82,7 +81,7 @@ func TestMemory_Pass_flood(t *testing.T) {
 		t.Errorf("%d events of 10,000 marks", again)
 	}
 	for i := range 200_000 {
-		if !m.Pass("many", fmt.Sprint(i), 80, now.Add(time.Duration(i)), time.Hour) {
+		if !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)) {
 			t.Fatal("a new mark has no event")
 		}
 	}
