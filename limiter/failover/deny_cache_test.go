@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -128,18 +129,18 @@ func TestDenyCache_bounded(t *testing.T) {
 	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
 	cache := deny.NewCache(time.Second)
 	now := time.Unix(1_000, 0)
-	for i := range 2 * deny.DenyShards * deny.DenyShardSize {
+	for i := range 2 * shards.Count * deny.DenyShardSize {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	if total > deny.DenyShards*deny.DenyShardSize || total < deny.DenyShards*deny.DenyShardSize/2 {
-		t.Errorf("%d denials are kept, want about %d", total, deny.DenyShards*deny.DenyShardSize)
+	if total > shards.Count*deny.DenyShardSize || total < shards.Count*deny.DenyShardSize/2 {
+		t.Errorf("%d denials are kept, want about %d", total, shards.Count*deny.DenyShardSize)
 	}
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*deny.DenyShards*deny.DenyShardSize - 1)), Weight: 1}}, now).Denies() {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*shards.Count*deny.DenyShardSize - 1)), Weight: 1}}, now).Denies() {
 		t.Error("a denial is used longer than its age")
 	}
 }

@@ -2,7 +2,6 @@ package failover
 
 import (
 	queue "container/heap"
-	"hash/maphash"
 	"math/rand/v2"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // leaseWorld is a key of one policy, the store that counts it, and nodes that lease from it, on one virtual
@@ -236,8 +236,8 @@ func (n *leaseNode) ask(t *lease.Table, q lease.Question, c *limiter.Check) {
 // makeBusy makes the key one that the node has seen often.
 func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
-	hash := maphash.String(t.Seed, w.key.String())
-	s := &t.Shards[hash%lease.LeaseShards]
+	hash := shards.Hash(w.key.String())
+	s := &t.Shards[hash%shards.Count]
 	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
 	if k := s.Busy[lease.Quota{Policy: w.policy, Key: w.key.String()}]; k != nil {
 		k.Pace = seen
@@ -246,7 +246,7 @@ func (n *leaseNode) makeBusy() {
 	if s.Seen == nil {
 		s.Seen = new([lease.LeaseSlots]lease.WatchedKey)
 	}
-	s.Seen[hash/lease.LeaseShards%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Rule().Salt, Pace: seen}
+	s.Seen[hash/shards.Count%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Rule().Salt, Pace: seen}
 }
 
 // request decides a request as [Store.decideByLeases] does.

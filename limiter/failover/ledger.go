@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -22,13 +22,9 @@ type ledger struct {
 	onRepaid func(policy string, units int64)
 	size     atomic.Int64
 	repays   clock.Task // sends the debts that no request waits for
-	seed     maphash.Seed
-	shards   [ledgerShards]ledgerShard
+	shards   shards.Set[ledgerShard]
 	next     int // the shard that the next span begins with; only repays uses it
 }
-
-// ledgerShards is how many locks the accounts are spread over.
-const ledgerShards = 64
 
 type ledgerShard struct {
 	mu       sync.Mutex
@@ -60,20 +56,16 @@ func owe(c *limiter.Check, take owedTake) {
 }
 
 func newLedger(shared *redis.Store, local *memory.Store, onRepaid func(policy string, units int64)) *ledger {
-	l := &ledger{shared: shared, local: local, onRepaid: onRepaid, seed: maphash.MakeSeed()}
+	l := &ledger{shared: shared, local: local, onRepaid: onRepaid}
 	l.clock, l.repays.Run = l.redisTime, l.repaySome
-	for i := range l.shards {
-		l.shards[i].accounts = map[decision.QuotaName]*account{}
+	for s := range l.shards.All() {
+		s.accounts = map[decision.QuotaName]*account{}
 	}
 	return l
 }
 
 // isEmpty reports whether nothing is owed. A nil ledger is empty.
 func (l *ledger) isEmpty() bool { return l == nil || l.size.Load() == 0 }
-
-func (l *ledger) shardOf(key string) *ledgerShard {
-	return &l.shards[maphash.String(l.seed, key)%ledgerShards]
-}
 
 // redisTime returns the time by the clock of a key's Redis, as far as known, and how far that is ahead of
 // this process's clock, in microseconds.
@@ -113,7 +105,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 // have charged them: a bucket drains both together. It returns nil where there is no room for the account.
 func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
-	p, name, s := c.Policy, decision.QuotaNameOf(c), l.shardOf(c.Key.String())
+	p, name, s := c.Policy, decision.QuotaNameOf(c), l.shards.Of(c.Key.String())
 	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +172,7 @@ func (l *ledger) correct(c *limiter.Check, units int64) (kept bool) {
 		return false
 	}
 	micros, _ := l.clock(c.Key.String())
-	s := l.shardOf(c.Key.String())
+	s := l.shards.Of(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[decision.QuotaNameOf(c)] == a {
@@ -210,7 +202,7 @@ func (l *ledger) forget(p *limiter.Policy, key string) {
 	if l.isEmpty() {
 		return
 	}
-	s := l.shardOf(key)
+	s := l.shards.Of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.drop(s, decision.QuotaName{Policy: p.Rule().ID, Key: key})
@@ -221,8 +213,7 @@ func (l *ledger) forgetAll(policy string) {
 	if l.isEmpty() {
 		return
 	}
-	for i := range l.shards {
-		s := &l.shards[i]
+	for s := range l.shards.All() {
 		s.mu.Lock()
 		for name, a := range s.accounts {
 			if a.policy.Name() == policy {

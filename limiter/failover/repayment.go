@@ -7,6 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -36,7 +37,7 @@ const (
 // operations in the background ahead of requests of the same quota.
 func (l *ledger) repayAhead(checks []limiter.Check) {
 	for i := range checks {
-		name, s := decision.QuotaNameOf(&checks[i]), l.shardOf(checks[i].Key.String())
+		name, s := decision.QuotaNameOf(&checks[i]), l.shards.Of(checks[i].Key.String())
 		s.mu.Lock()
 		a := s.accounts[name]
 		s.mu.Unlock()
@@ -86,7 +87,7 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
 func (l *ledger) putBack(a *account, debts []kernel.Debt) {
-	p, name, s := a.policy, decision.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shardOf(a.key)
+	p, name, s := a.policy, decision.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shards.Of(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,11 +112,11 @@ func (l *ledger) repaySome() {
 	}
 	sent := map[*redis.Node]int{}
 	left := repayScan
-	for range ledgerShards {
+	for range shards.Count {
 		if left <= 0 {
 			break
 		}
-		left = l.repayShard(&l.shards[l.next%ledgerShards], sent, left)
+		left = l.repayShard(&l.shards[l.next%shards.Count], sent, left)
 		l.next++
 	}
 	if !l.isEmpty() {
@@ -168,8 +169,7 @@ func (s *ledgerShard) some(most int) map[decision.QuotaName]*account {
 
 // lose gives all debts up when the store has ended.
 func (l *ledger) lose() {
-	for i := range l.shards {
-		s := &l.shards[i]
+	for s := range l.shards.All() {
 		s.mu.Lock()
 		for name, a := range s.accounts {
 			if l.drop(s, name); len(l.owed(a)) > 0 {

@@ -323,7 +323,7 @@ func TestRepayment_refused(t *testing.T) {
 
 // debtsOf returns the debts of the key "k".
 func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
-	s := l.shardOf("k")
+	s := l.shards.Of("k")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[decision.QuotaName{Policy: p.Rule().ID, Key: "k"}]

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"hash/maphash"
 	"maps"
 	"sync"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // This file counts what requests in flight may still refund, for those that are denied meanwhile:
@@ -31,9 +30,8 @@ const (
 
 // reservations are the units of requests in flight that may be refunded.
 type reservations struct {
-	seed   maphash.Seed
 	sweeps clock.Task
-	shards [memory.TableShards]reservationShard
+	shards shards.Set[reservationShard]
 }
 
 type reservationShard struct {
@@ -73,7 +71,6 @@ func reservationOf(c *limiter.Check) *reservation {
 
 // start has the units be swept.
 func (rs *reservations) start() {
-	rs.seed = maphash.MakeSeed()
 	rs.sweeps.Weak = true
 	rs.sweeps.Run = func() {
 		if rs.sweep(clock.Now()) > 0 {
@@ -82,13 +79,9 @@ func (rs *reservations) start() {
 	}
 }
 
-func (rs *reservations) shardOf(q reservedQuota) *reservationShard {
-	return &rs.shards[maphash.String(rs.seed, q.Key)%memory.TableShards]
-}
-
 // change changes the units of a quota.
 func (rs *reservations) change(of reservedQuota, do func(q *reservedUnits)) {
-	s := rs.shardOf(of)
+	s := rs.shards.Of(of.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quotas == nil {
@@ -158,7 +151,7 @@ func (r *reservation) End(refunded bool) {
 // count returns the units of a quota that may be refunded and how many checks have taken some, and reports whether
 // there are any or were a moment ago.
 func (rs *reservations) count(of reservedQuota, now clock.Moment) (units, begun int64, found bool) {
-	s := rs.shardOf(of)
+	s := rs.shards.Of(of.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.quotas[of]
@@ -176,8 +169,7 @@ func (q *reservedUnits) refundedBy(now clock.Moment) bool {
 
 // sweep drops what is over, and returns how many quotas are left.
 func (rs *reservations) sweep(now clock.Moment) (left int) {
-	for i := range rs.shards {
-		s := &rs.shards[i]
+	for s := range rs.shards.All() {
 		s.mu.Lock()
 		for name, q := range s.quotas {
 			maps.DeleteFunc(q.open, func(r *reservation, _ bool) bool { return r.until <= now })
@@ -196,7 +188,7 @@ func (rs *reservations) sweep(now clock.Moment) (left int) {
 func (rs *reservations) awaitAnswers(ctx context.Context, of reservedQuota) (ended bool) {
 	var space [maxAwaited]chan struct{}
 	answers := space[:0]
-	s := rs.shardOf(of)
+	s := rs.shards.Of(of.Key)
 	s.mu.Lock()
 	for r := range s.quotas[of].asked {
 		if r.decided == nil {

@@ -27,7 +27,7 @@ func BenchmarkRedis_states(b *testing.B) {
 	tracker.Now = func() time.Time { return time.Now().Add(later) }
 	for i := range keys {
 		key := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
-		s := tracker.ShardOf(key)
+		s := tracker.Shards.Of(key)
 		s.Mu.Lock()
 		tracker.LetThrough(tracker.Find(p, key, tracker.Now()), 1, tracker.Now())
 		s.Mu.Unlock()

@@ -422,7 +422,7 @@ func TestConcurrency_schedules(t *testing.T) {
 			s.now += scheduleTimeout
 			s.drain()
 			for _, n := range s.nodes {
-				if records := n.store.Running.Records.Load(); records != 0 || n.store.Running.ShardOf(s.key).Due.Len() != 0 {
+				if records := n.store.Running.Records.Load(); records != 0 || n.store.Running.Shards.Of(s.key).Due.Len() != 0 {
 					t.Fatalf("nothing runs, and %d records are left", records)
 				}
 			}

@@ -76,7 +76,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
 		t.Fatal(err)
 	}
-	shard := f.denied.ShardOf("k")
+	shard := f.denied.Shards.Of("k")
 	redistest.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.Mu.Lock()
 		d, found := shard.Denials[deny.Key{Policy: p, Key: "k", Weight: deny.AnyWeight, Reserve: 0}]

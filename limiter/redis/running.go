@@ -100,7 +100,7 @@ func (r *Store) LetRun(checks []limiter.Check) {
 		if decision.Kept(c).Places == 0 || !r.Uses.Acquire() {
 			continue
 		}
-		s := t.ShardOf(c.Key.String())
+		s := t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
 		record := t.Find(c.Policy, c.Key.String(), now)
 		t.LetThrough(record, int64(decision.Kept(c).Places), now)

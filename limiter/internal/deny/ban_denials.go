@@ -27,7 +27,7 @@ func (c *Cache) denyBanned(check *limiter.Check, now time.Time, denied *Refusal)
 	if check.Peek {
 		return false
 	}
-	s := c.ShardOf(check.Key.String())
+	s := c.Shards.Of(check.Key.String())
 	d, found, due := s.get(banKeyOf(check), now)
 	if due && c.Refresh != nil {
 		c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: 1})
@@ -77,7 +77,7 @@ func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
 func (c *Cache) relearnBan(check *limiter.Check, sent time.Time) {
-	s, key := c.ShardOf(check.Key.String()), banKeyOf(check)
+	s, key := c.Shards.Of(check.Key.String()), banKeyOf(check)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if _, found := s.Denials[key]; !found {

@@ -1,14 +1,14 @@
 // Package deny decides which denials of Redis refuse a request without a query, and for how long. It can only deny.
-// It may import limiter, decision and internal/clock.
+// It may import limiter, decision, shards and internal/clock.
 package deny
 
 import (
-	"hash/maphash"
 	"maps"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // Cache repeats denials, so that a client over its limit is refused without a query, exactly as
@@ -20,8 +20,7 @@ import (
 // too much, for the maximal age at most.
 type Cache struct {
 	MaxAge time.Duration
-	seed   maphash.Seed
-	Shards [DenyShards]Shard
+	Shards shards.Set[Shard]
 	Sweeps clock.Task
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache
@@ -34,16 +33,11 @@ func NewCache(maxAge time.Duration) *Cache {
 	if maxAge <= 0 {
 		return nil
 	}
-	c := &Cache{MaxAge: maxAge, seed: maphash.MakeSeed()}
-	for i := range c.Shards {
-		c.Shards[i].Denials = map[Key]denial{}
+	c := &Cache{MaxAge: maxAge}
+	for s := range c.Shards.All() {
+		s.Denials = map[Key]denial{}
 	}
 	return c
-}
-
-// ShardOf returns the shard of a key.
-func (c *Cache) ShardOf(key string) *Shard {
-	return &c.Shards[maphash.String(c.seed, key)%DenyShards]
 }
 
 // Deny denies the checks if a denial of one of them holds at an instant.
@@ -62,7 +56,7 @@ func (c *Cache) Deny(checks []limiter.Check, now time.Time) (denied Refusal) {
 		if check.Policy.Rule().EndsEarly() {
 			continue
 		}
-		d, found, due := c.ShardOf(check.Key.String()).get(denyKeyOf(check), now)
+		d, found, due := c.Shards.Of(check.Key.String()).get(denyKeyOf(check), now)
 		if due && c.Refresh != nil {
 			c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 		}
@@ -110,7 +104,7 @@ func (c *Cache) denial(check *limiter.Check, sent time.Time) denial {
 
 // put stores a denial; a full shard loses one that has expired, or any.
 func (c *Cache) put(key Key, d denial, now time.Time) {
-	s := c.ShardOf(key.Key)
+	s := c.Shards.Of(key.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
@@ -123,7 +117,7 @@ func (c *Cache) put(key Key, d denial, now time.Time) {
 // Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
 func (c *Cache) Relearn(check *limiter.Check, sent time.Time) {
-	s, key := c.ShardOf(check.Key.String()), denyKeyOf(check)
+	s, key := c.Shards.Of(check.Key.String()), denyKeyOf(check)
 	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != limiter.Never {
 		c.relearnBan(check, sent)
 		return
@@ -150,7 +144,7 @@ func (c *Cache) ForgetWhere(key string, drops func(*limiter.Policy) bool) {
 	if c == nil {
 		return
 	}
-	s := c.ShardOf(key)
+	s := c.Shards.Of(key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for k := range s.Denials {
@@ -165,8 +159,7 @@ func (c *Cache) ForgetAll(policy string) {
 	if c == nil {
 		return
 	}
-	for i := range c.Shards {
-		s := &c.Shards[i]
+	for s := range c.Shards.All() {
 		s.Mu.Lock()
 		for k := range s.Denials {
 			if k.Policy.Name() == policy {
@@ -179,8 +172,7 @@ func (c *Cache) ForgetAll(policy string) {
 
 // Prune drops the denials that have expired at an instant.
 func (c *Cache) Prune(now time.Time) {
-	for i := range c.Shards {
-		s := &c.Shards[i]
+	for s := range c.Shards.All() {
 		s.Mu.Lock()
 		maps.DeleteFunc(s.Denials, func(_ Key, d denial) bool { return !now.Before(d.expires) })
 		s.Mu.Unlock()
@@ -190,8 +182,8 @@ func (c *Cache) Prune(now time.Time) {
 // sweepDead drops the denials that have expired, again and again while any are left. There are never many.
 func (c *Cache) sweepDead() {
 	c.Prune(time.Now())
-	for i := range c.Shards {
-		if c.Shards[i].Len() > 0 {
+	for s := range c.Shards.All() {
+		if s.Len() > 0 {
 			c.Sweeps.Start(clock.SweepSpan)
 			return
 		}

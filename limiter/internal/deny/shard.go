@@ -8,11 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
-// DenyShards spreads the locks; each shard holds at most DenyShardSize entries.
-const (
-	DenyShards    = 64
-	DenyShardSize = 1024
-)
+// DenyShardSize is the most entries of a shard.
+const DenyShardSize = 1024
 
 // Shard is the denials of some keys.
 type Shard struct {

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"hash/maphash"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -11,7 +10,7 @@ import (
 // taken from are gone.
 func (t *Table) End(key string, ends func(*limiter.Policy) bool, why BusyState) {
 	if t != nil {
-		t.endIn(&t.Shards[maphash.String(t.Seed, key)%LeaseShards], func(k *BusyKey) bool { return k.Key == key && ends(k.Policy) }, why)
+		t.endIn(t.Shards.Of(key), func(k *BusyKey) bool { return k.Key == key && ends(k.Policy) }, why)
 	}
 }
 
@@ -20,8 +19,8 @@ func (t *Table) EndAll(ends func(*limiter.Policy) bool, why BusyState) {
 	if t == nil {
 		return
 	}
-	for i := range t.Shards {
-		t.endIn(&t.Shards[i], func(k *BusyKey) bool { return ends(k.Policy) }, why)
+	for s := range t.Shards.All() {
+		t.endIn(s, func(k *BusyKey) bool { return ends(k.Policy) }, why)
 	}
 }
 
@@ -30,8 +29,7 @@ func (t *Table) Close() {
 	if t == nil {
 		return
 	}
-	for i := range t.Shards {
-		s := &t.Shards[i]
+	for s := range t.Shards.All() {
 		s.Mu.Lock()
 		s.closed = true
 		s.Mu.Unlock()
@@ -86,7 +84,7 @@ func (t *Table) Held(policy, key string) (units int64, lasts time.Duration) {
 	if t == nil {
 		return 0, 0
 	}
-	s := &t.Shards[maphash.String(t.Seed, key)%LeaseShards]
+	s := t.Shards.Of(key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	now := t.Now()

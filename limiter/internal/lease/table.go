@@ -1,9 +1,9 @@
 // Package lease holds units of busy keys that this process has taken ahead on Redis. It decides when to ask for them,
-// which requests they pay for, and when they go back. It may import limiter, decision, kernel and internal/clock.
+// which requests they pay for, and when they go back. It may import limiter, decision, kernel,
+// shards and internal/clock.
 package lease
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // This file keeps the leases of this process: units of busy keys that were taken on Redis ahead of their
@@ -27,9 +28,6 @@ import (
 // and an eighth earlier than Redis counts it, so that Redis's clock may gain up to a seventh on it.
 
 const (
-	// LeaseShards is how many locks the keys are spread over.
-	LeaseShards = 64
-
 	// busyKeys is the most busy keys of a shard.
 	busyKeys = 1024
 
@@ -39,8 +37,7 @@ const (
 
 // Table holds the leases of a failover.Store. Its functions are those of the store that it belongs to.
 type Table struct {
-	Seed   maphash.Seed
-	Shards [LeaseShards]leaseShard
+	Shards shards.Set[leaseShard]
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
 	Now   func() clock.Moment
@@ -112,9 +109,9 @@ type HeldUnits struct {
 
 // NewTable returns an empty table on this process's clock.
 func NewTable() *Table {
-	t := &Table{Seed: maphash.MakeSeed(), Now: clock.Now}
-	for i := range t.Shards {
-		t.Shards[i].Busy = map[Quota]*BusyKey{}
+	t := &Table{Now: clock.Now}
+	for s := range t.Shards.All() {
+		s.Busy = map[Quota]*BusyKey{}
 	}
 	return t
 }
@@ -125,8 +122,8 @@ func MayDecide(c *limiter.Check) bool { return c.Policy.Rule().Lease > 0 && !c.P
 // Spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
 func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent HeldUnits) {
-	hash := maphash.String(t.Seed, c.Key.String())
-	s := &t.Shards[hash%LeaseShards]
+	hash := shards.Hash(c.Key.String())
+	s := &t.Shards[hash%shards.Count]
 	s.Mu.Lock()
 	if k = t.find(s, c, hash, now); k == nil {
 		s.Mu.Unlock()
@@ -159,7 +156,7 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	if s.Seen == nil {
 		s.Seen = new([LeaseSlots]WatchedKey)
 	}
-	w := &s.Seen[hash/LeaseShards%LeaseSlots]
+	w := &s.Seen[hash/shards.Count%LeaseSlots]
 	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.Busy) >= busyKeys {
 		return nil
 	}

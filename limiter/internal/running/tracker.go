@@ -1,10 +1,9 @@
 // Package running keeps the requests that this process runs, by key. It decides which messages make Redis's count of
-// them right, and what an answer says of a message. It may import limiter, decision, kernel, wire and
-// internal/minheap.
+// them right, and what an answer says of a message. It may import limiter, decision, kernel, shards, wire,
+// internal/clock and internal/minheap.
 package running
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -26,16 +26,12 @@ type Tracker struct {
 	Failed func() bool      // reports whether all of Redis fails
 	Now    func() time.Time // with a monotonic reading
 
-	seed     maphash.Seed
-	Shards   [runningShards]Shard
+	Shards   shards.Set[Shard]
 	Records  atomic.Int64
 	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
 	Ticks    clock.Task // sends the states that are due
 	next     int        // the shard that the next tick begins with; only the tick uses it
 }
-
-// runningShards is how many locks the records are spread over.
-const runningShards = 64
 
 // Shard is the records of some keys.
 type Shard struct {
@@ -66,10 +62,9 @@ const maxNodeID = kernel.Precision
 
 // NewTracker returns a tracker that runs nothing, with a random name of its node.
 func NewTracker() *Tracker {
-	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now, seed: maphash.MakeSeed()}
+	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now}
 	t.Ticks.Run = t.tick
-	for i := range t.Shards {
-		s := &t.Shards[i]
+	for s := range t.Shards.All() {
 		s.Records = map[decision.QuotaName]*Record{}
 		s.Due.Less = func(a, b **Record) bool { return (*a).due.Before((*b).due) }
 		s.Due.Moved = func(r **Record, place int) { (*r).place = place }
@@ -77,14 +72,9 @@ func NewTracker() *Tracker {
 	return t
 }
 
-// ShardOf returns the shard of a key.
-func (t *Tracker) ShardOf(key string) *Shard {
-	return &t.Shards[maphash.String(t.seed, key)%runningShards]
-}
-
 // Find returns the record of a key, and makes it where there is none. The shard's lock is held.
 func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *Record {
-	s, name := t.ShardOf(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
+	s, name := t.Shards.Of(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
 		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
@@ -108,7 +98,7 @@ func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
 func (t *Tracker) drop(r *Record) {
-	s, name := t.ShardOf(r.Key), decision.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
+	s, name := t.Shards.Of(r.Key), decision.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
 		s.Due.Remove(r.place)
@@ -135,7 +125,7 @@ func (t *Tracker) markDirty(r *Record, now time.Time) {
 func (t *Tracker) schedule(r *Record, at time.Time) {
 	r.due = at
 	if r.place >= 0 {
-		t.ShardOf(r.Key).Due.Fix(r.place)
+		t.Shards.Of(r.Key).Due.Fix(r.place)
 	}
 }
 
@@ -163,8 +153,8 @@ type Statement struct {
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
 	now, due := t.Now(), make([]Statement, 0, 16)
-	for range runningShards {
-		due = t.Shards[t.next%runningShards].collect(t, now, most-len(due), due)
+	for range shards.Count {
+		due = t.Shards[t.next%shards.Count].collect(t, now, most-len(due), due)
 		if len(due) >= most {
 			break // the next tick goes on with this shard
 		}
@@ -206,7 +196,7 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 		if !c.Policy.CountsRunning() || c.Peek {
 			continue
 		}
-		s := t.ShardOf(c.Key.String())
+		s := t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
 		m := t.Find(c.Policy, c.Key.String(), now).beginTake(decision.Units(c))
 		s.Mu.Unlock()
@@ -216,7 +206,7 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 
 // End ends a take, and releases its units where a base has them.
 func (t *Tracker) End(m Run, outcome Outcome) {
-	now, s := t.Now(), t.ShardOf(m.Record.Key)
+	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	var next *Statement
 	if t.endTake(m, outcome, now) {
@@ -238,7 +228,7 @@ func (t *Tracker) tidy(r *Record, now time.Time) {
 
 // Release tells Redis that units do not run any more.
 func (t *Tracker) Release(m Run) {
-	now, r, s := t.Now(), m.Record, t.ShardOf(m.Record.Key)
+	now, r, s := t.Now(), m.Record, t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	r.running -= m.Units
 	next := Statement{wire.OpRelease, r.beginRelease(m.Units, now)}
@@ -252,7 +242,7 @@ func (t *Tracker) IsFull(c *limiter.Check) bool {
 	if !c.Policy.CountsRunning() || c.Peek || decision.NeverPasses(c) {
 		return false
 	}
-	s := t.ShardOf(c.Key.String())
+	s := t.Shards.Of(c.Key.String())
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	r := s.Records[decision.QuotaNameOf(c)]
@@ -261,7 +251,7 @@ func (t *Tracker) IsFull(c *limiter.Check) bool {
 
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
 func (t *Tracker) Finish(m Run, outcome Outcome) {
-	now, s := t.Now(), t.ShardOf(m.Record.Key)
+	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.endMessage(m, outcome, now)
