@@ -1,6 +1,6 @@
 // Package memory is the store of a single process. It decides checks by the kernels and keeps their states, their
-// bans and the last answers of Redis, within a bound. It may import limiter, its rooms decision and kernel, and
-// internal/clock.
+// bans and the last answers of Redis, within a bound. It may import limiter, its rooms decision, kernel and shards,
+// and internal/clock.
 package memory
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
@@ -96,9 +97,9 @@ func (m *Store) overflows() {
 // Table in turn, so that dead states are found soon.
 func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
-	shards := int64(len(tables) * TableShards)
-	for range min(shards, sweepShards) {
-		at := int(m.swept.Add(1) % shards)
+	count := int64(len(tables) * shards.Count)
+	for range min(count, sweepShards) {
+		at := int(m.swept.Add(1) % count)
 		s := &tables[at%len(tables)].Shards[at/len(tables)]
 		if s != here && s.Mu.TryLock() {
 			left -= sweep(s, now, left)

@@ -1,9 +1,8 @@
 package memory
 
 import (
-	"hash/maphash"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
 // overflowCells is how many places a shard has for states without room; the 64 of a table have 65,536.
@@ -15,13 +14,12 @@ const overflowCells = 1024
 // so that no client can choose its place. The holes of a bucket are dropped, so that refunds get less.
 // A nil overflow is empty.
 type overflow struct {
-	seed  maphash.Seed
 	plain []kernel.Numbers
 	logs  []*kernel.UnitLog
 }
 
 func newOverflow(logs bool) *overflow {
-	o := &overflow{seed: maphash.MakeSeed()}
+	o := &overflow{}
 	if logs {
 		o.logs = make([]*kernel.UnitLog, overflowCells)
 	} else {
@@ -30,7 +28,8 @@ func newOverflow(logs bool) *overflow {
 	return o
 }
 
-func (o *overflow) cell(key string) uint64 { return maphash.String(o.seed, key) % overflowCells }
+// cell returns the place of a key. It depends on another part of the hash than the shard.
+func (o *overflow) cell(key string) uint64 { return shards.Hash(key) / shards.Count % overflowCells }
 
 // get returns the state of a key's place. Its log is a copy.
 func (o *overflow) get(key string) kernel.State {

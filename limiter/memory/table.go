@@ -1,23 +1,19 @@
 package memory
 
 import (
-	"hash/maphash"
 	"slices"
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
-
-// TableShards is how many locks the states of one policy are spread over.
-const TableShards = 64
 
 // Table holds the states of one policy in a [Store], and of all that differ in limit or burst
 // alone.
 type Table struct {
 	owner  *Store
-	seed   maphash.Seed
-	Shards [TableShards]Shard
+	Shards shards.Set[Shard]
 
 	// dropped reports that nothing may be stored here any more. It is read under the lock of any
 	// shard and set under those of all.
@@ -29,11 +25,11 @@ type Table struct {
 }
 
 func newTable(owner *Store, number int, p *limiter.Policy) *Table {
-	t := &Table{owner: owner, seed: maphash.MakeSeed()}
+	t := &Table{owner: owner}
 	t.slowest.Store(p)
 	for i := range t.Shards {
 		s := &t.Shards[i]
-		s.owner, s.table, s.order = owner, t, number*TableShards+i
+		s.owner, s.table, s.order = owner, t, number*shards.Count+i
 		if p.Rule().Algorithm.Logs {
 			s.logs = map[string]*kernel.UnitLog{}
 		} else {
@@ -56,7 +52,7 @@ func (t *Table) admit(p *limiter.Policy) {
 
 // ShardOf returns the shard of a key.
 func (t *Table) ShardOf(key string) *Shard {
-	return &t.Shards[maphash.String(t.seed, key)%TableShards]
+	return t.Shards.Of(key)
 }
 
 // lockAll locks every shard once, in their order, and returns the function that unlocks them. The
@@ -148,8 +144,7 @@ func (m *Store) eachShardOf(policy string, do func(*Shard)) {
 		if policy != AnyPolicy && policy != t.slowest.Load().Name() {
 			continue
 		}
-		for i := range t.Shards {
-			s := &t.Shards[i]
+		for s := range t.Shards.All() {
 			s.Mu.Lock()
 			do(s)
 			s.Mu.Unlock()
