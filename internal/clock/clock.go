@@ -3,7 +3,10 @@
 // nothing of the module.
 package clock
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Moment is an instant on this process's monotonic clock, in nanoseconds since the process started.
 // A step of the wall clock does not move it. The type keeps it apart from Unix times.
@@ -18,8 +21,13 @@ func Now() Moment { return MomentOf(time.Now()) }
 // MomentOf returns the moment of a reading of [time.Now], whose wall clock is ignored.
 func MomentOf(t time.Time) Moment { return Moment(t.Sub(processStart)) }
 
-// Add returns the moment that lies so much later.
-func (m Moment) Add(d time.Duration) Moment { return m + Moment(d) }
+// Add returns the moment that lies so much later, or the last one that there is.
+func (m Moment) Add(d time.Duration) Moment {
+	if sum := m + Moment(d); d <= 0 || sum > m {
+		return sum
+	}
+	return math.MaxInt64
+}
 
 // Since returns how long after an earlier moment this one is.
 func (m Moment) Since(earlier Moment) time.Duration { return time.Duration(m - earlier) }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
@@ -137,7 +137,7 @@ func (f *Store) ForgetDenials(policy string, keys ...limiter.EncodedKey) {
 // Prune drops the denials that have expired, which keep their policies in memory.
 func (f *Store) Prune() {
 	if f.denied != nil {
-		f.denied.Prune(time.Now())
+		f.denied.Prune(clock.Now())
 	}
 }
 

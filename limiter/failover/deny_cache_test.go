@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
@@ -37,7 +38,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				weight := 1 + tr.random.Int64N(p.Capacity()+1)
 				reserve := tr.reserve(p)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}}
-				cached := cache.Deny(checks, time.UnixMicro(tr.now)).Denies()
+				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(tr.now))).Denies()
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, tr.now, p, weight, reserve)
 				if cached {
@@ -47,7 +48,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 					}
 				} else {
 					checks[0].Result = truth
-					cache.Learn(checks, time.UnixMicro(tr.now))
+					cache.Learn(checks, clock.MomentOf(time.UnixMicro(tr.now)))
 				}
 				tr.learn([]limiter.Check{{Result: truth}})
 			}
@@ -72,13 +73,13 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
-				cached := cache.Deny(checks, time.UnixMicro(now)).Denies()
+				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(now))).Denies()
 				fromCache := checks[0].Result
 				truth := playLeaving(t, s, now, p, checks[0].Weight, reserve)
 				switch {
 				case !cached:
 					checks[0].Result = truth
-					cache.Learn(checks, time.UnixMicro(now))
+					cache.Learn(checks, clock.MomentOf(time.UnixMicro(now)))
 					if truth.Passes() {
 						cache = deny.NewCache(time.Second) // the others wait longer from now on
 					}
@@ -100,7 +101,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
 func TestDenyCache_weights_apart(t *testing.T) {
 	t.Parallel()
-	p, cache, now := storetest.DayPolicy(t, "weights", limiter.GCRA, 10), deny.NewCache(time.Second), time.Unix(1_000, 0)
+	p, cache, now := storetest.DayPolicy(t, "weights", limiter.GCRA, 10), deny.NewCache(time.Second), clock.Now()
 	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: limiter.Never}
 	for weight, wait := range waits {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Result: limiter.Result{RetryAfter: wait}}}, now)
@@ -128,7 +129,7 @@ func TestDenyCache_bounded(t *testing.T) {
 	t.Parallel()
 	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
 	cache := deny.NewCache(time.Second)
-	now := time.Unix(1_000, 0)
+	now := clock.Now()
 	for i := range 2 * shards.Count * deny.DenyShardSize {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}

@@ -39,7 +39,7 @@ func (d *denyRefresher) refresh() {
 	due := d.due
 	d.due = nil
 	d.mu.Unlock()
-	sent := time.Now()
+	sent := clock.Now()
 	for i := range due {
 		d.shared.PeekAsync(&due[i], func(answered *limiter.Check) {
 			d.denied.Relearn(answered, sent)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
@@ -125,7 +126,7 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 		return f.decideHere(checks)
 	}
 	decision.ForgetRunning(checks)
-	now := time.Now()
+	now := clock.Now()
 	if mayLease(checks) {
 		return f.decideByLeases(ctx, mode, checks, now)
 	}
@@ -138,13 +139,13 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 	f.awaitRefunds(checks, true)
 	f.local.DecideNow(checks)
 	f.confirmTaken(checks, limiter.SourceMemory)
-	f.hasten(context.Background(), limiter.SourceMemory, checks, time.Time{})
+	f.hasten(context.Background(), limiter.SourceMemory, checks, 0)
 	return limiter.SourceMemory, nil
 }
 
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
 // unless it is nil, is the busy one of the only check, for which units may be leased.
-func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now time.Time) (limiter.Source, error) {
+func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
 	if f.refuse(mode, checks, now).Denies() {
 		return limiter.SourceDenyCache, nil
 	}
@@ -171,7 +172,7 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 
 // refuse denies what a remembered denial or this process's own running requests deny, without a query. In an
 // outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now time.Time) deny.Refusal {
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) deny.Refusal {
 	deny.ForgetResults(checks)
 	if denied := f.denied.Deny(checks, now); denied.Denies() {
 		return denied
@@ -204,7 +205,7 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 	}
 	f.decideInOutage(checks, reason)
 	f.confirmTaken(checks, limiter.SourceFallback)
-	f.hasten(context.Background(), limiter.SourceFallback, checks, time.Time{})
+	f.hasten(context.Background(), limiter.SourceFallback, checks, 0)
 	return limiter.SourceFallback, nil
 }
 

@@ -25,11 +25,11 @@ func mayLease(checks []limiter.Check) bool {
 
 // decideByLeases decides the checks whose units are leased here, and the others on the shared store. The
 // deny cache comes after the leases: it does not have what was leased.
-func (f *Store) decideByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now time.Time) (limiter.Source, error) {
+func (f *Store) decideByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	if len(checks) > 1 {
 		return f.decideManyByLeases(ctx, mode, checks, now)
 	}
-	k, spent := f.leases.Spend(&checks[0], clock.MomentOf(now))
+	k, spent := f.leases.Spend(&checks[0], now)
 	if spent.Number != 0 {
 		return limiter.SourceLease, nil
 	}
@@ -45,14 +45,14 @@ type spending struct {
 
 // decideManyByLeases does so for several checks. It takes the units that are here first, and puts them back
 // if the others are denied.
-func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now time.Time) (limiter.Source, error) {
+func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	var space [4]spending
 	spendings, busy := space[:0], []*lease.BusyKey(nil)
 	for i := range checks {
 		if !lease.MayDecide(&checks[i]) {
 			continue
 		}
-		k, spent := f.leases.Spend(&checks[i], clock.MomentOf(now))
+		k, spent := f.leases.Spend(&checks[i], now)
 		if spent.Number != 0 {
 			spendings = append(spendings, spending{i, k, spent})
 		} else if k != nil {
@@ -68,7 +68,7 @@ func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []
 	}
 	source, err := f.decideShared(ctx, mode, others, nil, now)
 	if source == limiter.SourceRedis && err == nil && len(busy) > 0 {
-		f.leases.LearnTrip(time.Since(now))
+		f.leases.LearnTrip(clock.Now().Since(now))
 	}
 	if len(spendings) > 0 {
 		copyUnspent(checks, others, spendings)

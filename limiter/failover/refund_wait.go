@@ -36,7 +36,7 @@ func (f *Store) awaitRefunds(checks []limiter.Check, here bool) {
 
 // hasten shortens the wait of denied checks that would pass without what requests in flight may refund. Redis is
 // queried until the deadline.
-func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limiter.Check, deadline time.Time) {
+func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limiter.Check, deadline clock.Moment) {
 	for i := range checks {
 		c := &checks[i]
 		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Rule().Refunds.Load() && f.passesSoon(ctx, source, c, deadline) {
@@ -47,10 +47,10 @@ func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limi
 
 // passesSoon reports whether a check would pass now without the units that may be refunded. Where others have
 // passed since these were counted, they are counted again.
-func (f *Store) passesSoon(ctx context.Context, source limiter.Source, c *limiter.Check, deadline time.Time) bool {
+func (f *Store) passesSoon(ctx context.Context, source limiter.Source, c *limiter.Check, deadline clock.Moment) bool {
 	of := reservedQuota{decision.QuotaNameOf(c), source != limiter.SourceRedis}
 	if !of.here {
-		bounded, cancel := context.WithDeadline(ctx, deadline)
+		bounded, cancel := context.WithTimeout(ctx, deadline.Since(clock.Now()))
 		defer cancel()
 		ctx = bounded
 	}
@@ -72,7 +72,7 @@ func (f *Store) passesSoon(ctx context.Context, source limiter.Source, c *limite
 }
 
 // passesWithout reports whether a check would pass now if so many units were not in use: if it left so many less.
-func (f *Store) passesWithout(ctx context.Context, source limiter.Source, c *limiter.Check, units int64, deadline time.Time) bool {
+func (f *Store) passesWithout(ctx context.Context, source limiter.Source, c *limiter.Check, units int64, deadline clock.Moment) bool {
 	peek := limiter.Check{Policy: c.Policy, Key: c.Key, Weight: c.Weight, Reserve: c.Reserve}
 	if source == limiter.SourceFallback {
 		f.scaleDown(&peek)
@@ -82,6 +82,6 @@ func (f *Store) passesWithout(ctx context.Context, source limiter.Source, c *lim
 		f.local.Peek(&peek)
 		return peek.Result.Passes()
 	}
-	left := time.Until(deadline)
+	left := deadline.Since(clock.Now())
 	return left > 0 && f.shared.PeekWithin(ctx, &peek, left) == nil && peek.Result.Passes()
 }

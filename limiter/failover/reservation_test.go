@@ -127,7 +127,7 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 		denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
 		s.awaitsRefunds = true
 		refundAll(s.Store, reserved, s.source)
-		s.hasten(t.Context(), s.source, denied, time.Now().Add(time.Minute))
+		s.hasten(t.Context(), s.source, denied, clock.Now().Add(time.Minute))
 		if wait := denied[0].Result.RetryAfter; wait != time.Second {
 			t.Errorf("%s: wait %v, want a second", s.name, wait)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -94,7 +95,7 @@ func TestDenyCache_quiet(t *testing.T) {
 		c := deny.NewCache(MaxDenyAge)
 		c.StartSweeps()
 		for i := range 1000 {
-			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())
+			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, clock.Now())
 		}
 		pass(10 * time.Second)
 		for i := range c.Shards {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
@@ -84,7 +85,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 		switch {
 		case !found:
 			return nil
-		case d.RefreshAt.IsZero() || time.Now().Before(d.RefreshAt):
+		case d.RefreshAt == 0 || clock.Now() < d.RefreshAt:
 		default:
 			oneOf(t, f, p, "k") // requests a refresh
 		}

@@ -1,8 +1,7 @@
 package deny
 
 import (
-	"time"
-
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
@@ -23,7 +22,7 @@ func banKeyOf(c *limiter.Check) Key {
 // denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
 // then, even if another check denies it, unless a client of the request is banned.
-func (c *Cache) denyBanned(check *limiter.Check, now time.Time, denied *Refusal) (mayCount bool) {
+func (c *Cache) denyBanned(check *limiter.Check, now clock.Moment, denied *Refusal) (mayCount bool) {
 	if check.Peek {
 		return false
 	}
@@ -35,7 +34,7 @@ func (c *Cache) denyBanned(check *limiter.Check, now time.Time, denied *Refusal)
 	if found && !decision.NeverPasses(check) {
 		r := d.result(now)
 		if decision.Units(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
-			r.RetryAfter = max(r.RetryAfter, d.retryAt.Sub(now))
+			r.RetryAfter = max(r.RetryAfter, d.retryAt.Since(now))
 		}
 		denied.Deny(check, r)
 		return false
@@ -56,7 +55,7 @@ func (c *Cache) denyBanned(check *limiter.Check, now time.Time, denied *Refusal)
 
 // learnBan keeps what the answer to a check of a policy that bans, in a request that was denied, says about the
 // next ones.
-func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
+func (c *Cache) learnBan(check *limiter.Check, sent clock.Moment) {
 	if check.Peek {
 		return
 	}
@@ -70,13 +69,13 @@ func (c *Cache) learnBan(check *limiter.Check, sent time.Time) {
 	}
 	d := c.denial(check, sent)
 	if !d.never {
-		d.kind, d.RefreshAt = kindCounted, time.Time{}
+		d.kind, d.RefreshAt = kindCounted, 0
 	}
 	c.put(denyKeyOf(check), d, sent)
 }
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
-func (c *Cache) relearnBan(check *limiter.Check, sent time.Time) {
+func (c *Cache) relearnBan(check *limiter.Check, sent clock.Moment) {
 	s, key := c.Shards.Of(check.Key.String()), banKeyOf(check)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -91,7 +90,7 @@ func (c *Cache) relearnBan(check *limiter.Check, sent time.Time) {
 }
 
 // banDenial returns the entry of a ban, for a check whose query was sent at some instant.
-func (c *Cache) banDenial(check *limiter.Check, sent time.Time) denial {
+func (c *Cache) banDenial(check *limiter.Check, sent clock.Moment) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)

@@ -41,7 +41,7 @@ func NewCache(maxAge time.Duration) *Cache {
 }
 
 // Deny denies the checks if a denial of one of them holds at an instant.
-func (c *Cache) Deny(checks []limiter.Check, now time.Time) (denied Refusal) {
+func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) {
 	if c == nil {
 		return Refusal{}
 	}
@@ -71,7 +71,7 @@ func (c *Cache) Deny(checks []limiter.Check, now time.Time) (denied Refusal) {
 }
 
 // Learn keeps the denials among the answers to a query that was sent at some instant.
-func (c *Cache) Learn(checks []limiter.Check, sent time.Time) {
+func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 	if c == nil || limiter.Allowed(checks) {
 		return
 	}
@@ -87,13 +87,13 @@ func (c *Cache) Learn(checks []limiter.Check, sent time.Time) {
 }
 
 // denial returns the entry for a denied check whose query was sent at some instant.
-func (c *Cache) denial(check *limiter.Check, sent time.Time) denial {
+func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
 	r := check.Result
 	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, resets: sent.Add(r.ResetAfter)}
 	d.expires = sent.Add(c.MaxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
-		if d.until.Before(d.expires) {
+		if d.until < d.expires {
 			d.expires = d.until
 			return d
 		}
@@ -103,7 +103,7 @@ func (c *Cache) denial(check *limiter.Check, sent time.Time) denial {
 }
 
 // put stores a denial; a full shard loses one that has expired, or any.
-func (c *Cache) put(key Key, d denial, now time.Time) {
+func (c *Cache) put(key Key, d denial, now clock.Moment) {
 	s := c.Shards.Of(key.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Cache) put(key Key, d denial, now time.Time) {
 
 // Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
-func (c *Cache) Relearn(check *limiter.Check, sent time.Time) {
+func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
 	s, key := c.Shards.Of(check.Key.String()), denyKeyOf(check)
 	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != limiter.Never {
 		c.relearnBan(check, sent)
@@ -171,17 +171,17 @@ func (c *Cache) ForgetAll(policy string) {
 }
 
 // Prune drops the denials that have expired at an instant.
-func (c *Cache) Prune(now time.Time) {
+func (c *Cache) Prune(now clock.Moment) {
 	for s := range c.Shards.All() {
 		s.Mu.Lock()
-		maps.DeleteFunc(s.Denials, func(_ Key, d denial) bool { return !now.Before(d.expires) })
+		maps.DeleteFunc(s.Denials, func(_ Key, d denial) bool { return now >= d.expires })
 		s.Mu.Unlock()
 	}
 }
 
 // sweepDead drops the denials that have expired, again and again while any are left. There are never many.
 func (c *Cache) sweepDead() {
-	c.Prune(time.Now())
+	c.Prune(clock.Now())
 	for s := range c.Shards.All() {
 		if s.Len() > 0 {
 			c.Sweeps.Start(clock.SweepSpan)

@@ -2,8 +2,8 @@ package deny
 
 import (
 	"sync"
-	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
@@ -48,11 +48,11 @@ type denial struct {
 	forOthers bool
 	weight    int64 // of a ban's answer, which waits until retryAt if that is later
 	reserve   int64 // of the same answer
-	retryAt   time.Time
-	until     time.Time // the denial holds before this
-	resets    time.Time
-	expires   time.Time // the entry is used before this
-	RefreshAt time.Time // a refresh is due after this; zero: none is needed, or one is already requested
+	retryAt   clock.Moment
+	until     clock.Moment // the denial holds before this
+	resets    clock.Moment
+	expires   clock.Moment // the entry is used before this
+	RefreshAt clock.Moment // a refresh is due after this; 0: none is needed, or one is already requested
 }
 
 // Len counts the denials.
@@ -63,10 +63,10 @@ func (s *Shard) Len() int {
 }
 
 // result returns the answer at an instant before the denial expires.
-func (d *denial) result(now time.Time) limiter.Result {
-	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.resets.Sub(now))}
+func (d *denial) result(now clock.Moment) limiter.Result {
+	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.resets.Since(now))}
 	if !d.never {
-		r.RetryAfter = d.until.Sub(now)
+		r.RetryAfter = d.until.Since(now)
 	}
 	r.ForOthers = d.forOthers
 	if d.kind == kindBanned {
@@ -76,31 +76,31 @@ func (d *denial) result(now time.Time) limiter.Result {
 }
 
 // get returns a denial, and reports whether the caller is to refresh it.
-func (s *Shard) get(key Key, now time.Time) (d denial, found, due bool) {
+func (s *Shard) get(key Key, now clock.Moment) (d denial, found, due bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	d, found = s.Denials[key]
 	if !found {
 		return d, false, false
 	}
-	if !now.Before(d.expires) {
+	if now >= d.expires {
 		delete(s.Denials, key)
 		return d, false, false
 	}
-	if due = !d.RefreshAt.IsZero() && now.After(d.RefreshAt); due {
-		d.RefreshAt = time.Time{}
+	if due = d.RefreshAt != 0 && now > d.RefreshAt; due {
+		d.RefreshAt = 0
 		s.Denials[key] = d
 	}
 	return d, true, due
 }
 
 // evict drops the entries that have expired among a few random ones, or else the last of these.
-func (s *Shard) evict(now time.Time) {
+func (s *Shard) evict(now clock.Moment) {
 	const sample = 8
 	visited, dropped := 0, false
 	for key, d := range s.Denials {
 		visited++
-		if !now.Before(d.expires) || (visited >= sample && !dropped) {
+		if now >= d.expires || (visited >= sample && !dropped) {
 			delete(s.Denials, key)
 			dropped = true
 		}
