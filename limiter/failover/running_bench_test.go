@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
@@ -24,7 +25,7 @@ func BenchmarkRedis_states(b *testing.B) {
 	tracker := n.Running
 	tracker.Ticks.Run = nil // the benchmark decides when states leave
 	later := time.Duration(0)
-	tracker.Now = func() time.Time { return time.Now().Add(later) }
+	tracker.Now = func() clock.Moment { return clock.Now().Add(later) }
 	for i := range keys {
 		key := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
 		s := tracker.Shards.Of(key)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -90,7 +91,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	n := &scheduledNode{raw: raw, id: s.ids}
 	tracker := running.NewTracker()
 	tracker.Node = s.ids
-	tracker.Now = func() time.Time { return time.Unix(s.now, 0) }
+	tracker.Now = func() clock.Moment { return clock.Moment(0).Add(time.Duration(s.now) * time.Second) }
 	tracker.Ticks.Run = nil // the schedule decides when states leave
 	tracker.Send = func(st running.Statement) {
 		stamp := st.Run.StampOf()

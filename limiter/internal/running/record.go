@@ -2,8 +2,8 @@ package running
 
 import (
 	"errors"
-	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -39,15 +39,15 @@ type Record struct {
 
 	epoch    int64
 	base     int64
-	known    bool      // Redis has answered a message of this epoch
-	Dirty    bool      // a state is to be sent
-	stating  int64     // the epoch of a state in flight; 0: there is none
-	Inflight int       // messages
-	keepTill time.Time // no release removes the node's entry before: a message may still arrive
-	ended    bool      // the last release has left, and another record may have the key
+	known    bool         // Redis has answered a message of this epoch
+	Dirty    bool         // a state is to be sent
+	stating  int64        // the epoch of a state in flight; 0: there is none
+	Inflight int          // messages
+	keepTill clock.Moment // no release removes the node's entry before: a message may still arrive
+	ended    bool         // the last release has left, and another record may have the key
 
-	due   time.Time // when its next state is
-	place int       // in its shard's heap; -1: none
+	due   clock.Moment // when its next state is
+	place int          // in its shard's heap; -1: none
 }
 
 // Run is one check's message on its way, or a check's part in what runs.
@@ -81,7 +81,7 @@ const (
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
-func (t *Tracker) newEpoch(r *Record, now time.Time) {
+func (t *Tracker) newEpoch(r *Record, now clock.Moment) {
 	r.epoch = t.epochs.Add(1)
 	r.base = r.running + r.takes
 	r.known = false
@@ -105,9 +105,9 @@ func (r *Record) beginTake(units int64) Run {
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *Record) beginRelease(units int64, now time.Time) Run {
+func (r *Record) beginRelease(units int64, now clock.Moment) Run {
 	m := Run{r, units, r.stamp()}
-	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && !now.Before(r.keepTill) {
+	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && now >= r.keepTill {
 		r.ended, m.stamp.Base = true, wire.NothingLeft
 	}
 	r.Inflight++
@@ -123,7 +123,7 @@ func (r *Record) beginState() Run {
 
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
 // was made meanwhile.
-func (t *Tracker) endTake(m Run, outcome Outcome, now time.Time) (release bool) {
+func (t *Tracker) endTake(m Run, outcome Outcome, now clock.Moment) (release bool) {
 	r := m.Record
 	r.takes -= m.Units
 	r.Inflight--
@@ -152,7 +152,7 @@ func (t *Tracker) endTake(m Run, outcome Outcome, now time.Time) (release bool) 
 }
 
 // endMessage ends a release or a state.
-func (t *Tracker) endMessage(m Run, outcome Outcome, now time.Time) {
+func (t *Tracker) endMessage(m Run, outcome Outcome, now clock.Moment) {
 	r := m.Record
 	if r.ended {
 		t.endLast(r, outcome, now)
@@ -178,7 +178,7 @@ func (t *Tracker) endMessage(m Run, outcome Outcome, now time.Time) {
 
 // endLast ends the release that ended its record. Where Redis may still have the units, a state of a
 // later epoch corrects that; where one is known already, it has.
-func (t *Tracker) endLast(ended *Record, outcome Outcome, now time.Time) {
+func (t *Tracker) endLast(ended *Record, outcome Outcome, now clock.Moment) {
 	if outcome == RanOK || outcome == RanLate {
 		return
 	}
@@ -193,23 +193,23 @@ func (t *Tracker) endLast(ended *Record, outcome Outcome, now time.Time) {
 
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
-func (t *Tracker) keep(r *Record, now time.Time) {
+func (t *Tracker) keep(r *Record, now clock.Moment) {
 	r.keepTill = now.Add(r.Policy.Settings().NodeTimeout)
 }
 
 // LetThrough counts units that run without Redis's decision.
-func (t *Tracker) LetThrough(r *Record, units int64, now time.Time) {
+func (t *Tracker) LetThrough(r *Record, units int64, now clock.Moment) {
 	r.running += units
 	t.newEpoch(r, now)
 }
 
 // isIdle reports whether the record holds nothing that is needed later.
-func (r *Record) isIdle(now time.Time) bool {
-	return r.running == 0 && r.Inflight == 0 && !r.Dirty && !now.Before(r.keepTill)
+func (r *Record) isIdle(now clock.Moment) bool {
+	return r.running == 0 && r.Inflight == 0 && !r.Dirty && now >= r.keepTill
 }
 
 // refresh prepares the state that a record sends at its time. It reports whether there is one to send.
-func (t *Tracker) refresh(r *Record, now time.Time) bool {
+func (t *Tracker) refresh(r *Record, now clock.Moment) bool {
 	switch {
 	case r.Dirty:
 		return r.stating != r.epoch

@@ -22,9 +22,9 @@ import (
 type Tracker struct {
 	Node   int64 // names this process in Redis
 	epochs atomic.Int64
-	Send   func(Statement)  // hands a message over without waiting for the answer
-	Failed func() bool      // reports whether all of Redis fails
-	Now    func() time.Time // with a monotonic reading
+	Send   func(Statement) // hands a message over without waiting for the answer
+	Failed func() bool     // reports whether all of Redis fails
+	Now    func() clock.Moment
 
 	Shards   shards.Set[Shard]
 	Records  atomic.Int64
@@ -62,18 +62,18 @@ const maxNodeID = kernel.Precision
 
 // NewTracker returns a tracker that runs nothing, with a random name of its node.
 func NewTracker() *Tracker {
-	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: time.Now}
+	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: clock.Now}
 	t.Ticks.Run = t.tick
 	for s := range t.Shards.All() {
 		s.Records = map[decision.QuotaName]*Record{}
-		s.Due.Less = func(a, b **Record) bool { return (*a).due.Before((*b).due) }
+		s.Due.Less = func(a, b **Record) bool { return (*a).due < (*b).due }
 		s.Due.Moved = func(r **Record, place int) { (*r).place = place }
 	}
 	return t
 }
 
 // Find returns the record of a key, and makes it where there is none. The shard's lock is held.
-func (t *Tracker) Find(p *limiter.Policy, key string, now time.Time) *Record {
+func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record {
 	s, name := t.Shards.Of(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
@@ -114,15 +114,15 @@ func (r *Record) statePeriod() time.Duration {
 }
 
 // markDirty has a state sent soon. The shard's lock is held.
-func (t *Tracker) markDirty(r *Record, now time.Time) {
+func (t *Tracker) markDirty(r *Record, now clock.Moment) {
 	r.Dirty = true
-	if now.Before(r.due) {
+	if now < r.due {
 		t.schedule(r, now)
 	}
 }
 
 // schedule has a record looked at from an instant on. The shard's lock is held.
-func (t *Tracker) schedule(r *Record, at time.Time) {
+func (t *Tracker) schedule(r *Record, at clock.Moment) {
 	r.due = at
 	if r.place >= 0 {
 		t.Shards.Of(r.Key).Due.Fix(r.place)
@@ -167,10 +167,10 @@ func (t *Tracker) SendDue(most int) (left int) {
 }
 
 // collect appends at most so many states of the shard that are due.
-func (s *Shard) collect(t *Tracker, now time.Time, most int, due []Statement) []Statement {
+func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement) []Statement {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	for most > 0 && s.Due.Len() > 0 && !now.Before((*s.Due.First()).due) {
+	for most > 0 && s.Due.Len() > 0 && now >= (*s.Due.First()).due {
 		r := *s.Due.First()
 		switch {
 		case r.isIdle(now):
@@ -220,7 +220,7 @@ func (t *Tracker) End(m Run, outcome Outcome) {
 }
 
 // tidy drops a record that ended or holds nothing. The shard's lock is held.
-func (t *Tracker) tidy(r *Record, now time.Time) {
+func (t *Tracker) tidy(r *Record, now clock.Moment) {
 	if r.ended || r.isIdle(now) {
 		t.drop(r)
 	}
