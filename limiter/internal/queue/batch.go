@@ -38,13 +38,13 @@ type Batcher struct {
 
 	Mu        sync.Mutex
 	Waiting   []*Call
-	held      int       // of them, those that the last batch had to leave
-	heldUntil time.Time // when the first of these may leave in any case
+	held      int          // of them, those that the last batch had to leave
+	heldUntil clock.Moment // when the first of these may leave in any case
 	Unsettled unsettled
 	Senders   senders
 	ready     int          // connections that have answered and are idle, an estimate
 	crowded   atomic.Bool  // the last batch of a sender held several calls
-	answered  time.Time    // when the last batch was
+	answered  clock.Moment // when the last batch was
 	stalls    clock.Task   // runs checkStalled
 	expiry    clock.Task   // runs expire
 	expired   clock.Moment // when it ran last
@@ -121,7 +121,7 @@ func (b *Batcher) finish(f *Inflight, answered bool) {
 	b.held = 0
 	if answered {
 		b.ready++
-		b.answered = time.Now()
+		b.answered = clock.Now()
 	} else {
 		b.ready = 0
 	}
@@ -170,8 +170,8 @@ func (b *Batcher) watch() {
 	}
 	now := clock.Now()
 	at := now.Add(b.Senders.nextWake())
-	if held := clock.MomentOf(b.heldUntil); b.held > 0 && (len(b.Waiting) == b.held || held < at) {
-		at = held
+	if b.held > 0 && (len(b.Waiting) == b.held || b.heldUntil < at) {
+		at = b.heldUntil
 	}
 	b.stalls.StartBy(at, now)
 }
@@ -184,7 +184,7 @@ func (b *Batcher) checkStalled() {
 	if len(b.Waiting) == 0 {
 		return
 	}
-	if !time.Now().Before(b.heldUntil) {
+	if clock.Now() >= b.heldUntil {
 		b.held = 0
 	}
 	b.Senders.skipStalled()

@@ -3,8 +3,8 @@ package queue
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -36,7 +36,7 @@ type Call struct {
 	Done     func(Ended) // runs when a call without a caller has ended; nil: nothing does
 	uses     *References // of a detached call, queued or in flight: keeps the store open
 
-	heldUntil time.Time // waits for refunds and charges of its quotas until then; zero: for none
+	heldUntil clock.Moment // waits for refunds and charges of its quotas until then; 0: for none
 
 	state  atomic.Int32
 	waiter *Waiter // that waits for it in the queue or for its answer; nil: there is none
@@ -83,7 +83,7 @@ func NewLeaseCall(check *limiter.Check, lease wire.Lease) *Call {
 func (c *Call) Recycle() {
 	clear(c.Checks)
 	uses := c.uses
-	c.Err, c.Done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, time.Time{}
+	c.Err, c.Done, c.uses, c.waiter, c.heldUntil = nil, nil, nil, nil, 0
 	callPool.Put(c)
 	if uses != nil {
 		uses.Release()

@@ -59,7 +59,7 @@ func newDoor() *door {
 func (d *door) idle(ready int) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.ready, d.Senders.lastSent = ready, time.Time{}
+	d.ready, d.Senders.lastSent = ready, 0
 }
 
 // request decides a request in the background, and returns its outcome.

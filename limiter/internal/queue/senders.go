@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -41,17 +42,17 @@ type senders struct {
 	Open      int           // senders that run
 	inflights []*Inflight   // batches in flight
 	stalled   int           // of them, those that count no more
-	lastSent  time.Time     // when the last batch left
+	lastSent  clock.Moment  // when the last batch left
 	RoundTrip time.Duration // the shortest of late
 	Usual     time.Duration // about the median
 
-	limit        int       // the most senders while Redis refuses new connections; 0: no limit
-	limitedUntil time.Time // when that ends
+	limit        int          // the most senders while Redis refuses new connections; 0: no limit
+	limitedUntil clock.Moment // when that ends
 }
 
 // Inflight is a batch in flight.
 type Inflight struct {
-	sent    time.Time
+	sent    clock.Moment
 	stalled bool
 	calls   []*Call // nil for a call that its caller sends
 }
@@ -67,7 +68,7 @@ func (s *senders) mayOpen(calls int) bool {
 
 // tooSoon reports whether that many calls should wait a little for others.
 func (s *senders) tooSoon(calls int) bool {
-	return calls < wire.MaxBatch && len(s.inflights) > s.stalled && time.Since(s.lastSent) < s.pacing()
+	return calls < wire.MaxBatch && len(s.inflights) > s.stalled && clock.Now().Since(s.lastSent) < s.pacing()
 }
 
 // pacing returns the time between batches on a long link. Without it many calls that arrive at once
@@ -84,7 +85,7 @@ func (s *senders) tooMany() bool { return s.Open-s.stalled > s.allowed() || s.Op
 
 // Begin adds a batch in flight.
 func (s *senders) Begin(f *Inflight) {
-	f.sent, f.stalled = time.Now(), false
+	f.sent, f.stalled = clock.Now(), false
 	s.lastSent = f.sent
 	s.inflights = append(s.inflights, f)
 }
@@ -98,7 +99,7 @@ func (s *senders) end(f *Inflight) {
 	last := len(s.inflights) - 1
 	s.inflights[i], s.inflights[last] = s.inflights[last], nil
 	s.inflights = s.inflights[:last]
-	s.observe(time.Since(f.sent))
+	s.observe(clock.Now().Since(f.sent))
 }
 
 // stallTimeout returns how long a batch may be in flight before it counts as stalled.
@@ -106,9 +107,9 @@ func (s *senders) stallTimeout() time.Duration { return stallSpan + 3*s.Usual }
 
 // skipStalled stops counting the batches that take too long.
 func (s *senders) skipStalled() {
-	due := time.Now().Add(-s.stallTimeout())
+	due := clock.Now().Add(-s.stallTimeout())
 	for _, f := range s.inflights {
-		if !f.stalled && f.sent.Before(due) {
+		if !f.stalled && f.sent < due {
 			f.stalled = true
 			s.stalled++
 		}
@@ -118,14 +119,14 @@ func (s *senders) skipStalled() {
 // nextWake returns how long until a sender may open that may not now, because it is too soon or
 // because the batches in flight are not late yet.
 func (s *senders) nextWake() time.Duration {
-	now := time.Now()
+	now := clock.Now()
 	if s.Open-s.stalled < s.allowed() && s.Open < s.most() {
-		return max(0, s.pacing()-now.Sub(s.lastSent))
+		return max(0, s.pacing()-now.Since(s.lastSent))
 	}
 	wait := s.stallTimeout()
 	for _, f := range s.inflights {
 		if !f.stalled {
-			wait = min(wait, s.stallTimeout()-now.Sub(f.sent))
+			wait = min(wait, s.stallTimeout()-now.Since(f.sent))
 		}
 	}
 	return max(wait, stallSpan/4)
@@ -165,12 +166,12 @@ func (s *senders) observe(took time.Duration) {
 const loginPause = time.Second
 
 // limitTo keeps the number of senders at what works, for loginPause.
-func (s *senders) limitTo(most int) { s.limit, s.limitedUntil = most, time.Now().Add(loginPause) }
+func (s *senders) limitTo(most int) { s.limit, s.limitedUntil = most, clock.Now().Add(loginPause) }
 
 // most returns how many senders may be open.
 func (s *senders) most() int {
 	if s.limit > 0 {
-		if time.Now().Before(s.limitedUntil) {
+		if clock.Now() < s.limitedUntil {
 			return s.limit
 		}
 		s.limit = 0
@@ -181,8 +182,8 @@ func (s *senders) most() int {
 // putBack returns those calls of a batch to the queue that a new connection was refused for, if older
 // connections work: a batch is in flight on one, or was answered since this one left. It returns the
 // other calls, and why the connection was refused. The lock must be held.
-func (b *Batcher) putBack(calls []*Call, sent time.Time) (others []*Call, refusal error) {
-	if len(b.Senders.inflights) == 0 && !b.answered.After(sent) {
+func (b *Batcher) putBack(calls []*Call, sent clock.Moment) (others []*Call, refusal error) {
+	if len(b.Senders.inflights) == 0 && b.answered <= sent {
 		return calls, nil
 	}
 	var back []*Call

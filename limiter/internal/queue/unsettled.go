@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
@@ -116,20 +117,20 @@ func (u *unsettled) isElsewhere(c *Call) bool {
 
 // follow makes a call wait for operations on its quotas, if there are any. The lock must be held.
 func (b *Batcher) follow(c *Call) {
-	c.heldUntil = time.Time{}
+	c.heldUntil = 0
 	if b.Unsettled.isFollowedBy(c) {
-		c.heldUntil = time.Now().Add(min(followSpan+b.Senders.stallTimeout(), b.Timeout/2))
+		c.heldUntil = clock.Now().Add(min(followSpan+b.Senders.stallTimeout(), b.Timeout/2))
 	}
 }
 
 // holds reports whether a call has to wait for another batch. The lock must be held.
 func (b *Batcher) holds(c *Call) bool {
-	return !c.heldUntil.IsZero() && b.Unsettled.isElsewhere(c) && time.Now().Before(c.heldUntil)
+	return c.heldUntil != 0 && b.Unsettled.isElsewhere(c) && clock.Now() < c.heldUntil
 }
 
 // hold counts a call that has to wait for another batch. The lock must be held.
 func (b *Batcher) hold(c *Call) {
-	if b.held == 0 || c.heldUntil.Before(b.heldUntil) {
+	if b.held == 0 || c.heldUntil < b.heldUntil {
 		b.heldUntil = c.heldUntil
 	}
 	b.held++
