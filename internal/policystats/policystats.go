@@ -90,7 +90,7 @@ type Names struct {
 
 	mu    sync.Mutex
 	known map[string]*Policy
-	look  *time.Timer // while there are unused names
+	look  clock.Task // runs prune while there are unused names
 }
 
 // pruneInterval is the time between looks for unused names whose counts have ended.
@@ -99,7 +99,9 @@ const pruneInterval = time.Minute
 // New returns no names. The functions return the names of policies with counts in the in-process store,
 // and the time.
 func New(living func() map[string]bool, now func() time.Time) *Names {
-	return &Names{living: living, now: now, known: map[string]*Policy{}}
+	n := &Names{living: living, now: now, known: map[string]*Policy{}}
+	n.look.Run = n.prune
+	return n
 }
 
 // Use returns what is kept for a name, which one more configuration uses.
@@ -148,21 +150,10 @@ func (n *Names) prune() {
 			delete(n.known, name)
 		}
 	}
-	switch {
-	case !unused:
-		n.stop()
-	case n.look == nil:
-		n.look = time.AfterFunc(pruneInterval, n.prune)
-	default:
-		n.look.Reset(pruneInterval)
-	}
-}
-
-// stop ends the looks. The lock is held.
-func (n *Names) stop() {
-	if n.look != nil {
+	if unused {
+		n.look.Start(pruneInterval)
+	} else {
 		n.look.Stop()
-		n.look = nil
 	}
 }
 
@@ -170,7 +161,7 @@ func (n *Names) stop() {
 func (n *Names) End() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.stop()
+	n.look.Stop()
 	for _, d := range n.known {
 		d.drop()
 	}
