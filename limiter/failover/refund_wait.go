@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
-// This file tells a denied request to come back soon where requests in flight may end its denial by refunds, which
+// This file shortens the wait of a denied request if requests in flight may end its denial by refunds, which
 // reservation.go counts.
 
 const (

@@ -52,7 +52,7 @@ func (t *topology) start(client goredis.UniversalClient) {
 }
 
 // SlotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
-// enough, because CRC16 tells all of them apart.
+// enough, because each slot has some of these by CRC16.
 func SlotKeys() string {
 	keys := make([]byte, 2*wire.ClusterSlots)
 	for i := range 1 << 16 {

@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// This file is the rule by which this process tells Redis how many units of a key's requests it runs.
+// This file is the rule by which this process reports to Redis how many units of a key's requests it runs.
 // Messages get lost, overtake one another and arrive late, so that Redis cannot add up what it is sent.
 // What it has of a node belongs to an epoch of that node, and every message names the epoch that it was
 // sent in:
@@ -47,7 +47,7 @@ type Record struct {
 	ended    bool         // the last release has left, and another record may have the key
 
 	due   clock.Moment // when its next state is
-	place int          // in its shard's heap; -1: none
+	index int          // in its shard's heap; -1: none
 }
 
 // Run is one check's message on its way, or a check's part in what runs.

@@ -18,7 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// Tracker knows the requests that this process runs by one Redis, and keeps Redis informed.
+// Tracker keeps the requests that this process runs by one Redis, and sends Redis what it needs of them.
 type Tracker struct {
 	Node   int64 // names this process in Redis
 	epochs atomic.Int64
@@ -67,7 +67,7 @@ func NewTracker() *Tracker {
 	for s := range t.Shards.All() {
 		s.Records = map[decision.QuotaName]*Record{}
 		s.Due.Less = func(a, b **Record) bool { return (*a).due < (*b).due }
-		s.Due.Moved = func(r **Record, place int) { (*r).place = place }
+		s.Due.Moved = func(r **Record, index int) { (*r).index = index }
 	}
 	return t
 }
@@ -77,7 +77,7 @@ func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record 
 	s, name := t.Shards.Of(key), decision.QuotaName{Policy: p.Rule().ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
-		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), place: -1}
+		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), index: -1}
 		s.Records[name] = r
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
@@ -101,8 +101,8 @@ func (t *Tracker) drop(r *Record) {
 	s, name := t.Shards.Of(r.Key), decision.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
-		s.Due.Remove(r.place)
-		r.place = -1
+		s.Due.Remove(r.index)
+		r.index = -1
 		t.Records.Add(-1)
 		r.ended = true
 	}
@@ -124,8 +124,8 @@ func (t *Tracker) markDirty(r *Record, now clock.Moment) {
 // schedule has a record looked at from an instant on. The shard's lock is held.
 func (t *Tracker) schedule(r *Record, at clock.Moment) {
 	r.due = at
-	if r.place >= 0 {
-		t.Shards.Of(r.Key).Due.Fix(r.place)
+	if r.index >= 0 {
+		t.Shards.Of(r.Key).Due.Fix(r.index)
 	}
 }
 
@@ -226,7 +226,7 @@ func (t *Tracker) tidy(r *Record, now clock.Moment) {
 	}
 }
 
-// Release tells Redis that units do not run any more.
+// Release reports to Redis that units do not run any more.
 func (t *Tracker) Release(m Run) {
 	now, r, s := t.Now(), m.Record, t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
