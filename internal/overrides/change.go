@@ -34,10 +34,10 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	if err := l.take(ctx); err != nil {
+	if err := l.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer l.give()
+	defer l.unlock()
 	value, err := l.change(ctx, t.field(), lasts.Microseconds(), body)
 	if err != nil {
 		return nil, err
@@ -47,10 +47,10 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 
 // Remove ends an override. Where there is none it is [ErrAbsent].
 func (l *Live) Remove(ctx context.Context, t Target) error {
-	if err := l.take(ctx); err != nil {
+	if err := l.lock(ctx); err != nil {
 		return err
 	}
-	defer l.give()
+	defer l.unlock()
 	_, err := l.change(ctx, t.field(), -1, "")
 	return err
 }
@@ -69,10 +69,10 @@ func (l *Live) Refresh(ctx context.Context) error {
 	if l.store == nil {
 		return nil
 	}
-	if err := l.take(ctx); err != nil {
+	if err := l.lock(ctx); err != nil {
 		return err
 	}
-	defer l.give()
+	defer l.unlock()
 	return l.sync(ctx)
 }
 

@@ -76,8 +76,8 @@ func newLive(hooks Hooks) *Live {
 	return l
 }
 
-// take waits for the turn to change the overrides. Another change, or a poll, may wait for Redis meanwhile.
-func (l *Live) take(ctx context.Context) error {
+// lock waits for the turn to change the overrides. Another change, or a poll, may wait for Redis meanwhile.
+func (l *Live) lock(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
 		return nil
@@ -86,7 +86,7 @@ func (l *Live) take(ctx context.Context) error {
 	}
 }
 
-func (l *Live) give() { <-l.turn }
+func (l *Live) unlock() { <-l.turn }
 
 // Len counts the overrides that have not ended.
 func (l *Live) Len() int { return len(l.list()) }
