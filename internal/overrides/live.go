@@ -72,7 +72,6 @@ func newLive(hooks Hooks) *Live {
 	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
 	l.held.Store(&holding{})
 	l.life, l.end = context.WithCancel(context.Background())
-	l.polls.Run, l.polls.Life = l.poll, l.life
 	return l
 }
 
