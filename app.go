@@ -67,6 +67,7 @@ type App struct {
 	opened     *openStores   // used by App.use
 	redis      *redisOptions // nil: the counts live in this process
 	registered registeredPolicies
+	rules      []*rule.Set // of its handlers
 	memory     *sharedMemory
 	overrides  *overrides.Live
 	released   bool // the stores
@@ -119,7 +120,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.missingAddress = ctx, ctx.Logger(), new(sync.Once)
-	a.registered = registeredPolicies{}
+	a.registered, a.rules = registeredPolicies{}, nil
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -233,9 +234,16 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// policy returns the policy of that name in this configuration.
+// policy returns the policy of that name in this configuration. If it is made anew, the rules of earlier handlers decide
+// by it too. The handler that asks has one rule of it then, see checkRepeated.
 func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
+	before := a.registered[s.Name].policy
 	registered, err := a.registered.register(s, id, "")
+	if err == nil && before != nil && before != registered.policy {
+		for _, rules := range a.rules {
+			rules.Replace(registered.variants)
+		}
+	}
 	if err == nil && registered.counters == nil {
 		registered.counters = a.memory.names.Use(s.Name)
 		if len(s.Ban) > 0 {

@@ -118,3 +118,20 @@ func TestCount_if_counts_errors_without_a_status(t *testing.T) {
 		}
 	}
 }
+
+// TestCount_if_makes_a_policy_refund_in_all_handlers has handlers before and after the one that refunds.
+func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
+	ctx, end := newContext(t, "")
+	t.Cleanup(end)
+	const numbers = `"limit":5,"window":"24h"`
+	without := `{"policies":[{"name":"p","key":"x",` + numbers + `}]}`
+	handlers := []*Handler{loadHandler(t, ctx, without), loadHandler(t, ctx, counting("p", numbers)), loadHandler(t, ctx, without)}
+	one := handlers[0].app.registered["p"]
+	for i, h := range handlers {
+		for _, r := range h.rules.Rules {
+			if r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds {
+				t.Errorf("handler %d has a policy of its own", i)
+			}
+		}
+	}
+}

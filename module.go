@@ -156,6 +156,7 @@ func (h *Handler) makeRules(ctx caddy.Context) error {
 	}
 	var err error
 	h.rules = rule.NewSet(rules)
+	h.app.rules = append(h.app.rules, h.rules)
 	h.rules.Overrides = h.app.overrides
 	h.rules.Warn, h.rules.OnNeverSet, h.rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
 	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
@@ -192,12 +193,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce); err != nil {
 		return r, nil, err
 	}
-	if r.Notify, err = rule.ParseMarks(p.Notify); err != nil {
-		return r, nil, err
-	}
-	if r.Refunds() {
-		err = registered.policy.AllowRefunds()
-	}
+	r.Notify, err = rule.ParseMarks(p.Notify)
 	return r, registered.counters, err
 }
 

@@ -246,6 +246,9 @@ func (p *Policy) limit() (option, from string, n int64) {
 // isDynamic reports whether requests bring a limit or a burst along.
 func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
 
+// estimates reports whether the weight is an estimate of the cost, which may be refunded.
+func (p *Policy) estimates() bool { return p.CostFrom != "" && (p.Weight > 1 || p.WeightFrom != "") }
+
 func (p *Policy) settings() limiter.Settings {
 	s := limiter.Settings{
 		Name: p.Name, Algorithm: p.Algorithm,
@@ -253,6 +256,7 @@ func (p *Policy) settings() limiter.Settings {
 		MaxDelay: (*time.Duration)(p.MaxDelay), MaxConcurrent: p.MaxConcurrent, NodeTimeout: time.Duration(p.NodeTimeout),
 		Lease:   time.Duration(p.Lease),
 		Dynamic: p.isDynamic(),
+		Refunds: p.CountIf != nil || p.estimates(),
 	}
 	s.Location, _ = p.location() // checked before
 	if p.Limit == 0 && p.LimitFrom != "" {

@@ -49,15 +49,19 @@ func (p *Policy) check() error {
 
 // checkTogether refuses values that are right by themselves but not together.
 func (p *Policy) checkTogether() error {
-	policy, err := limiter.NewPolicy(p.settings())
+	s := p.settings()
+	s.Refunds = false
+	policy, err := limiter.NewPolicy(s)
 	if err != nil {
 		return optionError(err)
 	}
-	if err := p.checkRunning(policy); err != nil {
+	s.Refunds = true
+	_, refused := limiter.NewPolicy(s)
+	if err := p.checkRunning(refused); err != nil {
 		return err
 	}
 	if p.CountIf != nil {
-		if policy.AllowRefunds() != nil {
+		if refused != nil {
 			return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 		}
 		if err := checkCountIf(p.CountIf); err != nil {
@@ -94,7 +98,7 @@ func (p *Policy) checkTogether() error {
 func (p *Policy) checkCost() error {
 	_, err := rule.ParseCost(p.CostFrom, p.Cost)
 	switch {
-	case err != nil || p.CostFrom == "" || p.Weight == 1 && p.WeightFrom == "":
+	case err != nil || !p.estimates():
 		return err
 	case p.MaxDelay != nil:
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
@@ -104,11 +108,10 @@ func (p *Policy) checkCost() error {
 	return nil
 }
 
-// checkRunning refuses what depends on responses beside max_concurrent, as the limiter refuses what depends on
-// windows.
-func (p *Policy) checkRunning(policy *limiter.Policy) error {
+// checkRunning refuses what depends on responses beside max_concurrent, as the limiter has refused refunds.
+func (p *Policy) checkRunning(refused error) error {
 	var beside *limiter.FieldError
-	if !policy.CountsRunning() || !errors.As(policy.AllowRefunds(), &beside) {
+	if !p.countsRunning() || !errors.As(refused, &beside) {
 		return nil
 	}
 	for _, other := range []struct {

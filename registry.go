@@ -32,27 +32,39 @@ type registeredPolicy struct {
 	variants *rule.Variants
 }
 
-// register returns the one policy of that name. Claiming a name with other settings is an error that
-// shows both, and where the first one stands.
+// register returns the one policy of that name, which refunds if one of its handlers does. Claiming a name with
+// other settings is an error that shows both, and where the first one stands.
 func (r registeredPolicies) register(s limiter.Settings, id identity, at string) (registeredPolicy, error) {
 	known, found := r[s.Name]
-	if !found {
-		policy, err := limiter.NewPolicy(s)
-		if err != nil {
-			return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
+	if found {
+		others := known.policy.Settings()
+		refunds := others.Refunds
+		if others.Refunds = s.Refunds; !others.Equal(s) || known.identity != id {
+			return known, ambiguity(known, s, id)
 		}
-		known = registeredPolicy{policy: policy, identity: id, at: at, variants: rule.NewVariants(policy)}
-		r[s.Name] = known
-	}
-	if !known.policy.Settings().Equal(s) || known.identity != id {
-		wrong, fix := " has two meanings", "handlers that share a name share its counts, so make the settings equal or choose another name"
-		if s.Name == defaultPolicy {
-			wrong, fix = ": two limits without a name of their own differ", "give each a name in its block, such as name login"
+		if refunds || !s.Refunds {
+			return known, nil
 		}
-		return known, fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
-			describe(known.policy.Settings(), known.identity), known.at, describe(s, id), fix)
+	} else {
+		known.identity, known.at = id, at
 	}
+	policy, err := limiter.NewPolicy(s)
+	if err != nil {
+		return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
+	}
+	known.policy, known.variants = policy, rule.NewVariants(policy)
+	r[s.Name] = known
 	return known, nil
+}
+
+// ambiguity returns the error of a name that has other settings elsewhere.
+func ambiguity(known registeredPolicy, s limiter.Settings, id identity) error {
+	wrong, fix := " has two meanings", "handlers that share a name share its counts, so make the settings equal or choose another name"
+	if s.Name == defaultPolicy {
+		wrong, fix = ": two limits without a name of their own differ", "give each a name in its block, such as name login"
+	}
+	return fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
+		describe(known.policy.Settings(), known.identity), known.at, describe(s, id), fix)
 }
 
 // counters are those of the policies that count.

@@ -25,8 +25,8 @@ type Check struct {
 	// stands.
 	Peek bool
 
-	// Refundable requests a take that failover.Store.Settle can refund, all or a part. The policy must allow refunds,
-	// see [Policy.AllowRefunds]. Default: what it takes stays.
+	// Refundable requests a take that failover.Store.Settle can refund, all or a part. The policy must allow
+	// refunds, see [Settings].Refunds. Default: what it takes stays.
 	Refundable bool
 
 	// Result is filled in by the store. It is undefined after an error.

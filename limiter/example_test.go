@@ -197,10 +197,7 @@ func Example_grpc() {
 
 // A budget by estimate: a request takes what it may cost, and keeps what it has cost.
 func Example_settle() {
-	tokens, err := limiter.NewPolicy(limiter.Settings{Name: "tokens", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Hour})
-	if err == nil {
-		err = tokens.AllowRefunds()
-	}
+	tokens, err := limiter.NewPolicy(limiter.Settings{Name: "tokens", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Hour, Refunds: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// Policy is a rule that stores decide by: valid settings and the numbers derived from them. Its rule
-// never changes; any number of requests and configurations may use it at once.
+// Policy is a rule that stores decide by: valid settings and the numbers derived from them. It never
+// changes; any number of requests and configurations may use it at once.
 type Policy struct {
 	settings Settings
 	rule     kernel.Rule
@@ -42,7 +42,7 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	}
 	id := s.Name + ":" + a.Code + windowCode(length, t.Tick)
 	s.Ban = slices.Clone(s.Ban)
-	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s)}}
+	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds}}
 	if s.Lease > 0 {
 		p.rule.Lease, p.rule.Salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
 	}
@@ -59,7 +59,6 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	if other.rule.ID != p.rule.ID {
 		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
 	}
-	other.rule.Refunds.Store(p.rule.Refunds.Load())
 	return other, nil
 }
 
@@ -78,9 +77,7 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 // With returns a policy of other numbers, which counts in the same states and leases nothing.
 func (p *Policy) With(t kernel.Params) *Policy {
 	r := &p.rule
-	other := &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Fraction: r.Fraction, Ahead: r.Ahead}}
-	other.rule.Refunds.Store(r.Refunds.Load())
-	return other
+	return &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Refunds: r.Refunds, Fraction: r.Fraction, Ahead: r.Ahead}}
 }
 
 // None returns the policy with a capacity of 0, for results of requests that are refused without a
@@ -122,23 +119,6 @@ func (p *Policy) Capacity() int64 { return p.rule.Params.Capacity }
 
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
 func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Bursts }
-
-// AllowRefunds allows charges of the policy to be undone ([Check].Refundable). A denial may then end
-// early, so the deny cache leaves the policy out, except for bans. A queue and a policy of MaxConcurrent
-// cannot refund: the error is a [*FieldError].
-func (p *Policy) AllowRefunds() error {
-	if p.CountsRunning() {
-		return besideRunning("AllowRefunds")
-	}
-	if p.rule.Params.MaxDelay >= 0 {
-		return &FieldError{"MaxDelay", "", "a queue cannot refund; leave it out"}
-	}
-	if p.settings.Lease > 0 {
-		return &FieldError{"Lease", "", "units that a node has leased cannot be refunded; leave it out"}
-	}
-	p.rule.Refunds.Store(true)
-	return nil
-}
 
 // Derived returns what the function makes of the policy, cached from the first call on, so that no
 // request makes or looks up the same twice. A program has one such function.

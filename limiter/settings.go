@@ -34,7 +34,7 @@ type Settings struct {
 
 	// MaxConcurrent is the units of the requests that may run at once, up to 1,000,000,000. It counts them
 	// from their start to their end, and so excludes all fields about windows and what happens in them:
-	// Algorithm, Limit, Window, Calendar, Location, Burst, MaxDelay, Ban and Lease. 0: windows count.
+	// Algorithm, Limit, Window, Calendar, Location, Burst, MaxDelay, Ban, Lease and Refunds. 0: windows count.
 	MaxConcurrent int64
 
 	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
@@ -64,6 +64,10 @@ type Settings struct {
 	// [MinLease] to [MaxLease]; 0: every request is decided by the shared store. Never is more admitted
 	// than without. Policies that ban, queue or refund have none.
 	Lease time.Duration
+
+	// Refunds allows takes of the policy to be refunded, see [Check].Refundable. A denial may then end early, so
+	// the deny cache leaves the policy out, except for bans. It excludes MaxDelay, Lease and MaxConcurrent.
+	Refunds bool
 
 	// Dynamic reports that requests bring limits and bursts of their own, see [Policy.WithLimit].
 	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
@@ -115,7 +119,7 @@ func (s Settings) Equal(other Settings) bool {
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
 	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic
+		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
 }
 
 // String returns the settings as text, for messages.

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -35,10 +36,7 @@ func (s *Settings) check(a *kernel.Algorithm) error {
 	case s.MaxDelay != nil && (*s.MaxDelay < 0 || *s.MaxDelay%time.Microsecond != 0):
 		return &FieldError{"MaxDelay", s.MaxDelay.String(), "use a duration from 0, in whole microseconds"}
 	}
-	if err := s.checkLease(a); err != nil {
-		return err
-	}
-	return s.checkBan()
+	return cmp.Or(s.checkLease(a), s.checkBan(), s.checkRefunds())
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -115,6 +113,17 @@ func (s *Settings) checkLease(a *kernel.Algorithm) error {
 	return nil
 }
 
+// checkRefunds reports what is wrong with refunds beside the other settings.
+func (s *Settings) checkRefunds() error {
+	switch {
+	case s.Refunds && s.MaxDelay != nil:
+		return &FieldError{"MaxDelay, Refunds", "", "a queue cannot refund; leave one of them out"}
+	case s.Refunds && s.Lease > 0:
+		return &FieldError{"Lease, Refunds", "", "units that a node has leased cannot be refunded; leave one of them out"}
+	}
+	return nil
+}
+
 // checkRunning reports what is wrong with the settings of a policy that counts running requests, or with one
 // that has a node timeout without it.
 func (s *Settings) checkRunning() error {
@@ -131,7 +140,7 @@ func (s *Settings) checkRunning() error {
 		given bool
 	}{
 		{"Limit", s.Limit != 0}, {"Window", s.Window != 0 || s.Calendar != ""}, {"Location", s.Location != nil}, {"Algorithm", s.Algorithm != ""},
-		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0},
+		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0}, {"Refunds", s.Refunds},
 	} {
 		if other.given {
 			return besideRunning(other.field)

@@ -64,10 +64,8 @@ type decided struct {
 // decideAll asks a store.
 func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	t.Helper()
+	s.Refunds = true
 	p := suggestPolicy(t, s)
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
 	now := int64(0)
 	store := memory.NewOnClock(func() int64 { return now })
 	var d decided

@@ -64,6 +64,16 @@ func (s *Set) add(r Rule) {
 	}
 }
 
+// Replace has the rules of a policy decide by another one of the same states, with its variants. No request may be
+// evaluated meanwhile.
+func (s *Set) Replace(v *Variants) {
+	for i := range s.Rules {
+		if r := &s.Rules[i]; r.Policy.ID() == v.base.ID() {
+			r.Policy, r.Numbers.Variants = v.base, v
+		}
+	}
+}
+
 // Only returns a set of its own of the rules with a policy; empty: of all. It has no overrides.
 func (s *Set) Only(policy string) *Set {
 	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))

@@ -130,10 +130,7 @@ func TestStores_ban_denied_with_others(t *testing.T) {
 func TestStores_ban_counted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 60 * time.Second, Ban: banned(300)})
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 60 * time.Second, Ban: banned(300), Refunds: true})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(storetest.Epoch)
 		take := func() []limiter.Check {
@@ -174,10 +171,7 @@ func TestStores_ban_counted(t *testing.T) {
 func TestStores_ban_counted_elsewhere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "elsewhere", Algorithm: limiter.GCRA, Limit: 4, Window: 60 * time.Second, Ban: banned(300)})
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "elsewhere", Algorithm: limiter.GCRA, Limit: 4, Window: 60 * time.Second, Ban: banned(300), Refunds: true})
 	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
 		s.set(storetest.Epoch)
 		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}

@@ -79,10 +79,7 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				f := stores[name]
-				p := storetest.NewPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour})
-				if err := p.AllowRefunds(); err != nil {
-					t.Fatal(err)
-				}
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour, Refunds: true})
 				var running sync.WaitGroup
 				var spent, passed atomic.Int64
 				for sender := range senders {

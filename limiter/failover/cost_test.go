@@ -44,10 +44,7 @@ func TestFailover_Settle(t *testing.T) {
 	for name, f := range failovers(t) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				p := storetest.DayPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
-				if err := p.AllowRefunds(); err != nil {
-					t.Fatal(err)
-				}
+				p := refundingDay(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
 				for _, step := range steps {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
 					source, err := f.Decide(t.Context(), checks)
@@ -175,10 +172,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 	server := redistest.Shared(t)
 	for _, shared := range []*redis.Store{openRedis(t, server, 10*time.Second), nil} {
 		f := New(shared, memory.New(), Options{})
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}})
-		if err := p.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
 		source, err := f.Decide(t.Context(), []limiter.Check{check})
 		if err != nil {
@@ -204,10 +198,7 @@ func TestFailover_Settle_ban_once(t *testing.T) {
 	t.Parallel()
 	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
 		s.set(storetest.Epoch)
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
-		if err := p.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}, Refunds: true})
 		key := limiter.EncodeKey("k")
 		s.settleCost(storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
 		s.decide(t, []limiter.Check{{Policy: p, Key: key, Refundable: true}})

@@ -288,7 +288,7 @@ func (f *Store) Release() {
 // elsewhere: these count only denials behind units that stay.
 func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds.Load() && limiter.Allowed(checks) {
+		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds && limiter.Allowed(checks) {
 			f.settle(c, decision.Change{Stays: decision.Units(c)}, source)
 		}
 	}

@@ -18,14 +18,9 @@ import (
 func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
 	t.Helper()
 	window := windowOfBothClocks(0)
-	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC})}
+	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC, Refunds: true})}
 	for _, algorithm := range limiter.Algorithms() {
-		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window}))
-	}
-	for _, p := range policies {
-		if err := p.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window, Refunds: true}))
 	}
 	return policies
 }

@@ -26,6 +26,7 @@ func TestNewPolicy_lease(t *testing.T) {
 		{"a queue", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.LeakyBucket, MaxDelay: &second}, "Lease, MaxDelay: "},
 		{"a bucket with limits of requests", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.GCRA, Dynamic: true}, "Lease, Algorithm gcra: "},
 		{"a window with limits of requests", limiter.Settings{Lease: limiter.MaxLease, Dynamic: true}, ""},
+		{"refunds to single requests", limiter.Settings{Lease: limiter.MaxLease, Refunds: true}, "Lease, Refunds: "},
 		{"bans", limiter.Settings{Lease: limiter.MaxLease, Ban: []time.Duration{time.Minute}}, "Lease, Ban: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -44,9 +45,6 @@ func TestNewPolicy_lease(t *testing.T) {
 		})
 	}
 	leasing := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
-	if err := leasing.AllowRefunds(); err == nil {
-		t.Error("units of leases may be refunded to single requests")
-	}
 	other, err := leasing.WithLimit(10, 0)
 	if err != nil || other.LongestLease() != leasing.LongestLease() {
 		t.Errorf("a window with another limit leases for %v, error %v; want %v", other.LongestLease(), err, leasing.LongestLease())

@@ -32,10 +32,7 @@ func TestFailover_Refund_reserved(t *testing.T) {
 	t.Parallel()
 	for name, store := range storesOfAllKinds(t) {
 		stays := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		returns := storetest.NewPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		if err := returns.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
+		returns := storetest.NewPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour, Refunds: true})
 		key := limiter.EncodeKey("k")
 		checks := []limiter.Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Refundable: true}}
 		source, err := store.Decide(t.Context(), checks)

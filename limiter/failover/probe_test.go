@@ -146,10 +146,7 @@ func TestProbe_refund(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			r, reported, setPermissions := openLimited(t)
-			p := storetest.DayPolicy(t, "limited", limiter.SlidingWindowLog, 100)
-			if err := p.AllowRefunds(); err != nil {
-				t.Fatal(err)
-			}
+			p := refundingDay(t, "limited", limiter.SlidingWindowLog, 100)
 			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)

@@ -25,10 +25,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 2*time.Second)
 	f := New(store, memory.New(), Options{})
-	p := storetest.DayPolicy(t, "closing", limiter.GCRA, 100)
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
+	p := refundingDay(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
 	if !f.Retain() {
 		t.Fatal("the store is closed")

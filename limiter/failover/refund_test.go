@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -45,10 +44,7 @@ func TestFailover_Refund(t *testing.T) {
 				if name == "part" {
 					capacity = 2
 				}
-				p := storetest.DayPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
-				if err := p.AllowRefunds(); err != nil {
-					t.Fatal(err)
-				}
+				p := refundingDay(t, "give-"+name+"-"+algorithm, algorithm, 4)
 				take := func() ([]limiter.Check, limiter.Source) {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
 					source, err := f.Decide(context.Background(), checks)
@@ -82,10 +78,7 @@ func TestFailover_Refund(t *testing.T) {
 	}
 }
 
-func TestPolicy_AllowRefunds_queue(t *testing.T) {
+func TestNewPolicy_refunds_queue(t *testing.T) {
 	t.Parallel()
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
-	if p.AllowRefunds() == nil {
-		t.Error("no error")
-	}
+	wantFieldError(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second), Refunds: true}, "MaxDelay, Refunds")
 }

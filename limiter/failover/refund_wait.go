@@ -39,7 +39,7 @@ func (f *Store) awaitRefunds(checks []limiter.Check, here bool) {
 func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limiter.Check, deadline clock.Moment) {
 	for i := range checks {
 		c := &checks[i]
-		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Rule().Refunds.Load() && f.passesSoon(ctx, source, c, deadline) {
+		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Rule().Refunds && f.passesSoon(ctx, source, c, deadline) {
 			c.Result.RetryAfter = refundWait
 		}
 	}

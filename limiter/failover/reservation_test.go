@@ -29,11 +29,7 @@ func awaitingStores(t *testing.T) []*testStore {
 // refundingDay returns a policy of some units a day that may be refunded.
 func refundingDay(t *testing.T, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
-	p := storetest.DayPolicy(t, name, algorithm, limit)
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return storetest.NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour, Refunds: true})
 }
 
 // TestFailover_AwaitsRefunds takes a limit of 10 by two reservations of 4 and one of 2, and has a request denied
@@ -93,10 +89,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	for _, s := range awaitingStores(t) {
 		s.denied = deny.NewCache(time.Second)
 		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
-		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}})
-		if err := banning.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
+		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
 		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})

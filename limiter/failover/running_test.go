@@ -181,6 +181,7 @@ func TestSettings_concurrency(t *testing.T) {
 		{"Ban, MaxConcurrent", limiter.Settings{Ban: []time.Duration{time.Minute}}},
 		{"Ban, MaxConcurrent", limiter.Settings{BanAfter: 3}},
 		{"Lease, MaxConcurrent", limiter.Settings{Lease: limiter.MaxLease}},
+		{"Refunds, MaxConcurrent", limiter.Settings{Refunds: true}},
 		{"NodeTimeout", limiter.Settings{NodeTimeout: 4 * time.Second}},
 		{"NodeTimeout", limiter.Settings{NodeTimeout: 11 * time.Minute}},
 		{"NodeTimeout", limiter.Settings{NodeTimeout: 6*time.Second + 1}},
@@ -195,7 +196,7 @@ func TestSettings_concurrency(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
 	p := storetest.ConcurrencyPolicy(t, 5)
-	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.AllowRefunds() == nil || p.LargestLimit() != limiter.MaxRunning {
+	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning {
 		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
 	}
 	same := limiter.Settings{Name: "running", MaxConcurrent: 5}

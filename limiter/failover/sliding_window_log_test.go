@@ -70,10 +70,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
-	p := storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
+	p := refundingDay(t, "log", limiter.SlidingWindowLog, 10_000)
 	const later = kernel.LogRewritten
 	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {

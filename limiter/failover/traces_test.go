@@ -83,16 +83,14 @@ func newTrace(t *testing.T, seed uint64) *trace {
 	for _, i := range tr.random.Perm(len(all))[:4] {
 		s := all[i].Settings()
 		if all[i].Rule().Ban != nil && tr.random.IntN(3) == 0 {
-			_ = all[i].AllowRefunds() // not those that queue
+			s.Refunds = s.MaxDelay == nil
 		}
-		tr.policies = append(tr.policies, all[i])
+		tr.policies = append(tr.policies, storetest.NewPolicy(t, s))
 		s.Limit = max(1, s.Limit/2)
 		if s.Burst > 0 {
 			s.Burst = max(1, s.Burst/3)
 		}
-		changed := storetest.NewPolicy(t, s)
-		changed.Rule().Refunds.Store(all[i].Rule().Refunds.Load())
-		tr.changed = append(tr.changed, changed)
+		tr.changed = append(tr.changed, storetest.NewPolicy(t, s))
 	}
 	return tr
 }

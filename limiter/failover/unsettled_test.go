@@ -44,10 +44,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			ctx := context.Background()
 			r := openRedis(t, server, 2*time.Second)
 			f := New(r, memory.New(), Options{})
-			p, other := storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
-			if err := p.AllowRefunds(); err != nil {
-				t.Fatal(err)
-			}
+			p, other := refundingDay(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)
 			for left := later; left > 0; left -= 300 {
 				reserveMany(t, f, p, "k", 300)
@@ -108,10 +105,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			r := redis.New(client, redis.Options{})
 			t.Cleanup(func() { _ = r.Close() })
 			f := New(r, memory.New(), Options{})
-			p, budget := storetest.DayPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
-			if err := p.AllowRefunds(); err != nil {
-				t.Fatal(err)
-			}
+			p, budget := refundingDay(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)
 			defer stop()
 			overtook, unpaid := 0, 0

@@ -49,11 +49,7 @@ func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 // upgradePolicy returns a policy of ten units, one of which drains in an hour.
 func upgradePolicy(t *testing.T) *limiter.Policy {
 	t.Helper()
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10})
-	if err := p.AllowRefunds(); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10, Refunds: true})
 }
 
 // wantLeft takes a unit and compares what is left.

@@ -42,7 +42,7 @@ func countDenials(shards []*Shard, checks []limiter.Check, now int64) {
 			continue
 		}
 		held := shards[i].Bans[c.Key.String()].BanState
-		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds.Load()) {
+		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds) {
 			continue
 		}
 		next, begins := c.Policy.Rule().Ban.Denied(held, now)

@@ -109,10 +109,7 @@ func TestKernel_restoreState(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			for round := range 300 {
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
-				p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond})
-				if err := p.AllowRefunds(); err != nil {
-					t.Fatal(err)
-				}
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond, Refunds: true})
 				whole, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)

@@ -42,7 +42,7 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 		s.numbers, s.log = held.Numbers, held.Log
 	}
 	decision.Answer(&c, v, now)
-	if p.Rule().Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.Rule().Ban.Counts(s.ban, now, p.Rule().Params.Capacity, p.Rule().Refunds.Load()) {
+	if p.Rule().Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.Rule().Ban.Counts(s.ban, now, p.Rule().Params.Capacity, p.Rule().Refunds) {
 		var begins int64
 		if s.ban, begins = p.Rule().Ban.Denied(s.ban, now); begins > 0 {
 			decision.Ban(&c, begins, true)

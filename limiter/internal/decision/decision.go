@@ -53,7 +53,7 @@ func SettleTo(c *limiter.Check, cost int64) (change Change) {
 		cost = max(cost, taken)
 	}
 	change.Units = cost - taken
-	if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds.Load() {
+	if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds {
 		if change.Stays = cost; !c.Refundable {
 			change.Stays = change.Units
 		}

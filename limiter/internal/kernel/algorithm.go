@@ -68,7 +68,7 @@ type Rule struct {
 	Salt      uint64        // mixed into hashes of keys
 	Fraction  float64       // of the limits it was scaled from; 0: not scaled
 	Ahead     int64         // microseconds that Redis's clock is ahead of the one it decides by
-	Refunds   atomic.Bool   // charges may be undone: no deny cache
+	Refunds   bool          // takes may be refunded: no deny cache
 
 	// What the stores make of the policy, for the next request.
 	Table, Local Slot
@@ -89,7 +89,7 @@ func (s *Slot) Load() any {
 func (s *Slot) Store(made any) { s.made.Store(&made) }
 
 // EndsEarly reports whether a denial may end before its time.
-func (r *Rule) EndsEarly() bool { return r.Refunds.Load() || r.Algorithm.Running }
+func (r *Rule) EndsEarly() bool { return r.Refunds || r.Algorithm.Running }
 
 // Stricter returns the state that leaves less of two at an instant in microseconds.
 func (r *Rule) Stricter(a, b State, now int64) State {

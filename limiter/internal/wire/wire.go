@@ -323,7 +323,7 @@ func (m *Message) writeBans() {
 		m.WriteNumber(int64(len(p.Rule().Ban.Durations)))
 		m.WriteNumber(p.Rule().Ban.After)
 		confirms := int64(0)
-		if p.Rule().Refunds.Load() {
+		if p.Rule().Refunds {
 			confirms = 1
 		}
 		m.WriteNumber(confirms)
