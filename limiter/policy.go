@@ -35,12 +35,7 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	length := s.Window
-	if a.Running {
-		s.NodeTimeout = s.nodeTimeout()
-		length = s.NodeTimeout
-	}
-	id := s.Name + ":" + a.Code + windowCode(length, t.Tick)
+	id := s.Name + ":" + a.Code + windowCode(time.Duration(t.Window*t.Tick)*time.Microsecond, t.Tick)
 	s.Ban = slices.Clone(s.Ban)
 	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds}}
 	if s.Lease > 0 {
@@ -159,7 +154,7 @@ func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
 // caller that lets a request through has to call EndRunning of the store when it ends.
-func (p *Policy) CountsRunning() bool { return p.rule.Algorithm != nil && p.rule.Algorithm.Running }
+func (p *Policy) CountsRunning() bool { return p.rule.CountsRunning() }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in

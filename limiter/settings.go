@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -78,6 +79,7 @@ type Settings struct {
 // setDefaults fills in what the settings leave out.
 func (s *Settings) setDefaults() {
 	if s.MaxConcurrent != 0 {
+		s.NodeTimeout = cmp.Or(s.NodeTimeout, DefaultNodeTimeout)
 		return
 	}
 	if s.Calendar != "" {
@@ -119,13 +121,14 @@ func (s Settings) Equal(other Settings) bool {
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
 	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.nodeTimeout() == other.nodeTimeout() && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
+		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
 }
 
 // String returns the settings as text, for messages.
 func (s Settings) String() string {
 	if s.MaxConcurrent != 0 {
-		return fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.nodeTimeout())
+		s.setDefaults()
+		return fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.NodeTimeout)
 	}
 	window := s.Window.String()
 	if s.Calendar != "" {
@@ -167,14 +170,6 @@ func (s *Settings) Zone() string {
 		return time.UTC.String()
 	}
 	return s.Location.String()
-}
-
-// nodeTimeout returns the node timeout that applies; 0 without MaxConcurrent.
-func (s *Settings) nodeTimeout() time.Duration {
-	if s.NodeTimeout == 0 && s.MaxConcurrent != 0 {
-		return DefaultNodeTimeout
-	}
-	return s.NodeTimeout
 }
 
 // The algorithms' names. See the README for how to choose, and the file of each for its formulas.

@@ -132,7 +132,7 @@ func (s *Settings) checkRunning() error {
 		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
 	case s.MaxConcurrent < 0 || s.MaxConcurrent > MaxRunning:
 		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(MaxRunning)}
-	case s.nodeTimeout() < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
+	case s.NodeTimeout < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
 		return &FieldError{"NodeTimeout", s.NodeTimeout.String(), "use a duration from 5s to 10m, in whole microseconds"}
 	}
 	for _, other := range []struct {
@@ -161,8 +161,8 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 	switch {
 	case s.Calendar != "":
 		return newCalendarParams(s), nil
-	case a.Running:
-		timeout := s.nodeTimeout().Microseconds()
+	case s.MaxConcurrent != 0:
+		timeout := s.NodeTimeout.Microseconds()
 		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout, Full: timeout}, nil
 	}
 	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: leastTick}

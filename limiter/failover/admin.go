@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -116,8 +115,7 @@ func (f *Store) Banned(ctx context.Context, policy string) (list []limiter.Banne
 func (f *Store) HasLocalState(p *limiter.Policy, key limiter.EncodedKey) bool {
 	s := f.local.Lock(p, key.String())
 	defer s.Mu.Unlock()
-	_, banned := s.Bans[key.String()]
-	return banned || s.Get(p, key.String(), f.local.Clock()) != (kernel.State{})
+	return s.Holds(p, key.String(), f.local.Clock())
 }
 
 // ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or

@@ -9,9 +9,6 @@ import (
 // Reset drops the state of a key in a policy and returns how many there were. Requests that run still
 // do: nothing of them is dropped.
 func (m *Store) Reset(p *limiter.Policy, key limiter.EncodedKey) int64 {
-	if p.CountsRunning() {
-		return 0
-	}
 	shard := m.Lock(p, key.String())
 	defer shard.Mu.Unlock()
 	if shard.Drop(key.String()) {
@@ -24,9 +21,7 @@ func (m *Store) Reset(p *limiter.Policy, key limiter.EncodedKey) int64 {
 // requests.
 func (m *Store) ResetAll(policy string) (found int64) {
 	m.eachShardOf(policy, func(s *Shard) {
-		if !s.countsRunning() {
-			found += s.DropAll()
-		}
+		found += s.DropAll()
 	})
 	return found
 }
@@ -84,12 +79,11 @@ func (m *Store) Peek(c *limiter.Check) {
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *Shard) peek(c *limiter.Check, now int64) {
-	held := s.Get(c.Policy, c.Key.String(), now)
-	decision.Answer(c, decision.Evaluate(held, now, c), now)
+	_, v := s.verdict(c, now)
+	decision.Answer(c, v, now)
 	if !c.Peek && c.Result.Passes() {
-		delay, peek := c.Result.Delay, *c
-		peek.Peek = true
-		decision.Answer(c, decision.Evaluate(held, now, &peek), now)
+		delay := c.Result.Delay
+		s.show(c, now)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

@@ -25,9 +25,7 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 		return false
 	}
 	if c.Result.Passes() {
-		peek := *c
-		peek.Peek = true
-		decision.Answer(c, decision.Evaluate(s.Get(c.Policy, c.Key.String(), now), now, &peek), now)
+		s.show(c, now)
 	}
 	decision.Ban(c, left, false)
 	return true

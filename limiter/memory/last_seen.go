@@ -81,9 +81,6 @@ func (s *Shard) keepSeen(key string, a LastSeen, now int64) bool {
 // RememberCharge adds units that Redis has charged after its last answer about a key, if there is room. The policy is
 // the check's, with calendar periods by this process's clock.
 func (m *Store) RememberCharge(c *limiter.Check, units int64, p *limiter.Policy) {
-	if p.CountsRunning() {
-		return
-	}
 	now := m.Clock()
 	s := m.Lock(p, c.Key.String())
 	defer s.Mu.Unlock()

@@ -134,11 +134,9 @@ func (m *Store) decideOne(c *limiter.Check) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	now := m.Clock()
-	s := shard.Get(c.Policy, c.Key.String(), now)
-	v := decision.Evaluate(s, now, c)
+	held, v := shard.verdict(c, now)
 	if v.Wait == 0 && !c.Peek {
-		shard.take(c, s, v, now)
-		decision.Kept(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
+		shard.take(c, held, v, now)
 	}
 	decision.Answer(c, v, now)
 	if v.Wait == 0 {
@@ -156,7 +154,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		v := decision.Evaluate(shards[i].Get(c.Policy, c.Key.String(), now), now, c)
+		_, v := shards[i].verdict(c, now)
 		decision.Answer(c, v, now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
@@ -171,17 +169,13 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		if c.Peek || !c.Result.Passes() {
 			continue
 		}
-		s := shards[i].Get(c.Policy, c.Key.String(), now)
-		if allowed {
-			v := decision.Evaluate(s, now, c)
-			shards[i].take(c, s, v, now)
-			decision.Kept(c).Receipt = c.Policy.Rule().Algorithm.Kernel.Receipt(v)
-			decision.BeginReservation(c)
+		if !allowed {
+			shards[i].show(c, now)
 			continue
 		}
-		peek := *c
-		peek.Peek = true
-		decision.Answer(c, decision.Evaluate(s, now, &peek), now)
+		held, v := shards[i].verdict(c, now)
+		shards[i].take(c, held, v, now)
+		decision.BeginReservation(c)
 	}
 }
 

@@ -92,7 +92,7 @@ func (s *Shard) ClearIfReset(now int64) bool {
 			return false
 		}
 	}
-	if s.spill != nil && !s.spill.all(ended) {
+	if len(s.running) > 0 || s.spill != nil && !s.spill.all(ended) {
 		return false
 	}
 	s.DropAll()

@@ -28,6 +28,8 @@ type Shard struct {
 	Seen  map[string]LastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
 	Bans  map[string]keptBan  // nil before the first
+
+	running map[string]int64 // units of requests that run, instead of states; nil: the policy counts in windows
 }
 
 // Get returns a key's state at an instant in microseconds: the kept one, or another that is stricter.
@@ -56,6 +58,12 @@ func (s *Shard) Kept(key string) (kept kernel.State, found bool) {
 		kept.Holes = s.Holes[key]
 	}
 	return kept, found
+}
+
+// Holds reports whether there is anything of a key: a state, a ban or requests that run.
+func (s *Shard) Holds(p *limiter.Policy, key string, now int64) bool {
+	_, banned := s.Bans[key]
+	return banned || s.running[key] > 0 || s.Get(p, key, now) != (kernel.State{})
 }
 
 // Put keeps a key's state.
@@ -106,14 +114,33 @@ func (s *Shard) DropAll() int64 {
 	return found
 }
 
+// verdict returns what a check would get at an instant in microseconds, and the state that says so.
+func (s *Shard) verdict(c *limiter.Check, now int64) (held kernel.State, v kernel.Verdict) {
+	if s.running != nil {
+		return held, c.Policy.Rule().Params.DecideRunning(s.running[c.Key.String()], decision.Units(c), decision.Reserve(c))
+	}
+	held = s.Get(c.Policy, c.Key.String(), now)
+	return held, decision.Evaluate(held, now, c)
+}
+
+// show answers a check by the quota as it stands.
+func (s *Shard) show(c *limiter.Check, now int64) {
+	peek := *c
+	peek.Peek = true
+	_, v := s.verdict(&peek, now)
+	decision.Answer(c, v, now)
+}
+
 // take charges a passing check and stores its state.
 func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now int64) {
-	if c.Policy.CountsRunning() {
+	if s.running != nil {
 		decision.Kept(c).Places = int32(decision.Units(c))
 		s.addRunning(c.Key.String(), decision.Units(c))
 		return
 	}
-	s.Store(c, old, c.Policy.Rule().Algorithm.Kernel.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
+	k := c.Policy.Rule().Algorithm.Kernel
+	decision.Kept(c).Receipt = k.Receipt(v)
+	s.Store(c, old, k.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
 // settle corrects what a check took by a change, wherever its state is now. A charge needs no room.
@@ -126,7 +153,7 @@ func (s *Shard) settle(c *limiter.Check, change decision.Change, now int64) {
 		return k.Refund(held, now/t.Tick, t, decision.Units(c), -change.Units, decision.Kept(c).Receipt)
 	}
 	switch held, found := s.Kept(c.Key.String()); {
-	case change.Units == 0 || c.Policy.CountsRunning():
+	case change.Units == 0:
 	case change.Units > 0:
 		old := s.Get(c.Policy, c.Key.String(), now)
 		s.Store(c, old, k.Charge(old, now/t.Tick, t, change.Units), now)
@@ -223,25 +250,6 @@ func (s *Shard) forget(key string) bool {
 	delete(s.Seen, key)
 	s.owner.keys.Add(-1)
 	return true
-}
-
-// countsRunning reports whether the shard's table is of a policy that counts running requests.
-func (s *Shard) countsRunning() bool { return s.table.slowest.Load().CountsRunning() }
-
-// addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
-// requests that run hold far more memory.
-func (s *Shard) addRunning(key string, units int64) {
-	n, found := s.Plain[key]
-	switch n.A += units; {
-	case n.A > 0:
-		s.Plain[key] = n
-		if !found {
-			s.owner.keys.Add(1)
-		}
-	case found:
-		delete(s.Plain, key)
-		s.owner.keys.Add(-1)
-	}
 }
 
 // spillOver stores a state without room of its own.

@@ -28,6 +28,9 @@ func (s *State) Take(p *limiter.Policy, now, weight int64) limiter.Result {
 // TakeReserving does what Take does for a request with a [limiter.Check].Reserve.
 func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) limiter.Result {
 	c := limiter.Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
+	if p.CountsRunning() {
+		return s.takeRunning(&c, now)
+	}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
 	v := decision.Evaluate(held, now, &c)
 	if p.Rule().Ban != nil && v.Wait >= 0 {

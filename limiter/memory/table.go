@@ -30,9 +30,12 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		s.owner, s.table, s.order = owner, t, number*shards.Count+i
-		if p.Rule().Algorithm.Logs {
+		switch {
+		case p.CountsRunning():
+			s.running = map[string]int64{}
+		case p.Rule().Algorithm.Logs:
 			s.logs = map[string]*kernel.UnitLog{}
-		} else {
+		default:
 			s.Plain = map[string]kernel.Numbers{}
 		}
 	}

@@ -45,8 +45,11 @@ type Change struct {
 }
 
 // SettleTo returns what settling the check to a cost changes. Without Refundable what it took stays, and is counted
-// for bans already.
+// for bans already. What a running request took, it has until it ends.
 func SettleTo(c *limiter.Check, cost int64) (change Change) {
+	if c.Policy.CountsRunning() {
+		return Change{}
+	}
 	taken := Units(c)
 	cost = min(max(0, cost), limiter.MaxCharge)
 	if !c.Refundable {

@@ -11,12 +11,14 @@ type Algorithm struct {
 	Name   string
 	Code   string // begins the last part of a Redis key
 	Script string // the fragment, which is the kernel's name in Lua too
-	Kernel Kernel
-	Logs   bool // keeps a log instead of numbers
-	Bursts bool // has a burst, and may be a queue
+	Kernel Kernel // nil: RunningAlgorithm
+	Logs   bool   // keeps a log instead of numbers
+	Bursts bool   // has a burst, and may be a queue
 
-	// Running reports that the requests that run are counted, and nothing in a window.
-	Running bool
+	// Numbers appends the numbers that a policy brings to Redis beside its Params, and which the Lua twin takes from
+	// the message by its function read. They depend on the time of that Redis, in microseconds since the Unix epoch,
+	// and on the ID of this process there. Nil: none.
+	Numbers func(dst []int64, now, node int64, t *Params) []int64
 
 	// MaxLimit and MaxWindow are the largest limit and the longest window in ticks; 0: the bounds of
 	// the precision alone.
@@ -35,10 +37,6 @@ var Registry = []Algorithm{
 	{Name: "gcra", Code: "g", Script: "bucket", Kernel: bucket{}, Bursts: true},
 }
 
-// RunningAlgorithm counts the requests that run (limiter.Settings.MaxConcurrent). It has no window, and is no
-// algorithm to users.
-var RunningAlgorithm = Algorithm{Name: "concurrency", Code: "n", Script: "concurrency", Kernel: concurrency{}, Running: true}
-
 // Named returns the algorithm of that name; nil: there is none.
 func Named(name string) *Algorithm {
 	for i := range Registry {
@@ -50,7 +48,7 @@ func Named(name string) *Algorithm {
 }
 
 // CalendarAlgorithm counts in calendar periods. To users it is fixed_window with another kind of window.
-var CalendarAlgorithm = Algorithm{Name: "fixed_window", Code: "p", Script: "calendar", Kernel: calendarWindow{}}
+var CalendarAlgorithm = Algorithm{Name: "fixed_window", Code: "p", Script: "calendar", Kernel: calendarWindow{}, Numbers: periodNumbers}
 
 // Leases reports whether units of the algorithm can be taken ahead.
 func (a *Algorithm) Leases() bool {
@@ -88,8 +86,11 @@ func (s *Slot) Load() any {
 // Store keeps something instead.
 func (s *Slot) Store(made any) { s.made.Store(&made) }
 
+// CountsRunning reports whether the rule counts the requests that run, and nothing in a window.
+func (r *Rule) CountsRunning() bool { return r.Algorithm == &RunningAlgorithm }
+
 // EndsEarly reports whether a denial may end before its time.
-func (r *Rule) EndsEarly() bool { return r.Refunds || r.Algorithm.Running }
+func (r *Rule) EndsEarly() bool { return r.Refunds || r.CountsRunning() }
 
 // Stricter returns the state that leaves less of two at an instant in microseconds.
 func (r *Rule) Stricter(a, b State, now int64) State {

@@ -95,8 +95,8 @@ func (calendarWindow) Describe(s State, _ int64, t *Params) map[string]any {
 	return map[string]any{"period_begins": t.instant(s.A), "units": s.B}
 }
 
-// Numbers appends the bounds of the periods by Redis's clock.
-func (calendarWindow) Numbers(dst []int64, now, _ int64, t *Params) []int64 {
+// periodNumbers appends the bounds of the periods by Redis's clock.
+func periodNumbers(dst []int64, now, _ int64, t *Params) []int64 {
 	bounds := t.Periods.Around(now)
 	return append(dst, bounds[:]...)
 }

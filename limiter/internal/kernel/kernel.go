@@ -44,14 +44,6 @@ type Kernel interface {
 	Expires(s State, now int64, t *Params) int64
 }
 
-// Extended is a kernel whose policies bring numbers of their own to Redis. Its Lua twin has a
-// function `read` that takes them from the message.
-type Extended interface {
-	// Numbers appends the numbers of one policy. They depend on the time of the Redis that they are for, in
-	// microseconds since the Unix epoch, and on the ID of this process there.
-	Numbers(dst []int64, now, node int64, t *Params) []int64
-}
-
 // Verdict is the answer to a request in ticks: a Result, and the state that a take stores.
 type Verdict struct {
 	Wait      int64 // 0 passes

@@ -151,8 +151,8 @@ func (m *Message) writePolicies() {
 		}
 	}
 	for _, p := range m.policies {
-		if k, ok := p.Rule().Algorithm.Kernel.(kernel.Extended); ok {
-			m.extra = k.Numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
+		if numbers := p.Rule().Algorithm.Numbers; numbers != nil {
+			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
 			for _, n := range m.extra {
 				m.WriteNumber(n)
 			}
