@@ -91,16 +91,13 @@ func (r *Store) EndRunning(checks []limiter.Check) {
 // LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
 // decides again.
 func (r *Store) LetRun(checks []limiter.Check) {
-	if !decision.CountsRunning(checks) {
-		return
-	}
-	now, t := r.Running.Now(), r.Running
+	t := r.Running
 	for i := range checks {
 		c := &checks[i]
 		if decision.Kept(c).Places == 0 || !r.Uses.Acquire() {
 			continue
 		}
-		s := t.Shards.Of(c.Key.String())
+		now, s := t.Now(), t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
 		record := t.Find(c.Policy, c.Key.String(), now)
 		t.LetThrough(record, int64(decision.Kept(c).Places), now)

@@ -34,9 +34,6 @@ func (a *Admin) Inspect(ctx context.Context, p *limiter.Policy, key limiter.Enco
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	stored, err := a.inspect(ctx, a.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
-		if kind == "hash" && p.CountsRunning() {
-			return a.readRunning(ctx, name)
-		}
 		return a.readStored(ctx, p, name, kind)
 	})
 	if err == nil && p.Rule().Ban != nil {
@@ -71,11 +68,11 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 	logs := p.Rule().Algorithm.Logs
 	switch {
 	case p.CountsRunning():
-		return nil, nil //nolint:nilnil // a foreign value has no description
+		return a.readRunning(ctx, name, kind)
 	case kind == "list" && logs:
 		return a.readLog(ctx, p, name)
 	case kind != "string" || logs:
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil //nolint:nilnil // a foreign value has no description
 	}
 	text, err := a.client.Get(ctx, name).Result()
 	if p.Rule().Algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
@@ -142,7 +139,10 @@ func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 
 // readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
 // expires, and the units of all together. Nodes that have expired are left out.
-func (a *Admin) readRunning(ctx context.Context, name string) (map[string]any, error) {
+func (a *Admin) readRunning(ctx context.Context, name, kind string) (map[string]any, error) {
+	if kind != "hash" {
+		return nil, nil //nolint:nilnil // a foreign value has no description
+	}
 	fields, err := a.client.HGetAll(ctx, name).Result()
 	if err != nil {
 		return nil, err
