@@ -28,7 +28,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		debt := func() int64 {
 			s := f.local.Lock(p, "k")
 			defer s.Mu.Unlock()
-			return p.Rule().Algorithm.Kernel.Decide(s.Get(p, "k", now), now/p.Rule().Params.Tick, &p.Rule().Params, 0, 0).A
+			return p.Rule().Algorithm.Kernel.Decide(s.Get(p, "k", now), now/p.Rule().Params.Tick, &p.Rule().Params, 0, 0).Next.A
 		}
 		var owed, refunded int64
 		for range 6000 {

@@ -116,7 +116,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 		}
 		a = &account{key: c.Key.String()}
 		if p.IsBucket() {
-			a.total.C = max(1, micros&kernel.SerialMask) // refunds need a serial
+			a.total = a.total.WithSerial(max(1, micros&kernel.SerialMask)) // refunds need one
 		}
 		s.accounts[name] = a
 		l.size.Add(1)
@@ -130,8 +130,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 	if unknown {
 		a.inRedis = k.Charge(a.inRedis, now, &p.Rule().Params, units)
 	}
-	last := a.receipt(now)
-	return last, a
+	return p.Rule().LastReceipt(a.total, now), a
 }
 
 // begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
@@ -139,22 +138,11 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 func (a *account) begin(inRedis kernel.State, now int64) {
 	p := a.policy
 	a.inRedis = inRedis
-	serial := a.total.C
 	admitted := p.Rule().Algorithm.Kernel.Owed(a.total, kernel.State{}, now, &p.Rule().Params)
-	a.total = inRedis
-	a.total.C = serial
+	a.total = inRedis.WithSerial(a.total.Serial())
 	for _, d := range admitted {
 		a.total, _ = p.Rule().Algorithm.Kernel.Repay(a.total, now, &p.Rule().Params, d)
 	}
-}
-
-// receipt returns the receipt of the last charge.
-func (a *account) receipt(now int64) kernel.Receipt {
-	last := kernel.Verdict{A: a.total.A, B: a.total.B, C: a.total.C}
-	if log := a.total.Log; log != nil {
-		last.A = log.Entries[len(log.Entries)-1].Tick(now)
-	}
-	return a.policy.Rule().Algorithm.Kernel.Receipt(last)
 }
 
 // correct charges units that a check cost beyond what it took, and reports whether there was room for them; or, below

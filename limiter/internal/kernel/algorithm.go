@@ -92,6 +92,15 @@ func (r *Rule) CountsRunning() bool { return r.Algorithm == &RunningAlgorithm }
 // EndsEarly reports whether a denial may end before its time.
 func (r *Rule) EndsEarly() bool { return r.Refunds || r.CountsRunning() }
 
+// LastReceipt returns the receipt of the charge that a state ends with, at an instant in ticks.
+func (r *Rule) LastReceipt(s State, now int64) Receipt {
+	v := Verdict{Next: s.Numbers}
+	if s.Log != nil {
+		v.Next = newEntry{tick: s.Log.Entries[len(s.Log.Entries)-1].Tick(now)}.numbers()
+	}
+	return r.Algorithm.Kernel.Receipt(v)
+}
+
 // Stricter returns the state that leaves less of two at an instant in microseconds.
 func (r *Rule) Stricter(a, b State, now int64) State {
 	t, k := &r.Params, r.Algorithm.Kernel

@@ -5,12 +5,37 @@ package kernel
 // pass. With a queue (max_delay) requests are admitted only if the debt before them drains within
 // it, and are to be held until then. Lua twin: scripts/bucket.lua.
 //
-// The state: a is the debt in 1/window units (so that a tick drains exactly `limit` of them), b the
-// tick that it was stored at, c the serial: units ever taken or charged, modulo 2^52. The first
-// refundable take begins it at now in microseconds; 0 is none. A state with a serial lives at least as long
-// as a full bucket drains, so that a receipt never meets a serial that has begun anew. Refunds of it
-// make holes, which are of no use once the debt has drained.
+// The state is a level. One with a serial lives at least as long as a full bucket drains, so that a receipt never meets
+// a serial that has begun anew. Refunds of it make holes, which are of no use once the debt has drained.
 type bucket struct{}
+
+// level is the debt in 1/window units (so that a tick drains exactly `limit` of them), the tick that it was stored at,
+// and the serial: units ever taken or charged, modulo 2^52. The first refundable take begins it at now in
+// microseconds; 0 is none.
+type level struct{ debt, at, serial int64 }
+
+func levelOf(n Numbers) level { return level{n.A, n.B, n.C} }
+
+func (l level) numbers() Numbers { return Numbers{l.debt, l.at, l.serial} }
+
+// Serial returns the serial of a bucket's state.
+func (s State) Serial() int64 { return levelOf(s.Numbers).serial }
+
+// WithSerial returns a bucket's state with another serial.
+func (s State) WithSerial(serial int64) State {
+	l := levelOf(s.Numbers)
+	l.serial = serial
+	s.Numbers = l.numbers()
+	return s
+}
+
+// passed returns a serial so many units later; that of no serial is none.
+func passed(serial, units int64) int64 {
+	if serial == 0 {
+		return 0
+	}
+	return (serial + units) & SerialMask
+}
 
 // drainedDebt returns what is left of a debt after some elapsed ticks.
 func drainedDebt(debt, elapsed, limit int64) int64 {
@@ -20,35 +45,35 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 	return debt - elapsed*limit
 }
 
-// drained returns the debt as it stands now, and the instant it stands for, which is later than now
-// where the clock ran backwards. A state stored further ahead than a full bucket takes to drain was
-// written by a broken clock and counts as none.
-func (bucket) drained(s State, now int64, t *Params) (debt, at int64) {
-	if s.B-now > t.Full {
-		return 0, now
+// drained returns the level as it stands now, or at a later instant where the clock ran backwards. A debt
+// stored further ahead than a full bucket takes to drain was written by a broken clock and counts as none.
+func (bucket) drained(s State, now int64, t *Params) level {
+	l := levelOf(s.Numbers)
+	if l.at-now > t.Full {
+		return level{0, now, l.serial}
 	}
-	at = max(now, s.B)
-	return drainedDebt(min(s.A, t.MaxDebt), at-s.B, t.Limit), at
+	at := max(now, l.at)
+	return level{drainedDebt(min(l.debt, t.MaxDebt), at-l.at, t.Limit), at, l.serial}
 }
 
 func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {
-	debt, at := k.drained(s, now, t)
-	skew := at - now
+	l := k.drained(s, now, t)
+	skew := l.at - now
 	queued := t.MaxDelay >= 0
 	delay, lead := int64(0), int64(0) // until the debt has drained, and with it the units for others
 	if queued {
-		delay, lead = CeilDiv(debt, t.Limit), CeilDiv(debt+reserve*t.Window, t.Limit)
+		delay, lead = CeilDiv(l.debt, t.Limit), CeilDiv(l.debt+reserve*t.Window, t.Limit)
 	}
-	over := debt + (weight+reserve)*t.Window - t.Capacity*t.Window
-	serial := s.C
-	if serial == 0 {
-		serial = now * t.Tick
+	over := l.debt + (weight+reserve)*t.Window - t.Capacity*t.Window
+	if l.serial == 0 {
+		l.serial = now * t.Tick
 	}
-	v := Verdict{B: at, C: (serial + weight) & SerialMask}
+	l.serial = (l.serial + weight) & SerialMask
+	var v Verdict
 	switch {
 	case weight == 0:
 	case over <= 0 && (!queued || lead <= t.MaxDelay):
-		debt += weight * t.Window
+		l.debt += weight * t.Window
 		if queued {
 			v.Delay = delay
 		}
@@ -60,15 +85,15 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 			v.Wait = max(v.Wait, skew+(lead-t.MaxDelay))
 		}
 	}
-	v.A = debt
-	drains := CeilDiv(debt, t.Limit)
+	v.Next = l.numbers()
+	drains := CeilDiv(l.debt, t.Limit)
 	if !queued || drains <= t.MaxDelay {
-		v.Remaining = max(0, (t.Capacity*t.Window-debt)/t.Window)
+		v.Remaining = max(0, (t.Capacity*t.Window-l.debt)/t.Window)
 	}
-	if queued && reserve > 0 && CeilDiv(debt+reserve*t.Window, t.Limit) > t.MaxDelay {
+	if queued && reserve > 0 && CeilDiv(l.debt+reserve*t.Window, t.Limit) > t.MaxDelay {
 		v.Remaining = BeyondQueue(v.Remaining)
 	}
-	if debt > 0 {
+	if l.debt > 0 {
 		v.Reset = skew + drains
 	}
 	return v
@@ -76,11 +101,12 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 
 // Take keeps the serial that there is; only a refundable take begins one.
 func (bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
-	if s.C == 0 && !refundable {
-		v.C = 0
+	before, next := s.Serial(), levelOf(v.Next)
+	if before == 0 && !refundable {
+		next.serial = 0
 	}
-	taken := State{Numbers: Numbers{v.A, v.B, v.C}}
-	if s.Holes != nil && v.A > ((v.C-s.C)&SerialMask)*t.Window {
+	taken := State{Numbers: next.numbers()}
+	if s.Holes != nil && next.debt > ((next.serial-before)&SerialMask)*t.Window {
 		taken.Holes = s.Holes
 	}
 	return taken
@@ -90,87 +116,85 @@ func (bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
 // of them. They alone would be left of it if the bucket had once been empty meanwhile. The receipt is
 // the tick of the take and the serial right after it.
 func (k bucket) Refund(s State, now int64, t *Params, _, units int64, r Receipt) State {
-	debt, at := k.drained(s, now, t)
-	if s.C == 0 || debt == 0 || now-r.First >= t.Full {
+	l := k.drained(s, now, t)
+	if l.serial == 0 || l.debt == 0 || now-r.First >= t.Full {
 		return s
 	}
-	ago, held := (s.C-r.Second)&SerialMask, s.Holes.reversed(s.C)
+	ago, held := (l.serial-r.Second)&SerialMask, s.Holes.reversed(l.serial)
 	since, newer, found := held.since(ago)
-	if !found || since > debt/t.Window {
+	if !found || since > l.debt/t.Window {
 		return s
 	}
-	returned := min(units*t.Window, debt-since*t.Window)
+	returned := min(units*t.Window, l.debt-since*t.Window)
 	if returned <= 0 {
 		return s
 	}
-	debt -= returned
-	held = held.with(newer, ago, units, CeilDiv(debt, t.Window))
-	return State{Numbers: Numbers{debt, at, s.C}, Holes: held.stored(s.C)}
+	l.debt -= returned
+	held = held.with(newer, ago, units, CeilDiv(l.debt, t.Window))
+	return State{Numbers: l.numbers(), Holes: held.stored(l.serial)}
 }
 
-func (bucket) Receipt(v Verdict) Receipt { return Receipt{First: v.B, Second: v.C} }
+func (bucket) Receipt(v Verdict) Receipt {
+	next := levelOf(v.Next)
+	return Receipt{First: next.at, Second: next.serial}
+}
 
 // Charge adds the weight to the debt. A debt that saturates loses the serial, because the units
 // beyond it are nowhere. Nothing that was taken before can be refunded then.
 func (k bucket) Charge(s State, now int64, t *Params, weight int64) State {
-	debt, at := k.drained(s, now, t)
-	serial := s.C
-	if serial != 0 {
-		serial = (serial + weight) & SerialMask
+	l := k.drained(s, now, t)
+	if weight > (t.MaxDebt-l.debt)/t.Window {
+		return State{Numbers: level{debt: t.MaxDebt, at: l.at}.numbers()}
 	}
-	if weight > (t.MaxDebt-debt)/t.Window {
-		return State{Numbers: Numbers{A: t.MaxDebt, B: at}}
-	}
-	return State{Numbers: Numbers{debt + weight*t.Window, at, serial}, Holes: s.Holes.after(debt)}
+	next := level{l.debt + weight*t.Window, l.at, passed(l.serial, weight)}
+	return State{Numbers: next.numbers(), Holes: s.Holes.after(l.debt)}
 }
 
 func (k bucket) Owed(s, beyond State, now int64, t *Params) []Debt {
-	more, _ := k.drained(s, now, t)
-	less, _ := k.drained(beyond, now, t)
-	if more-less < t.Window {
+	owed := k.drained(s, now, t).debt - k.drained(beyond, now, t).debt
+	if owed < t.Window {
 		return nil
 	}
-	return []Debt{{0, more - less}}
+	return []Debt{{0, owed}}
 }
 
 // Repay adds to the debt. The serial advances by a unit for every part of one, so that a refund never
 // returns what was repaid.
 func (k bucket) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
-	debt, at := k.drained(s, now, t)
-	added := min(d.Amount, t.Capacity*t.Window-debt)
+	l := k.drained(s, now, t)
+	added := min(d.Amount, t.Capacity*t.Window-l.debt)
 	if added < 1 {
 		return s, 0
 	}
-	serial := s.C
-	if serial != 0 {
-		serial = (serial + CeilDiv(added, t.Window)) & SerialMask
-	}
-	return State{Numbers: Numbers{debt + added, at, serial}, Holes: s.Holes.after(debt)}, added / t.Window
+	next := level{l.debt + added, l.at, passed(l.serial, CeilDiv(added, t.Window))}
+	return State{Numbers: next.numbers(), Holes: s.Holes.after(l.debt)}, added / t.Window
 }
 
 // RestoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond
 // its capacity.
 func (bucket) RestoreState(_, resets, now int64, t *Params) State {
-	drains := resets - now
+	l, drains := level{debt: t.MaxDebt, at: now}, resets-now
 	switch {
 	case drains <= t.Full:
-		return State{Numbers: Numbers{A: min(drains*t.Limit, t.Capacity*t.Window), B: now}}
-	case drains > t.MaxDebt/t.Limit:
-		return State{Numbers: Numbers{A: t.MaxDebt, B: now}}
+		l.debt = min(drains*t.Limit, t.Capacity*t.Window)
+	case drains <= t.MaxDebt/t.Limit:
+		l.debt = drains * t.Limit
 	}
-	return State{Numbers: Numbers{A: drains * t.Limit, B: now}}
+	return State{Numbers: l.numbers()}
 }
 
 func (bucket) Expires(s State, _ int64, t *Params) int64 {
-	drains := CeilDiv(s.A, t.Limit)
-	if s.C != 0 {
+	l := levelOf(s.Numbers)
+	drains := CeilDiv(l.debt, t.Limit)
+	if l.serial != 0 {
 		drains = max(drains, t.Full)
 	}
-	return s.B + drains
+	return l.at + drains
 }
 
 func (bucket) Describe(s State, _ int64, t *Params) map[string]any {
-	return map[string]any{"units_owed": float64(s.A) / float64(t.Window), "as_of": t.instant(s.B)}
+	l := levelOf(s.Numbers)
+	return map[string]any{"units_owed": float64(l.debt) / float64(t.Window), "as_of": t.instant(l.at)}
 }
 
 // Lease takes units that may be spent until it ends. The debt counts as at least what drains until then,
@@ -181,37 +205,38 @@ func (k bucket) Lease(s State, now int64, t *Params, weight, reserve int64, wish
 		return v, Lease{}, s
 	}
 	wish = t.wishes(wish)
-	raised := max(v.A, wish.Lasts*t.Limit)
+	next := levelOf(v.Next)
+	raised := max(next.debt, wish.Lasts*t.Limit)
 	l := Lease{Units: leasable((t.Capacity*t.Window-raised)/t.Window-reserve, wish.Units), Lasts: wish.Lasts}
 	if weight+l.Units == 0 {
 		return v, l, s
 	}
-	holes := s.Holes.after(v.A - weight*t.Window)
+	holes := s.Holes.after(next.debt - weight*t.Window)
 	if l.Units > 0 {
-		v.A, v.C = raised+l.Units*t.Window, (v.C+l.Units)&SerialMask
-		l.Receipt = k.Receipt(v)
-	} else if s.C == 0 {
-		v.C = 0
+		next.debt, next.serial = raised+l.Units*t.Window, (next.serial+l.Units)&SerialMask
+		l.Receipt = Receipt{First: next.at, Second: next.serial}
+	} else if s.Serial() == 0 {
+		next.serial = 0
 	}
-	v.Reset = v.B - now + CeilDiv(v.A, t.Limit)
-	return v, l, State{Numbers: Numbers{v.A, v.B, v.C}, Holes: holes}
+	v.Next, v.Reset = next.numbers(), next.at-now+CeilDiv(next.debt, t.Limit)
+	return v, l, State{Numbers: v.Next, Holes: holes}
 }
 
 // GiveBack returns at most what the debt is above the units granted since, and above what later leases
 // have raised it by.
 func (k bucket) GiveBack(s State, now int64, t *Params, units int64, r Receipt) State {
-	debt, at := k.drained(s, now, t)
-	if s.C == 0 || now-r.First >= t.Full {
+	l := k.drained(s, now, t)
+	if l.serial == 0 || now-r.First >= t.Full {
 		return s
 	}
-	since := (s.C - r.Second) & SerialMask
-	if since > debt/t.Window {
+	since := (l.serial - r.Second) & SerialMask
+	if since > l.debt/t.Window {
 		return s
 	}
-	returned := min(units*t.Window, debt-since*t.Window-t.LongestLease()*t.Limit)
+	returned := min(units*t.Window, l.debt-since*t.Window-t.LongestLease()*t.Limit)
 	if returned <= 0 {
 		return s
 	}
-	debt -= returned
-	return State{Numbers: Numbers{debt, at, s.C}, Holes: s.Holes.after(debt)}
+	l.debt -= returned
+	return State{Numbers: l.numbers(), Holes: s.Holes.after(l.debt)}
 }

@@ -101,10 +101,7 @@ func (b *bucketPair) refund(i int, units int64) {
 	}
 }
 
-func (b *bucketPair) debt() int64 {
-	left, _ := bucket{}.drained(b.state, b.now, &b.p)
-	return left
-}
+func (b *bucketPair) debt() int64 { return bucket{}.drained(b.state, b.now, &b.p).debt }
 
 // TestBucket_Refund_list_of_takes plays random schedules. A state refunds as much as the list until
 // holes become a sum, and then never more.

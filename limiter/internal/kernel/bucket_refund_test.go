@@ -130,7 +130,7 @@ func (s *bucketSchedule) refund(p *Params) {
 	}
 	before := s.debt(p)
 	after := bucket{}.Refund(s.state, s.now, p, r.units, units, r.receipt)
-	if after.B != s.state.B {
+	if levelOf(after.Numbers).at != levelOf(s.state.Numbers).at {
 		s.taken = append(s.taken, bucketOp{s.now, 0, p}) // so that the clock stands where it stands here
 	}
 	s.state = after
@@ -140,7 +140,7 @@ func (s *bucketSchedule) refund(p *Params) {
 
 // debt returns the debt as it stands now.
 func (s *bucketSchedule) debt(p *Params) int64 {
-	debt, _ := bucket{}.drained(s.state, s.now, p)
+	debt := bucket{}.drained(s.state, s.now, p).debt
 	return debt
 }
 

@@ -44,14 +44,14 @@ type Kernel interface {
 	Expires(s State, now int64, t *Params) int64
 }
 
-// Verdict is the answer to a request in ticks: a Result, and the state that a take stores.
+// Verdict is the answer to a request in ticks: a Result, and the numbers that a take stores.
 type Verdict struct {
 	Wait      int64 // 0 passes
 	Remaining int64 // what must stay for others included; see BeyondQueue
 	Reset     int64
 	Delay     int64
-	A, B, C   int64
-	lead      int64 // of a log: by how much the tick of the entry is ahead of the clock
+	Next      Numbers // that a take stores
+	lead      int64   // of a log: by how much the tick of the entry is ahead of the clock
 }
 
 // Debt is what a key owes to a store: units of a window, by the window's index; of a log, by their
@@ -91,15 +91,15 @@ const (
 // Receipt identifies a take, so that it can be refunded.
 type Receipt struct{ First, Second int64 }
 
-// State is the state of one key in one policy. Each kernel gives the numbers their meaning; all zero
-// is the state of a client that was never seen.
+// State is the state of one key in one policy; all zero is that of a client that was never seen.
 type State struct {
 	Numbers
 	Log   *UnitLog // sliding_window_log only
 	Holes *Holes   // buckets whose units were refunded only
 }
 
-// Numbers are the whole state of the algorithms that keep no log, but for the refunds of buckets.
+// Numbers are the whole state of the algorithms that keep no log, but for the refunds of buckets, in the order of
+// Redis. Each kernel has a type that names them.
 type Numbers struct{ A, B, C int64 }
 
 // Leasing is a kernel whose units can be taken ahead. Its Lua twin has a second fragment,

@@ -46,20 +46,22 @@ func (w Wish) within(ends int64) Wish {
 	return w
 }
 
-// leaseInWindow leases by a kernel that counts in windows, of which a verdict has the index and the units. A lease
-// ends with its window at the latest, and the state so long after that.
+// leaseInWindow leases by a kernel that counts in windows. A lease ends with its window at the latest, and the state so
+// long after that.
 func leaseInWindow(k Kernel, s State, now int64, t *Params, weight, reserve int64, wish Wish, after int64) (Verdict, Lease, State) {
 	v := k.Decide(s, now, t, weight, reserve)
 	if v.Wait != 0 {
 		return v, Lease{}, s
 	}
-	ends := (v.A+1)*t.Window - now
+	w := windowOf(v.Next)
+	ends := (w.index+1)*t.Window - now
 	wish = t.wishes(wish).within(ends)
 	l := Lease{leasable(v.Remaining-reserve, wish.Units), wish.Lasts, k.Receipt(v)}
 	if weight+l.Units == 0 {
 		return v, l, s
 	}
-	v.B, v.Reset = v.B+l.Units, ends+after
+	w.count += l.Units
+	v.Next, v.Reset = w.numbers(), ends+after
 	return v, l, k.Take(s, t, v, false)
 }
 

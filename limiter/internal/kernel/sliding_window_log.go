@@ -13,6 +13,13 @@ import (
 // stretch are one subtraction.
 type slidingWindowLog struct{}
 
+// newEntry is what a take appends to a log: its tick, the total before the oldest live entry, and the total after it.
+type newEntry struct{ tick, before, total int64 }
+
+func newEntryOf(n Numbers) newEntry { return newEntry{n.A, n.B, n.C} }
+
+func (e newEntry) numbers() Numbers { return Numbers{e.tick, e.before, e.total} }
+
 // live returns the entries that still count now, the total before them, and the instant that stands
 // for now, which is later where the clock ran backwards. Entries more than one window ahead of now
 // were written by a broken clock and count as none.
@@ -50,7 +57,7 @@ func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve 
 	}
 	newest := live[len(live)-1]
 	used := units(newest.total(), before)
-	v := Verdict{A: at, B: before, C: newest.total() + weight}
+	v, entry := Verdict{}, newEntry{at, before, newest.total() + weight}
 	switch {
 	case weight == 0:
 		if used > 0 { // an entry without units is one of a charge that found the log full
@@ -58,46 +65,47 @@ func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve 
 		}
 	case used+weight+reserve <= t.Limit:
 		used += weight
-		v.A = max(at, newest.Tick(now))
-		v.lead = v.A - at
-		v.Reset = v.A + t.Window - now
+		entry.tick = max(at, newest.Tick(now))
+		v.lead = entry.tick - at
+		v.Reset = entry.tick + t.Window - now
 	default:
 		room := t.Limit - weight - reserve
 		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
 		v.Wait = live[blocker].Tick(now) + t.Window - now
 		v.Reset = newest.Tick(now) + t.Window - now
 	}
+	v.Next = entry.numbers()
 	v.Remaining = max(0, t.Limit-used)
 	return v
 }
 
 // emptyLogVerdict is the verdict of a state without live entries.
 func emptyLogVerdict(now int64, t *Params, weight int64) Verdict {
-	v := Verdict{Remaining: t.Limit - weight, A: now, C: weight}
+	v := Verdict{Remaining: t.Limit - weight, Next: newEntry{tick: now, total: weight}.numbers()}
 	if weight > 0 {
 		v.Reset = t.Window
 	}
 	return v
 }
 
-// Take drops the dead entries and appends the new one. The verdict's a is its tick, b the total
-// before the oldest live entry, c the total after the new one.
+// Take drops the dead entries and appends the new one.
 func (k slidingWindowLog) Take(s State, t *Params, v Verdict, _ bool) State {
-	live, _, _ := k.live(s, v.A-v.lead, t)
+	next := newEntryOf(v.Next)
+	live, _, _ := k.live(s, next.tick-v.lead, t)
 	if s.Log == nil {
 		s.Log = &UnitLog{}
 	}
 	if s.Log.leads != nil {
 		s.Log.replaceLeads(live)
 	}
-	s.Log.Entries, s.Log.Before = grown(live), v.B
-	entry := NewLogEntry(v.A, v.C)
+	s.Log.Entries, s.Log.Before = grown(live), next.before
+	entry := NewLogEntry(next.tick, next.total)
 	s.Log.Entries = append(s.Log.Entries, entry)
 	s.Log.keepLead(entry, v.lead)
 	return s
 }
 
-func (slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: v.A} }
+func (slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: newEntryOf(v.Next).tick} }
 
 // LogRewritten is the most entries after one that is refunded. To rewrite as many takes Redis about
 // half a millisecond; an entry with more after it stays until it is dead.
@@ -145,7 +153,7 @@ func (k slidingWindowLog) Charge(s State, now int64, t *Params, weight int64) St
 		total, tick = newest.total(), max(at, newest.Tick(now))
 	}
 	weight = min(weight, LogUnits-1-units(total, before))
-	return k.Take(s, t, Verdict{A: tick, B: before, C: total + weight, lead: tick - at}, false)
+	return k.Take(s, t, Verdict{Next: newEntry{tick, before, total + weight}.numbers(), lead: tick - at}, false)
 }
 
 // owedEntries is the most debts of a log. Entries that are next to one another are one debt, at the tick

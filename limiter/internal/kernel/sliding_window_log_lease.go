@@ -14,15 +14,17 @@ func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve i
 	if weight+l.Units == 0 {
 		return v, l, s
 	}
+	entry := newEntryOf(v.Next)
 	if l.Units > 0 {
 		live, _, at := k.live(s, now, t)
-		v.A = at + wish.Lasts
+		entry.tick = at + wish.Lasts
 		if len(live) > 0 {
-			v.A = max(v.A, live[len(live)-1].Tick(now))
+			entry.tick = max(entry.tick, live[len(live)-1].Tick(now))
 		}
-		v.C, v.lead = v.C+l.Units, v.A-at
+		entry.total += l.Units
+		v.Next, v.lead = entry.numbers(), entry.tick-at
 	}
-	v.Reset = v.A + t.Window - now
+	v.Reset = entry.tick + t.Window - now
 	l.Receipt = k.Receipt(v)
 	return v, l, k.Take(s, t, v, false)
 }
