@@ -12,16 +12,17 @@ import (
 // part of a large string keeps all of it in memory.
 type EncodedKey struct{ text string }
 
+// The marks of this package. No text that is encoded begins so, because hexadecimal digits follow each '%' of it.
 const (
-	// maxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
-	maxKeyLength = 128
+	// HashedMark begins a hash in place of a text: of a key that was too long, or of all with [KeyFormat].Secret.
+	HashedMark = "%~"
 
-	// hashedMark begins the text of a key that was too long: its SHA-256 follows.
-	hashedMark = "%~"
-
-	// reservedMark begins what stands between the braces of a key that holds no state.
-	reservedMark = "%!"
+	// ReservedMark begins what stands between the braces of a key that holds no client's state.
+	ReservedMark = "%!"
 )
+
+// maxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
+const maxKeyLength = 128
 
 var (
 	percentEncoder = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
@@ -37,15 +38,15 @@ func EncodeKey(text string) EncodedKey {
 
 // AsEncoded returns the key of a text that its caller has encoded already, or that String returned.
 // Braces are percent-encoded all the same, and a result of more than 128 bytes is replaced by its SHA-256.
-// A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator; "%~" and
-// "%!" are marks of this package.
+// A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator, other than
+// [HashedMark] and [ReservedMark].
 func AsEncoded(text string) EncodedKey {
 	if hasBraces(text) { // scans for single bytes are several times as fast as a replacer's
 		text = braceEncoder.Replace(text)
 	}
 	if len(text) > maxKeyLength {
 		sum := sha256.Sum256([]byte(text))
-		return EncodedKey{hashedMark + hex.EncodeToString(sum[:])}
+		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}
 	}
 	return EncodedKey{text}
 }
@@ -79,5 +80,5 @@ func (k KeyFormat) Head() string {
 // one, whatever clients send: its braces hold no mark of this package, and two parts follow them. Keys
 // of one tag lie in one slot of a Cluster.
 func (k KeyFormat) Reserved(tag, name string) string {
-	return k.Head() + reservedMark + tag + "}:" + name
+	return k.Head() + ReservedMark + tag + "}:" + name
 }

@@ -20,12 +20,8 @@ type KeyWriter struct {
 	client []byte // scratch space of SlotOf
 }
 
-// ProbeKey is the client key of probes, or on a Cluster what it begins with. No encoded key
-// begins so, for the same reason; see also the marks in internal/rule/key.go.
-const ProbeKey = "%!"
-
-// HMACMark begins an HMAC that stands for a client's key, as it begins a hash in [limiter.EncodeKey].
-const HMACMark = "%~"
+// ProbeKey is the client key of probes, or on a Cluster what it begins with.
+const ProbeKey = limiter.ReservedMark
 
 // NewWriter returns a writer of keys of a format.
 func NewWriter(k limiter.KeyFormat) *KeyWriter {
@@ -52,7 +48,7 @@ func (k *KeyWriter) AppendClient(dst []byte, key string) []byte {
 		k.Mac.Reset()
 		k.Mac.Write([]byte(key))
 		k.sum = k.Mac.Sum(k.sum[:0])
-		return hex.AppendEncode(append(dst, HMACMark...), k.sum)
+		return hex.AppendEncode(append(dst, limiter.HashedMark...), k.sum)
 	case key == "":
 		return append(dst, '%')
 	}

@@ -57,7 +57,7 @@ func (a *Admin) banPattern(policy string) string {
 // MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
 // look the same.
 func (a *Admin) MayBeHMAC(key limiter.EncodedKey) bool {
-	digits, marked := strings.CutPrefix(key.String(), wire.HMACMark)
+	digits, marked := strings.CutPrefix(key.String(), limiter.HashedMark)
 	return marked && a.KeyFormat.Secret != "" && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
