@@ -16,9 +16,9 @@ type Check struct {
 	// policy's capacity never passes.
 	Weight int64
 
-	// Reserve is the units that must stay for others: the check passes only if a weight of so much more
-	// would. It takes the weight alone. Default: 0. A negative one is an error; with more than
-	// [Policy.MostReserve] the check never passes.
+	// Reserve is the units that must stay for others: the check passes only if they remain after it. It takes the
+	// weight alone. Default: 0. A negative one is an error; with more than [Policy.MostReserve] the check never
+	// passes.
 	Reserve int64
 
 	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it

@@ -56,7 +56,7 @@ type FieldError struct {
 	// Field is the field's name, such as MaxDelay. Several are joined by ", ".
 	Field string
 
-	// Value is what the field holds, as text; empty where that would not help. Of several Addresses it
+	// Value is what the field holds, as text; empty if that would not help. Of several Addresses it
 	// is the number of the wrong one, from 1.
 	Value string
 

@@ -64,7 +64,7 @@ type KeyFormat struct {
 	// Prefix begins every key. It must not contain braces. Empty: keys begin with the brace.
 	Prefix string
 
-	// Secret, where not empty, hides client keys: they appear as their HMAC-SHA256 only.
+	// Secret, if not empty, hides client keys: they appear as their HMAC-SHA256 only.
 	Secret string
 }
 

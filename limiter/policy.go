@@ -24,7 +24,7 @@ func (p *Policy) Rule() *kernel.Rule { return &p.rule }
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
 
-// newPolicy makes a policy whose tick is at least so many microseconds.
+// newPolicy makes a policy whose tick is at least leastTick microseconds.
 func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	s.setDefaults()
 	a := s.algorithm()
@@ -57,7 +57,7 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	return other, nil
 }
 
-// withLimit returns the policy with another limit and burst. It counts in other states where they are too
+// withLimit returns the policy with another limit and burst. It counts in other states if they are too
 // large for the policy's unit of time.
 func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	s := p.settings
@@ -130,7 +130,7 @@ func (p *Policy) Derived(derive func(*Policy) any) any {
 // tick. Policies that differ in limit or burst alone use the same states.
 func (p *Policy) ID() string { return p.rule.ID }
 
-// windowCode writes a window in its largest whole unit, with the tick where it is not 1 µs.
+// windowCode writes a window in its largest whole unit, with the tick if it is not 1 µs.
 func windowCode(window time.Duration, tick int64) string {
 	units := []struct {
 		length time.Duration
@@ -158,7 +158,7 @@ func (p *Policy) CountsRunning() bool { return p.rule.CountsRunning() }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
-// which a full bucket drains. It is 0 where there are no leases, or these would be too short.
+// which a full bucket drains. It is 0 if there are no leases, or these would be too short.
 func (p *Policy) LongestLease() time.Duration { return p.rule.Lease }
 
 func newBan(s Settings) *kernel.Ban {
@@ -174,7 +174,7 @@ func newBan(s Settings) *kernel.Ban {
 }
 
 // longestLeaseOf returns the longest lease of a policy's keys on this node: a log and a bucket may admit
-// too little by as much as their leases last. It is 0 where leases would be too short.
+// too little by as much as their leases last. It is 0 if leases would be too short.
 func longestLeaseOf(s *Settings, a *kernel.Algorithm, p *kernel.Params) time.Duration {
 	longest := p.LongestLease() * p.Tick
 	switch {
@@ -189,7 +189,7 @@ func longestLeaseOf(s *Settings, a *kernel.Algorithm, p *kernel.Params) time.Dur
 	return 0
 }
 
-// saltOf tells policies apart in hashes of keys.
+// saltOf returns what makes hashes of keys differ from policy to policy.
 func saltOf(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))

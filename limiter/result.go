@@ -15,7 +15,7 @@ const Unknown = -1
 // Result is a store's answer to one check. A denial is a result, not an error.
 type Result struct {
 	// Remaining is the units left after this decision, from 0 to the policy's capacity, without those
-	// of the check's Reserve. It is [Unknown] where the deny cache refused the request because
+	// of the check's Reserve. It is [Unknown] if the deny cache refused the request because
 	// of another check.
 	Remaining int64
 
@@ -56,7 +56,7 @@ func Allowed(checks []Check) bool {
 
 // Binding returns the index of the check whose policy binds. Among denials that is one that can
 // never pass, then the longest RetryAfter; otherwise the smallest fraction of its capacity left.
-// Ties go to the first. It is -1 where there are no checks.
+// Ties go to the first. It is -1 if there are no checks.
 func Binding(checks []Check) int {
 	binding := -1
 	for i := range checks {

@@ -30,7 +30,7 @@ type Settings struct {
 	Calendar string
 
 	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ
-	// from node to node. The counts of a policy go on where it changes.
+	// from node to node. The counts of a policy go on if it changes.
 	Location *time.Location
 
 	// MaxConcurrent is the units of the requests that may run at once, up to 1,000,000,000. It counts them
@@ -161,7 +161,7 @@ func (s *Settings) sameCalendar(other *Settings) bool {
 	return s.Calendar == other.Calendar && (s.Calendar == "" || s.Zone() == other.Zone())
 }
 
-// Zone returns the name of the time zone of calendar periods, empty where there are none.
+// Zone returns the name of the time zone of calendar periods, empty if there are none.
 func (s *Settings) Zone() string {
 	switch {
 	case s.Calendar == "":

@@ -16,8 +16,8 @@ import (
 // Store decides requests.
 type Store interface {
 	// Decide decides the checks together: all of them are charged if all pass, otherwise none. It
-	// fills in their results. An error means that there is no decision: it wraps [ErrUndecided] where
-	// the store could not decide, so that the request was charged at most once; [ErrInvalidCheck] where
+	// fills in their results. An error means that there is no decision: it wraps [ErrUndecided] if
+	// the store could not decide, so that the request was charged at most once; [ErrInvalidCheck] if
 	// the checks are wrong; or it is the context's. Decide does not keep the slice.
 	Decide(ctx context.Context, checks []Check) (Source, error)
 }

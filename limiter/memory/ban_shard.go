@@ -14,7 +14,7 @@ type keptBan struct {
 	asOf int64 // Redis's time at that answer, in microseconds
 }
 
-// refuseBanned turns the answer to a check into a denial where its client is banned, and reports
+// refuseBanned turns the answer to a check into a denial if its client is banned, and reports
 // whether it is. The lock of the shard is held.
 func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 	if c.Result.RetryAfter == limiter.Never {
@@ -79,7 +79,7 @@ func (s *Shard) rememberBan(c *limiter.Check, now int64) {
 	case known && kept.seen:
 		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:
-		kept.Until = now // Redis does not know a ban that began here in an outage; the offense stays
+		kept.Until = now // Redis has no ban that began here in an outage; the offense stays
 		s.Bans[c.Key.String()] = kept
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Remember keeps the answer to a check that Redis decided, if there is room.
 func (m *Store) Remember(c *limiter.Check) { m.RememberLease(c, 0) }
 
-// RememberLease does so where so many of the units that remained were leased.
+// RememberLease does so after some of the units that remained were leased.
 func (m *Store) RememberLease(c *limiter.Check, leased int64) {
 	if c.Policy.CountsRunning() {
 		return // what other nodes run changes without end
@@ -36,7 +36,7 @@ func (m *Store) Remembers(c *limiter.Check) bool {
 	return known
 }
 
-// RememberRefund keeps the quota as it stood after a refund by Redis, where an answer about it was kept.
+// RememberRefund keeps the quota as it stood after a refund by Redis, if an answer about it was kept.
 func (m *Store) RememberRefund(c *limiter.Check) {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()

@@ -20,8 +20,8 @@ import (
 type Clock func() int64
 
 // Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed
-// to empty are dropped as new ones arrive, and by and by where none arrive. When there are too many
-// others, new keys have places in common, so that they can get too little, never too much.
+// to empty are dropped as new ones arrive, and by and by if none arrive. When there are too many
+// others, new keys have cells in common, so that they can get too little, never too much.
 type Store struct {
 	Clock      Clock
 	Grace      int64 // microseconds that a state is kept beyond its end, as in Redis
@@ -52,7 +52,7 @@ func New() *Store {
 }
 
 // NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
-// where no new ones arrive: that clock may not run by itself.
+// unless new ones arrive: that clock may not run by itself.
 func NewOnClock(clock Clock) *Store {
 	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: MinTables}
 	m.order.Store(new([]*Table))
@@ -70,7 +70,7 @@ func (m *Store) Limit(maxKeys int64, onOverflow func()) {
 // Len returns the number of states kept, some of which may have decayed to empty.
 func (m *Store) Len() int64 { return m.keys.Load() }
 
-// Overflows counts the takes that found no room of their own, so that several keys used one place, and the answers
+// Overflows counts the takes that found no room of their own, so that several keys used one cell, and the answers
 // of a shared store that are not remembered for an outage.
 func (m *Store) Overflows() int64 { return m.overflowed.Load() }
 
@@ -93,7 +93,7 @@ func (m *Store) overflows() {
 }
 
 // sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
-// out of use. It visits about so many states by the function. It goes on where it last ended, a shard of each
+// out of use. It visits about `left` states by the function. It goes on where it last ended, a shard of each
 // Table in turn, so that dead states are found soon.
 func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()

@@ -5,13 +5,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
-// overflowCells is how many places a shard has for states without room; the 64 of a table have 65,536.
+// overflowCells is how many cells a shard has for states without room; the 64 of a table have 65,536.
 const overflowCells = 1024
 
-// overflow keeps states in a fixed number of places once a [Store] is full. Keys with the same
-// place have one state in common, and so can get too little, never too much. Dropping the state of a
-// client at its limit, to make room, would give it a fresh quota. Places are found by a seeded hash,
-// so that no client can choose its place. The holes of a bucket are dropped, so that refunds get less.
+// overflow keeps states in a fixed number of cells once a [Store] is full. Keys with the same
+// cell have one state in common, and so can get too little, never too much. Dropping the state of a
+// client at its limit, to make room, would give it a fresh quota. Cells are found by a seeded hash,
+// so that no client can choose its cell. The holes of a bucket are dropped, so that refunds get less.
 // A nil overflow is empty.
 type overflow struct {
 	plain []kernel.Numbers
@@ -31,7 +31,7 @@ func newOverflow(logs bool) *overflow {
 // cell returns the place of a key. It depends on another part of the hash than the shard.
 func (o *overflow) cell(key string) uint64 { return shards.Hash(key) / shards.Count % overflowCells }
 
-// get returns the state of a key's place. Its log is a copy.
+// get returns the state of a key's cell. Its log is a copy.
 func (o *overflow) get(key string) kernel.State {
 	if o.plain != nil {
 		return kernel.State{Numbers: o.plain[o.cell(key)]}
@@ -42,7 +42,7 @@ func (o *overflow) get(key string) kernel.State {
 	return kernel.State{}
 }
 
-// drop empties a key's place and reports whether it held anything.
+// drop empties a key's cell and reports whether it held anything.
 func (o *overflow) drop(key string) bool {
 	if o == nil || o.get(key) == (kernel.State{}) {
 		return false
@@ -55,7 +55,7 @@ func (o *overflow) drop(key string) bool {
 	return true
 }
 
-// put stores the state of a key's place.
+// put stores the state of a key's cell.
 func (o *overflow) put(key string, value kernel.State) {
 	switch {
 	case o.plain != nil:

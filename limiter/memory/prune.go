@@ -109,7 +109,7 @@ func (s *Shard) hasEnded(now int64) func(held kernel.State) bool {
 	}
 }
 
-// all reports whether a condition holds for every place.
+// all reports whether a condition holds for every cell.
 func (o *overflow) all(is func(held kernel.State) bool) bool {
 	for _, n := range o.plain {
 		if !is(kernel.State{Numbers: n}) {

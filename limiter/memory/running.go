@@ -6,9 +6,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
 
-// This file is the part of policies that count running requests in this process. A [Store] knows the
-// requests that this process runs, whatever store has let them through: they are what it decides by in
-// an outage too.
+// This file counts running requests in this process. A [Store] has all that run here, whatever store has let them
+// through, and decides by them in an outage too.
 
 // EndRunning does what failover.Store.EndRunning does.
 func (m *Store) EndRunning(checks []limiter.Check) {

@@ -10,18 +10,18 @@ import (
 )
 
 // Shard is the part of a table behind one lock. Its methods need the lock held. The state of a key
-// may come from three places, of which get takes the fullest:
+// has three sources, of which Get returns the strictest:
 //
 //   - plain or logs, whichever the policy's algorithm needs: a state that is kept here;
-//   - seen: Redis's last answer, for when it cannot decide. The next take moves it to the first
-//     place;
-//   - spill: states without a place of their own, in a fixed number of places that keys have in
+//   - seen: Redis's last answer, for when it cannot decide. The next take makes it one that is
+//     kept here;
+//   - spill: states without room of their own, in a fixed number of cells that keys have in
 //     common.
 type Shard struct {
 	Mu    sync.Mutex
 	owner *Store
 	table *Table
-	order int // locks are taken in this order
+	order int // of locking
 	Plain map[string]kernel.Numbers
 	Holes map[string]*kernel.Holes // of a few states in plain; nil before the first
 	logs  map[string]*kernel.UnitLog
@@ -83,7 +83,7 @@ func (s *Shard) Put(key string, value kernel.State) {
 	}
 }
 
-// Drop deletes all states of a key and reports whether there were any. Keys with the same place in
+// Drop deletes all states of a key and reports whether there were any. Keys with the same cell in
 // the overflow lose theirs with it.
 func (s *Shard) Drop(key string) (found bool) {
 	if _, found = s.Kept(key); found {
@@ -164,7 +164,7 @@ func (s *Shard) settle(c *limiter.Check, change decision.Change, now int64) {
 	}
 }
 
-// Store keeps the new state of a check's key, where there is room in a place of its own.
+// Store keeps the new state of a check's key, if there is room for one of its own.
 func (s *Shard) Store(c *limiter.Check, old, value kernel.State, now int64) {
 	if old == (kernel.State{}) || len(s.Seen) > 0 || s.spill != nil {
 		s.forget(c.Key.String()) // the value includes the last answer
@@ -177,11 +177,11 @@ func (s *Shard) Store(c *limiter.Check, old, value kernel.State, now int64) {
 }
 
 const (
-	// sweepSample is how many states each new one visits. Maps are walked from a random place, so
+	// sweepSample is how many states each new one visits. Maps are walked from a random key on, so
 	// that the fraction of dead states settles below 1/sweepSample.
 	sweepSample = 4
 
-	// sweepFull is how many are visited where there is no room, here and elsewhere, in at most
+	// sweepFull is how many are visited if there is no room, here and elsewhere, in at most
 	// sweepShards shards.
 	sweepFull   = 32
 	sweepShards = 128

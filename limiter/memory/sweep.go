@@ -5,7 +5,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// This file drops dead states where no new keys arrive: those make room for themselves (makeRoom), but a site
+// This file drops dead states if no new keys arrive: those make room for themselves (makeRoom), but a site
 // that went quiet would keep the states of its last clients.
 
 const (

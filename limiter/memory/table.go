@@ -87,7 +87,7 @@ func (m *Store) TableOf(p *limiter.Policy) *Table {
 	return m.findTable(p)
 }
 
-// findTable returns the table of a policy, and makes it where there is none. It drops no other. The
+// findTable returns the table of a policy, and makes it if there is none. It drops no other. The
 // lock is held.
 func (m *Store) findTable(p *limiter.Policy) *Table {
 	t, found := m.Tables[p.Rule().ID]
@@ -140,7 +140,7 @@ func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Sha
 // AnyPolicy is the name of no policy.
 const AnyPolicy = "*"
 
-// eachShardOf runs a function on the shards of the policy of that name, of all policies where it is
+// eachShardOf runs a function on the shards of the policy of that name, of all policies if it is
 // [AnyPolicy], with their locks held.
 func (m *Store) eachShardOf(policy string, do func(*Shard)) {
 	for _, t := range *m.order.Load() {

@@ -7,7 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
-// CopyAnswer takes over the answer to another check of the same units.
+// CopyAnswer copies the answer to another check of the same units.
 func CopyAnswer(c *limiter.Check, other *limiter.Check) {
 	c.Result, Kept(c).Withheld = other.Result, Kept(other).Withheld
 }
@@ -59,7 +59,7 @@ func Ban(c *limiter.Check, left int64, begins bool) {
 
 // Awaited is a check's units that may be refunded, for those who wait for that.
 type Awaited interface {
-	// Begin notes that the check has passed and took so many units, of a quota that is whole again after a time.
+	// Begin notes that the check has passed and how many units it took, of a quota that is whole again after a time.
 	Begin(units int64, whole time.Duration)
 
 	// End notes that the units were refunded, all or some, or stay.

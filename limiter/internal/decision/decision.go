@@ -25,7 +25,7 @@ func Units(c *limiter.Check) int64 {
 }
 
 // Reserve returns the units that must stay for others when the check passes, at most the capacity. It is
-// the capacity, so that no weight passes, where a queue cannot hold so much.
+// the capacity, so that no weight passes, if a queue cannot hold so much.
 func Reserve(c *limiter.Check) int64 {
 	if c.Reserve == 0 {
 		return 0
@@ -91,7 +91,7 @@ func Validate(checks []limiter.Check) error {
 // fewChecks is how many checks are compared one by one. A map takes longer to fill than it saves then.
 const fewChecks = 16
 
-// repeated returns the numbers of two checks that take from one quota, and 0, 0 where there are none.
+// repeated returns the numbers of two checks that take from one quota, and 0, 0 if there are none.
 func repeated(checks []limiter.Check) (first, second int) {
 	if len(checks) > fewChecks {
 		numbers := make(map[QuotaName]int, len(checks))

@@ -111,7 +111,7 @@ func (r *Rule) Stricter(a, b State, now int64) State {
 	return a
 }
 
-// ScaledBy returns the numbers scaled by a fraction above 0 and below 1: at least one unit. It reports false where
+// ScaledBy returns the numbers scaled by a fraction above 0 and below 1: at least one unit. It reports false if
 // rounding would make times longer than they can be.
 func (r *Rule) ScaledBy(fraction float64) (Params, bool) {
 	t := r.Params

@@ -36,12 +36,12 @@ func (b *Ban) at(s BanState, now int64) BanState {
 	return s
 }
 
-// Left returns how long a client is still banned; 0 where it is not.
+// Left returns how long a client is still banned; 0 if it is not.
 func (b *Ban) Left(s BanState, now int64) int64 {
 	return max(0, b.at(s, now).Until-now)
 }
 
-// Counts reports whether a denial is counted. Where units can be refunded, that takes units that stay
+// Counts reports whether a denial is counted. If units can be refunded, that takes units that stay
 // and have filled the capacity: otherwise parallel requests that are all refunded would ban their
 // client.
 func (b *Ban) Counts(s BanState, now, capacity int64, refunds bool) bool {

@@ -29,7 +29,7 @@ func (s State) WithSerial(serial int64) State {
 	return s
 }
 
-// passed returns a serial so many units later; that of no serial is none.
+// passed returns a serial after some more units; no serial stays none.
 func passed(serial, units int64) int64 {
 	if serial == 0 {
 		return 0
@@ -45,7 +45,7 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 	return debt - elapsed*limit
 }
 
-// drained returns the level as it stands now, or at a later instant where the clock ran backwards. A debt
+// drained returns the level as it stands now, or at a later instant if the clock ran backwards. A debt
 // stored further ahead than a full bucket takes to drain was written by a broken clock and counts as none.
 func (bucket) drained(s State, now int64, t *Params) level {
 	l := levelOf(s.Numbers)

@@ -1,6 +1,6 @@
 package kernel
 
-// calendarWindow counts units in calendar periods. Where the nodes have one table of time zones, in any span
+// calendarWindow counts units in calendar periods. If the nodes have one table of time zones, in any span
 // of a period's length up to twice the limit can pass, around a boundary. Lua twin: scripts/calendar.lua.
 //
 // The state is a period.

@@ -7,7 +7,7 @@ import "slices"
 type Holes []Hole
 
 // Hole is the refunded units of takes that follow one another: the serial of the last of them, and how
-// many. A sum is several holes at the place of the oldest. In a list that is being changed `ended` is
+// many. A sum is several holes at the index of the oldest. In a list that is being changed `ended` is
 // not the serial, but how many units ago it was.
 type Hole struct {
 	Ended, Units int64
@@ -54,24 +54,24 @@ func (h Holes) since(ago int64) (units int64, newer int, found bool) {
 	return units, newer, units >= 0
 }
 
-// with returns the holes and another one at a place, of units that ended some units ago. So many units
-// have not drained.
-func (h Holes) with(place int, ago, units, undrained int64) Holes {
-	h = slices.Insert(h, place, Hole{Ended: ago, Units: units})
-	return h.joined(place).joined(place - 1).without(undrained).bounded()
+// with returns the holes and another one at an index, of units that ended some units ago, as far as they have not
+// drained.
+func (h Holes) with(index int, ago, units, undrained int64) Holes {
+	h = slices.Insert(h, index, Hole{Ended: ago, Units: units})
+	return h.joined(index).joined(index - 1).without(undrained).bounded()
 }
 
-// joined joins a hole with the one that is older by a place, where no unit is between them.
-func (h Holes) joined(place int) Holes {
-	if place < 0 || place+1 >= len(h) {
+// joined joins a hole with the next older one, if no unit is between them.
+func (h Holes) joined(index int) Holes {
+	if index < 0 || index+1 >= len(h) {
 		return h
 	}
-	newer, older := &h[place], h[place+1]
+	newer, older := &h[index], h[index+1]
 	if newer.Sum || newer.Ended+newer.Units != older.Ended {
 		return h
 	}
 	newer.Units, newer.Sum = newer.Units+older.Units, older.Sum
-	return slices.Delete(h, place+1, place+2)
+	return slices.Delete(h, index+1, index+2)
 }
 
 // without drops the holes before which everything has drained. The units since are at least those that
@@ -91,21 +91,21 @@ func (h Holes) without(undrained int64) Holes {
 	return h
 }
 
-// bounded makes two neighbors a sum where there are too many holes: those with the fewest units
+// bounded makes two neighbors a sum if there are too many holes: those with the fewest units
 // between them. Takes between the two get less back, and never more.
 func (h Holes) bounded() Holes {
 	if len(h) <= MaxHoles {
 		return h
 	}
-	place, least := len(h)-2, int64(SerialMask+1)
+	index, least := len(h)-2, int64(SerialMask+1)
 	for i := len(h) - 2; i >= 0; i-- {
 		if between := h[i+1].Ended - h[i].Ended - h[i].Units; !h[i].Sum && between < least {
-			place, least = i, between
+			index, least = i, between
 		}
 	}
-	older := &h[place+1]
-	older.Units, older.Sum = older.Units+h[place].Units, true
-	return slices.Delete(h, place, place+1)
+	older := &h[index+1]
+	older.Units, older.Sum = older.Units+h[index].Units, true
+	return slices.Delete(h, index, index+1)
 }
 
 // stored returns the holes as a state keeps them, in a slice of their size.

@@ -21,7 +21,7 @@ type Kernel interface {
 	Refund(s State, now int64, t *Params, weight, units int64, r Receipt) State
 
 	// Charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
-	// debt. The debt saturates where the formulas would stop to be exact.
+	// debt. The debt saturates before the formulas stop to be exact.
 	Charge(s State, now int64, t *Params, weight int64) State
 
 	// Owed returns what a state holds at an instant beyond another one, of the same key. None is
@@ -55,10 +55,10 @@ type Verdict struct {
 }
 
 // Debt is what a key owes to a store: units of a window, by the window's index; of a log, by their
-// tick; of a bucket, where the instant is 0, in 1/window units.
+// tick; of a bucket, whose instant is 0, in 1/window units.
 type Debt struct{ At, Amount int64 }
 
-// Ticket is the place in a check for what the stores keep of it. Only packages of the limiter open it.
+// Ticket is the part of a check for what the stores keep of it. Only packages of the limiter open it.
 type Ticket struct{ kept Kept }
 
 // Open returns what is kept in a ticket, to read and to write.
@@ -107,7 +107,7 @@ type Numbers struct{ A, B, C int64 }
 type Leasing interface {
 	Kernel
 
-	// Lease decides a request of this weight, which may be 0, and takes units ahead of later ones where it
+	// Lease decides a request of this weight, which may be 0, and takes units ahead of later ones if it
 	// passes. The verdict's remaining is what was left before, its reset that of the state afterwards.
 	Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State)
 

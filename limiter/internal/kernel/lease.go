@@ -10,13 +10,13 @@ import "time"
 // Wish is what a node asks for.
 type Wish struct{ Units, Lasts int64 } // ticks
 
-// Lease is units that were taken ahead. They may be spent for so many ticks from the take on.
+// Lease is units that were taken ahead. They may be spent until `Lasts` ticks after the take.
 type Lease struct {
 	Units, Lasts int64
 	Receipt      Receipt
 }
 
-// LongestLease returns the longest lease of anybody in ticks. It depends on the window alone, so that all
+// LongestLease returns the longest lease of all nodes in ticks. It depends on the window alone, so that all
 // configurations agree.
 func (p *Params) LongestLease() int64 { return min(p.Window/100, MaxLease.Microseconds()/p.Tick) }
 

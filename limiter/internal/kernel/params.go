@@ -59,7 +59,7 @@ func addDebt(units, weight, most int64) int64 { return min(units+weight, max(uni
 // formula passes such an a on.
 func CeilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
-// Reserve returns the units that must stay for others: all of the capacity where a queue cannot hold so many.
+// Reserve returns the units that must stay for others: all of the capacity if a queue cannot hold them.
 func (p *Params) Reserve(reserve int64) int64 {
 	if reserve > p.MostReserve() {
 		return p.Capacity

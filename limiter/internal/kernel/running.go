@@ -13,7 +13,7 @@ var RunningAlgorithm = Algorithm{
 // nothing says when a request will end.
 const RunningHint = int64(time.Second / time.Microsecond)
 
-// DecideRunning returns what a request of this weight would get that reserves units for others, beside so many units of
+// DecideRunning returns what a request of this weight would get that reserves units for others, beside the units of
 // requests that run. Lua twin: scripts/concurrency.lua, which counts for each node.
 func (p *Params) DecideRunning(running, weight, reserve int64) (v Verdict) {
 	switch {

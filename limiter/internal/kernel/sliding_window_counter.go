@@ -130,7 +130,7 @@ func (k slidingWindowCounter) Repay(s State, now int64, t *Params, d Debt) (Stat
 	return w.state(), units
 }
 
-// RestoreState counts the units in the last window that matters until the reset. Where that is the
+// RestoreState counts the units in the last window that matters until the reset. If that is the
 // previous one, it counts as many units there as make the estimate now.
 func (slidingWindowCounter) RestoreState(used, resets, now int64, t *Params) State {
 	last := windowsBy(resets, t) - 1 // the last window that the state matters in

@@ -21,7 +21,7 @@ func newEntryOf(n Numbers) newEntry { return newEntry{n.A, n.B, n.C} }
 func (e newEntry) numbers() Numbers { return Numbers{e.tick, e.before, e.total} }
 
 // live returns the entries that still count now, the total before them, and the instant that stands
-// for now, which is later where the clock ran backwards. Entries more than one window ahead of now
+// for now, which is later if the clock ran backwards. Entries more than one window ahead of now
 // were written by a broken clock and count as none.
 func (slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, before, at int64) {
 	if s.Log == nil || len(s.Log.Entries) == 0 {
@@ -186,7 +186,7 @@ func (k slidingWindowLog) Owed(s, beyond State, now int64, t *Params) (debts []D
 	return merged(debts, owedEntries)
 }
 
-// merged returns at most so many debts, in their order.
+// merged returns the debts in their order, joined to at most `most`.
 func merged(debts []Debt, most int) []Debt {
 	each := (len(debts) + most - 1) / most
 	if each < 2 {

@@ -29,7 +29,7 @@ func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve i
 	return v, l, k.Take(s, t, v, false)
 }
 
-// GiveBack takes units off the live entries of the receipt's tick, where at most LogRewritten entries come
+// GiveBack takes units off the live entries of the receipt's tick, if at most LogRewritten entries come
 // after them.
 func (k slidingWindowLog) GiveBack(s State, now int64, t *Params, back int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
