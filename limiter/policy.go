@@ -72,7 +72,7 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 // With returns a policy of other numbers, which counts in the same states and leases nothing.
 func (p *Policy) With(t kernel.Params) *Policy {
 	r := &p.rule
-	return &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Refunds: r.Refunds, Fraction: r.Fraction, Ahead: r.Ahead}}
+	return &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Refunds: r.Refunds}}
 }
 
 // None returns the policy with a capacity of 0, for results of requests that are refused without a

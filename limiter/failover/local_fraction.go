@@ -73,7 +73,7 @@ func (f *Store) periodsHere(p *limiter.Policy, key limiter.EncodedKey) *limiter.
 	}
 	offset, _ := f.shared.Offset(f.shared.SlotOf(key))
 	ahead := offset.Microseconds()
-	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Ahead == ahead && local.Rule().Fraction == p.Rule().Fraction {
+	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Ahead == ahead && local.Rule().Params.Fraction == p.Rule().Params.Fraction {
 		return local
 	}
 	local := byClock(p, ahead)
@@ -83,7 +83,7 @@ func (f *Store) periodsHere(p *limiter.Policy, key limiter.EncodedKey) *limiter.
 
 // localShare returns the policy scaled by this process's fraction. The policy caches it.
 func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
-	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Fraction == f.localFraction {
+	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Fraction == f.localFraction {
 		return local
 	}
 	local := scaled(p, f.localFraction)
@@ -94,10 +94,8 @@ func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
 // byClock returns a policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
 func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
 	t := p.Rule().Params
-	t.Periods = t.Periods.By(ahead)
-	other := p.With(t)
-	other.Rule().Ahead = ahead
-	return other
+	t.Periods, t.Ahead = t.Periods.By(ahead), ahead
+	return p.With(t)
 }
 
 // scaled returns a policy with limits scaled by a fraction above 0 and below 1: at least one unit. It counts in the
@@ -107,9 +105,7 @@ func scaled(p *limiter.Policy, fraction float64) *limiter.Policy {
 	if !exact {
 		return p
 	}
-	local := p.With(t)
-	local.Rule().Fraction = fraction
-	return local
+	return p.With(t)
 }
 
 // hasPeriods reports whether a check counts in calendar periods.

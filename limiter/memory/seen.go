@@ -43,8 +43,8 @@ func (l LastSeen) orStricter(other *LastSeen, older bool) LastSeen {
 func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 	t := &p.Rule().Params
 	used := l.used
-	if p.Rule().Fraction > 0 {
-		used = int64(math.Ceil(float64(used) * p.Rule().Fraction))
+	if t.Fraction > 0 {
+		used = int64(math.Ceil(float64(used) * t.Fraction))
 	}
 	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.Resets, t.Tick), now/t.Tick, t)
 }

@@ -64,8 +64,6 @@ type Rule struct {
 	Ban       *Ban          // nil: none
 	Lease     time.Duration // the longest on this node; 0: none
 	Salt      uint64        // mixed into hashes of keys
-	Fraction  float64       // of the limits it was scaled from; 0: not scaled
-	Ahead     int64         // microseconds that Redis's clock is ahead of the one it decides by
 	Refunds   bool          // takes may be refunded: no deny cache
 
 	// What the stores make of the policy, for the next request.
@@ -122,6 +120,6 @@ func (r *Rule) ScaledBy(fraction float64) (Params, bool) {
 			return t, false
 		}
 	}
-	t.MaxDebt = MostDebt(t.Limit, t.Tick)
+	t.MaxDebt, t.Fraction = MostDebt(t.Limit, t.Tick), fraction
 	return t, true
 }

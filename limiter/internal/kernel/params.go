@@ -18,6 +18,9 @@ type Params struct {
 	Tick     int64 // microseconds
 
 	Periods *calendar.Periods // instead of windows of one length; nil: none
+
+	Fraction float64 // of the limits that these were scaled from; 0: not scaled
+	Ahead    int64   // microseconds that Redis's clock is ahead of the one that the periods are by
 }
 
 // Precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
