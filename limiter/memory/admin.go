@@ -79,11 +79,11 @@ func (m *Store) Peek(c *limiter.Check) {
 
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *Shard) peek(c *limiter.Check, now int64) {
-	_, v := s.verdict(c, now)
-	decision.Answer(c, v, now)
+	held := s.Get(c.Policy, c.Key.String(), now)
+	decision.Answer(c, s.verdict(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay := c.Result.Delay
-		s.show(c, now)
+		s.show(held, now, c)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Rule().Ban != nil {

@@ -25,7 +25,7 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 		return false
 	}
 	if c.Result.Passes() {
-		s.show(c, now)
+		s.show(s.Get(c.Policy, c.Key.String(), now), now, c)
 	}
 	decision.Ban(c, left, false)
 	return true

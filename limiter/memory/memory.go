@@ -134,7 +134,8 @@ func (m *Store) decideOne(c *limiter.Check) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	now := m.Clock()
-	held, v := shard.verdict(c, now)
+	held := shard.Get(c.Policy, c.Key.String(), now)
+	v := shard.verdict(held, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, held, v, now)
 	}
@@ -154,8 +155,8 @@ func (m *Store) decideMany(checks []limiter.Check) {
 	allowed, banned := true, false
 	for i := range checks {
 		c := &checks[i]
-		_, v := shards[i].verdict(c, now)
-		decision.Answer(c, v, now)
+		held := shards[i].Get(c.Policy, c.Key.String(), now)
+		decision.Answer(c, shards[i].verdict(held, now, c), now)
 		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -169,12 +170,12 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		if c.Peek || !c.Result.Passes() {
 			continue
 		}
+		held := shards[i].Get(c.Policy, c.Key.String(), now)
 		if !allowed {
-			shards[i].show(c, now)
+			shards[i].show(held, now, c)
 			continue
 		}
-		held, v := shards[i].verdict(c, now)
-		shards[i].take(c, held, v, now)
+		shards[i].take(c, held, shards[i].verdict(held, now, c), now)
 		decision.BeginReservation(c)
 	}
 }

@@ -114,21 +114,19 @@ func (s *Shard) DropAll() int64 {
 	return found
 }
 
-// verdict returns what a check would get at an instant in microseconds, and the state that says so.
-func (s *Shard) verdict(c *limiter.Check, now int64) (held kernel.State, v kernel.Verdict) {
+// verdict returns what a check would get at an instant in microseconds by its key's state, or by the requests that run.
+func (s *Shard) verdict(held kernel.State, now int64, c *limiter.Check) kernel.Verdict {
 	if s.running != nil {
-		return held, c.Policy.Rule().Params.DecideRunning(s.running[c.Key.String()], decision.Units(c), decision.Reserve(c))
+		return c.Policy.Rule().Params.DecideRunning(s.running[c.Key.String()], decision.Units(c), decision.Reserve(c))
 	}
-	held = s.Get(c.Policy, c.Key.String(), now)
-	return held, decision.Evaluate(held, now, c)
+	return decision.Evaluate(held, now, c)
 }
 
 // show answers a check by the quota as it stands.
-func (s *Shard) show(c *limiter.Check, now int64) {
+func (s *Shard) show(held kernel.State, now int64, c *limiter.Check) {
 	peek := *c
 	peek.Peek = true
-	_, v := s.verdict(&peek, now)
-	decision.Answer(c, v, now)
+	decision.Answer(c, s.verdict(held, now, &peek), now)
 }
 
 // take charges a passing check and stores its state.
