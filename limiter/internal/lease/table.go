@@ -41,7 +41,7 @@ type Table struct {
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
 	Now   func() clock.Moment
-	After func(d time.Duration, f func()) clock.Timer // of the timers; nil: [time.AfterFunc]
+	After func(d time.Duration, f func()) clock.Timer // makes the timers; nil: [time.AfterFunc]
 
 	// Ask asks for a lease in the background, and GiveBack gives units of a closed one back. They are
 	// called without a lock.
