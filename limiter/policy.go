@@ -113,7 +113,7 @@ func (p *Policy) Limit() int64 { return p.rule.Params.Limit }
 func (p *Policy) Capacity() int64 { return p.rule.Params.Capacity }
 
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
-func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Bursts }
+func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Earns }
 
 // Derived returns what the function makes of the policy, cached from the first call on, so that no
 // request makes or looks up the same twice. A program has one such function.
@@ -180,7 +180,7 @@ func longestLeaseOf(s *Settings, a *kernel.Algorithm, p *kernel.Params) time.Dur
 	switch {
 	case a.Logs:
 		longest /= 2
-	case a.Bursts:
+	case a.Earns:
 		longest = min(longest, p.Full*p.Tick/100)
 	}
 	if d := min(s.Lease, time.Duration(longest)*time.Microsecond); d >= MinLease {

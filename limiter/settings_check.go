@@ -103,7 +103,7 @@ func (s *Settings) checkLease(a *kernel.Algorithm) error {
 		return &FieldError{"Lease", s.Lease.String(), "use a duration from 5ms to 1s"}
 	case s.Calendar != "":
 		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease lasts; leave the lease out, or use a window such as 720h"}
-	case s.Dynamic && a.Bursts:
+	case s.Dynamic && a.Earns:
 		return &FieldError{"Lease, Algorithm", a.Name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
 	case s.MaxDelay != nil:
 		return &FieldError{"Lease, MaxDelay", "", "how long a queue holds a request depends on all requests before it; leave one of them out"}

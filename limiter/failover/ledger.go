@@ -115,7 +115,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 			return kernel.Receipt{}, nil
 		}
 		a = &account{key: c.Key.String()}
-		if p.IsBucket() {
+		if p.Rule().Algorithm.Bursts {
 			a.total = a.total.WithSerial(max(1, micros&kernel.SerialMask)) // refunds need one
 		}
 		s.accounts[name] = a

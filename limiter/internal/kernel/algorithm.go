@@ -14,6 +14,7 @@ type Algorithm struct {
 	Kernel Kernel // nil: RunningAlgorithm
 	Logs   bool   // keeps a log instead of numbers
 	Bursts bool   // has a burst, and may be a queue
+	Earns  bool   // earns its capacity unit by unit, and not by windows
 
 	// Numbers appends the numbers that a policy brings to Redis beside its Params, and which the Lua twin takes from
 	// the message by its function read. They depend on the time of that Redis, in microseconds since the Unix epoch,
@@ -32,9 +33,9 @@ var Registry = []Algorithm{
 	{Name: "sliding_window_counter", Code: "c", Script: "sliding_window_counter", Kernel: slidingWindowCounter{}},
 	{Name: "sliding_window_log", Code: "l", Script: "sliding_window_log", Kernel: slidingWindowLog{}, Logs: true, MaxLimit: MaxLogLimit, MaxWindow: maxLogWindow},
 	{Name: "fixed_window", Code: "f", Script: "fixed_window", Kernel: fixedWindow{}},
-	{Name: "token_bucket", Code: "t", Script: "bucket", Kernel: bucket{}, Bursts: true},
-	{Name: "leaky_bucket", Code: "k", Script: "bucket", Kernel: bucket{}, Bursts: true},
-	{Name: "gcra", Code: "g", Script: "bucket", Kernel: bucket{}, Bursts: true},
+	{Name: "token_bucket", Code: "t", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
+	{Name: "leaky_bucket", Code: "k", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
+	{Name: "gcra", Code: "g", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
 }
 
 // Named returns the algorithm of that name; nil: there is none.
