@@ -58,7 +58,7 @@ const banFragment KernelSet = 1 << 31
 // leaseFragment is the fragments of leases, one in front of the kernels and one behind each.
 const leaseFragment KernelSet = 1 << 30
 
-// TakesFragment is takes.lua instead of batch.lua, for one kernel.
+// TakesFragment is the script of takes of one kernel, instead of batch.lua.
 const TakesFragment KernelSet = 1 << 29
 
 // FragmentsOf returns the fragments that decide by a policy.
