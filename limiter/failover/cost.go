@@ -56,14 +56,6 @@ func (f *Store) settleShared(c *limiter.Check, change decision.Change) {
 	})
 }
 
-// undone returns what Redis has certainly not done and may do later; nil: nothing. A foreign value stays foreign.
-func undone(e queue.Ended) *wire.Payload {
-	if limiter.Kind(e.Err()) == "value" {
-		return nil
-	}
-	return e.Unsent()
-}
-
 // settleUndone does here what Redis has certainly not done, and reports whether Redis will never do it: a refund, or
 // a charge without a place in the ledger.
 func (f *Store) settleUndone(undone *wire.Payload, err error) (lost bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
@@ -83,6 +84,14 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 		}
 	})
 	return true
+}
+
+// undone returns what Redis has certainly not done and may do later; nil: nothing. A foreign value stays foreign.
+func undone(e queue.Ended) *wire.Payload {
+	if limiter.Kind(e.Err()) == "value" {
+		return nil
+	}
+	return e.Unsent()
 }
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.

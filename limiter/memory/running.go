@@ -45,29 +45,3 @@ func (m *Store) AddRunning(c *limiter.Check, units int64) {
 	defer s.Mu.Unlock()
 	s.addRunning(c.Key.String(), units)
 }
-
-// addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
-// requests that run hold far more memory.
-func (s *Shard) addRunning(key string, units int64) {
-	before, found := s.running[key]
-	switch after := before + units; {
-	case after > 0:
-		s.running[key] = after
-		if !found {
-			s.owner.keys.Add(1)
-		}
-	case found:
-		delete(s.running, key)
-		s.owner.keys.Add(-1)
-	}
-}
-
-// takeRunning decides a request that never ends.
-func (s *State) takeRunning(c *limiter.Check, now int64) limiter.Result {
-	v := c.Policy.Rule().Params.DecideRunning(s.numbers.A, decision.Units(c), decision.Reserve(c))
-	if v.Wait == 0 {
-		s.numbers.A += decision.Units(c)
-	}
-	decision.Answer(c, v, now)
-	return c.Result
-}

@@ -141,6 +141,22 @@ func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now i
 	s.Store(c, old, k.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
 }
 
+// addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
+// requests that run hold far more memory.
+func (s *Shard) addRunning(key string, units int64) {
+	before, found := s.running[key]
+	switch after := before + units; {
+	case after > 0:
+		s.running[key] = after
+		if !found {
+			s.owner.keys.Add(1)
+		}
+	case found:
+		delete(s.running, key)
+		s.owner.keys.Add(-1)
+	}
+}
+
 // settle corrects what a check took by a change, wherever its state is now. A charge needs no room.
 func (s *Shard) settle(c *limiter.Check, change decision.Change, now int64) {
 	if change.Stays > 0 {

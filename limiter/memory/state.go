@@ -53,3 +53,13 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 	}
 	return c.Result
 }
+
+// takeRunning decides a request that never ends.
+func (s *State) takeRunning(c *limiter.Check, now int64) limiter.Result {
+	v := c.Policy.Rule().Params.DecideRunning(s.numbers.A, decision.Units(c), decision.Reserve(c))
+	if v.Wait == 0 {
+		s.numbers.A += decision.Units(c)
+	}
+	decision.Answer(c, v, now)
+	return c.Result
+}
