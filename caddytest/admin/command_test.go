@@ -85,7 +85,7 @@ func TestCommands_exitCode1(t *testing.T) {
 	site := strings.TrimPrefix(n.URL, "http://")
 	caddytest.RunRatelimit(t, nil, "policies", "--address", site).Want(t, 1, "has no endpoint /redis_ratelimit/policies")
 	for _, args := range [][]string{
-		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"top", "--watch=soon"}, {"policies", "surplus"},
+		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"top", "--watch"}, {"policies", "surplus"},
 		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := caddytest.RunRatelimit(t, nil, args...)
@@ -197,36 +197,12 @@ func TestCommands_helpWidth(t *testing.T) {
 	}
 }
 
-func TestCommands_watch(t *testing.T) {
-	t.Parallel()
-	n := startLimited(t, redistest.Start(t))
-	stdout, file := caddytest.OpenLog(t)
-	defer file.Close() //nolint:errcheck // the process has its own
-	cmd := exec.Command(caddytest.Binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
-	cmd.Env, cmd.Stdout = caddytest.Environment(t), file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.WaitFor(t, "two tables were printed", func() error {
-		if strings.Count(stdout.String(), "greedy\n\n") < 2 {
-			return errors.New(stdout.String())
-		}
-		return nil
-	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ends with %v; want 0 when interrupted", err)
-	}
-}
-
 // TestCommands_fullDisk prints the results of commands to a disk without room.
 func TestCommands_fullDisk(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	for _, args := range [][]string{
-		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},
+		{"policies"}, {"policies", "--json"}, {"top"}, {"state", "--policy", "default", "--key", "same"},
 		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -55,7 +55,7 @@ func runBans(i *invocation) error {
 }
 
 func banTable(bans []adminapi.BanEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY", Open: true}}}
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY"}}}
 	for _, b := range bans {
 		t.Add(banLeft(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
 	}

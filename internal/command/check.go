@@ -94,7 +94,7 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 }
 
 func findingTable(findings []preflight.Finding) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL", Words: true}}}
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL"}}}
 	for _, f := range findings {
 		t.Add(f.Check, f.Result, f.Detail)
 		if f.Advice != "" {

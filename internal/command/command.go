@@ -86,11 +86,9 @@ The admin endpoint is that of --address. Without it, it is that of the
 configuration given with --config, or of a Caddyfile in the current directory,
 or Caddy's default.
 
-Tables fit the terminal. A table that is too wide is written a value a line, and
-nothing is shortened. In a pipe, tables are plain, with a row a line. --json
-prints the answer of the admin endpoint, with times in seconds. Keys are written
-and read in one form: a backslash is doubled, and each byte that does not print
-is \xNN.
+--json prints the answer of the admin endpoint, with times in seconds. Keys are
+written and read in one form: a backslash is doubled, and each byte that does
+not print is \xNN.
 
 Exit codes:
 

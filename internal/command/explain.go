@@ -90,7 +90,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	}
 	if len(report.Skipped) > 0 {
 		i.terminal.Print("\n")
-		i.terminal.PrintWords("skipped: " + escape.Text(strings.Join(report.Skipped, ", ")))
+		i.terminal.Print("skipped: " + escape.Text(strings.Join(report.Skipped, ", ")) + "\n")
 	}
 }
 
@@ -129,10 +129,10 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 	for _, p := range policies {
 		if p.Cost != "" {
-			i.terminal.PrintWords(escape.Text(p.Policy + ": after the response it costs " + p.Cost + " in all, instead of the weight"))
+			i.terminal.Print(escape.Text(p.Policy+": after the response it costs "+p.Cost+" in all, instead of the weight") + "\n")
 		}
 		if p.Lease > 0 {
-			i.terminal.PrintWords(escape.Text(p.Policy + ": while the key is busy a node decides by units that it has leased, for up to " + humanize.Seconds(p.Lease) + "; what is left does not count them"))
+			i.terminal.Print(escape.Text(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+humanize.Seconds(p.Lease)+"; what is left does not count them") + "\n")
 		}
 	}
 }

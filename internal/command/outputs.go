@@ -3,15 +3,12 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
 
 // output is a file to write. It is created beside its place and renamed when it is complete, so that a
@@ -22,9 +19,9 @@ type output struct {
 	place string // where the file belongs; empty if it is written in place
 }
 
-// openOutput creates the file for a path, with the mode for a new one. A path that the replay also reads is
-// refused.
-func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, error) {
+// openOutput creates the file for a path, with the mode for a new one. Only a file that begins as the output does is
+// replaced: no log, and no file of a configuration.
+func openOutput(path, begins string, mode fs.FileMode) (*output, error) {
 	place := resolved(path)
 	older, err := os.OpenFile(place, os.O_WRONLY, 0) // fails for a file that is not writable
 	switch {
@@ -34,8 +31,8 @@ func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, err
 			return &output{File: older}, err
 		}
 		_ = older.Close() // nothing was written
-		if slices.ContainsFunc(read, func(r fs.FileInfo) bool { return os.SameFile(r, info) }) {
-			return nil, fmt.Errorf("%s is read: name another file to write", path)
+		if !beginsWith(place, begins) {
+			return nil, fmt.Errorf("%s is there, and no such output: name another file to write", path)
 		}
 		mode = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
@@ -50,6 +47,18 @@ func openOutput(path string, mode fs.FileMode, read []fs.FileInfo) (*output, err
 		return nil, err
 	}
 	return &output{File: file, place: place}, nil
+}
+
+// beginsWith reports whether a file can be read and begins with a text.
+func beginsWith(path, text string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	begin := make([]byte, len(text))
+	_, err = io.ReadFull(file, begin)
+	return err == nil && string(begin) == text
 }
 
 // resolved returns a path without symbolic links, as far as the path exists.
@@ -85,13 +94,13 @@ func (o *output) discard() {
 type outputs struct{ report, decisions *output }
 
 // openOutputs creates the files that the flags name.
-func (i *invocation) openOutputs(read []fs.FileInfo) (*outputs, error) {
+func (i *invocation) openOutputs() (*outputs, error) {
 	o, err := new(outputs), error(nil)
 	if path := i.flag("report"); path != "" {
-		o.report, err = openOutput(path, 0o666, read)
+		o.report, err = openOutput(path, "<!DOCTYPE html>", 0o666)
 	}
 	if path := i.flag("decisions"); path != "" && err == nil {
-		o.decisions, err = openOutput(path, 0o600, read) // it holds clients' keys
+		o.decisions, err = openOutput(path, "line,time,", 0o600) // it holds clients' keys
 	}
 	if err == nil && o.report != nil && o.decisions != nil && o.report.place != "" && o.report.place == o.decisions.place {
 		err = fmt.Errorf("--report and --decisions name the same file, %s: use two", o.report.place)
@@ -123,39 +132,4 @@ func (o *outputs) discard() {
 	for _, f := range o.all() {
 		f.discard()
 	}
-}
-
-// waitTime writes a waiting time in seconds. Zero is now, and a negative time never ends.
-func waitTime(seconds float64) string {
-	switch {
-	case seconds < 0:
-		return "never"
-	case seconds == 0:
-		return "now"
-	}
-	return humanize.Seconds(seconds)
-}
-
-// inTime writes a waiting time as part of a sentence.
-func inTime(seconds float64) string {
-	if seconds <= 0 {
-		return waitTime(seconds)
-	}
-	return "in " + humanize.Seconds(seconds)
-}
-
-// pairs writes the value of a key in Redis as name=value, in the order of the names, without its lists.
-func pairs(value map[string]any) string {
-	parts := make([]string, 0, len(value))
-	for _, name := range slices.Sorted(maps.Keys(value)) {
-		if _, list := value[name].([]any); list {
-			continue // it has a table of its own
-		}
-		text := fmt.Sprint(value[name])
-		if number, ok := value[name].(float64); ok {
-			text = humanize.Decimal(number, 6)
-		}
-		parts = append(parts, name+"="+text)
-	}
-	return strings.Join(parts, " ")
 }

@@ -119,7 +119,7 @@ func showOverride(i *invocation, o *adminapi.OverrideEntry) {
 	}
 	values.Add("override", overrideText(o))
 	values.Add("until", untilText(o))
-	values.AddWords("note", o.Note)
+	values.Add("note", o.Note)
 	values.Write(i.terminal)
 }
 
@@ -154,7 +154,7 @@ func runOverrides(i *invocation) error {
 // overrideTable has a column that says whom a row concerns: any text in that of the keys may be a client's.
 func overrideTable(overrides []adminapi.OverrideEntry) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "POLICY"}, {Title: "CLIENTS"}, {Title: "KEY"}, {Title: "OVERRIDE"}, {Title: "UNTIL"}, {Title: "NOTE", Words: true},
+		{Title: "POLICY"}, {Title: "CLIENTS"}, {Title: "KEY"}, {Title: "OVERRIDE"}, {Title: "UNTIL"}, {Title: "NOTE"},
 	}}
 	for n := range overrides {
 		o := &overrides[n]

@@ -35,7 +35,7 @@ func runPolicies(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.terminal.PrintWords(storeLine(report.Store))
+	i.terminal.Print(storeLine(report.Store) + "\n")
 	if len(report.Policies) == 0 {
 		i.terminal.Print("no policies\n")
 		return nil
@@ -110,7 +110,7 @@ const maxHandlers = 10
 
 // handlerTable lists the handlers that use each policy.
 func handlerTable(policies []adminapi.PolicyReport) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "POLICY"}, {Title: "USED BY", Words: true}}}
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "POLICY"}, {Title: "USED BY"}}}
 	for _, p := range policies {
 		shown, name := p.Handlers, p.Name
 		if len(shown) > maxHandlers {

@@ -2,11 +2,7 @@ package command
 
 import (
 	"encoding/json"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -15,7 +11,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func (h Host) replay() *cobra.Command {
@@ -64,7 +59,7 @@ func (h Host) runReplay(i *invocation) error {
 	if options.Worst < 0 {
 		return exitf(exitNotAsked, "--worst %d: use 0 or more", options.Worst)
 	}
-	simulation, read, err := h.simulation(i)
+	simulation, err := h.simulation(i)
 	if err != nil {
 		return err
 	}
@@ -80,7 +75,7 @@ func (h Host) runReplay(i *invocation) error {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	files, err := i.openOutputs(i.infosOf(slices.Concat(logs.Files, read)))
+	files, err := i.openOutputs()
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
@@ -97,36 +92,23 @@ func countsRunning(s Simulation) bool {
 	return slices.ContainsFunc(s.Policies(), func(p replay.PolicyResult) bool { return p.CountsRunning() })
 }
 
-// infosOf returns the file infos of those paths that exist.
-func (i *invocation) infosOf(paths []string) (infos []fs.FileInfo) {
-	for _, path := range paths {
-		stat := func() (fs.FileInfo, error) { return os.Stat(path) }
-		if stdin, ok := i.cmd.InOrStdin().(*os.File); ok && path == "-" {
-			stat = stdin.Stat
-		}
-		if info, err := stat(); err == nil {
-			infos = append(infos, info)
-		}
-	}
-	return infos
-}
-
-// simulation sets up the configuration of --config, and returns the files that it is read from.
-func (h Host) simulation(i *invocation) (s Simulation, files []string, err error) {
-	config, file, adapter, err := i.loadConfig()
+// simulation sets up the configuration of --config.
+func (h Host) simulation(i *invocation) (Simulation, error) {
+	config, _, _, err := i.loadConfig()
 	if err != nil {
-		return nil, nil, exitf(exitNotAsked, "%s", err)
+		return nil, exitf(exitNotAsked, "%s", err)
 	}
 	if len(config) == 0 {
-		return nil, nil, exitf(exitNotAsked, "no configuration: name one with --config")
+		return nil, exitf(exitNotAsked, "no configuration: name one with --config")
 	}
-	if s, err = h.Simulate(config, i.flag("policy")); err != nil {
-		return nil, nil, exitf(exitRefused, "%s", err)
+	s, err := h.Simulate(config, i.flag("policy"))
+	if err != nil {
+		return nil, exitf(exitRefused, "%s", err)
 	}
 	if host := i.flag("host"); host != "" {
 		s.SetHost(host)
 	}
-	return s, configFiles(file, adapter), nil
+	return s, nil
 }
 
 // suggest sets the options of --suggest.
@@ -167,13 +149,11 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	return nil
 }
 
-// play plays the log, and shows its progress on a terminal.
+// play plays the log.
 func (i *invocation) play(log *accesslog.Reader, s Simulation, o replay.Options, files *outputs) (*replay.Result, error) {
 	if files.decisions != nil {
 		o.Decisions = files.decisions
 	}
-	ended := i.showProgress(log)
-	defer ended()
 	result, err := replay.Run(log, s, o)
 	if err != nil || o.Worst > 0 {
 		return result, err
@@ -186,40 +166,6 @@ func (i *invocation) play(log *accesslog.Reader, s Simulation, o replay.Options,
 		result.Suggestions.Running.ListNone()
 	}
 	return result, nil
-}
-
-// showProgress shows on a terminal how much of a long log was read, until ended is called.
-func (i *invocation) showProgress(log *accesslog.Reader) (ended func()) {
-	stderr := terminal.New(i.cmd.ErrOrStderr())
-	if !stderr.IsTerminal() {
-		return func() {}
-	}
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(500 * time.Millisecond)
-		defer ticker.Stop()
-		for shown := false; ; shown = true {
-			select {
-			case <-ticker.C:
-				stderr.Print("\r" + progressText(log.Progress()) + "\x1b[K")
-			case <-done:
-				if shown {
-					stderr.Print("\r\x1b[K")
-				}
-				return
-			}
-		}
-	}()
-	return func() { close(done); <-stopped }
-}
-
-func progressText(read, total int64) string {
-	const megabyte = 1_000_000
-	if total <= 0 {
-		return fmt.Sprintf("%d MB read", read/megabyte)
-	}
-	return fmt.Sprintf("%d of %d MB read, %d %%", read/megabyte, total/megabyte, 100*read/total)
 }
 
 // finish writes the files and prints the result. Without a request that could be read it writes no files.

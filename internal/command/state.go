@@ -90,7 +90,7 @@ func nodesOf(keys []adminapi.RedisKeyReport) (nodes []runningNode) {
 
 // nodeTable lists what each node runs of a key.
 func nodeTable(nodes []runningNode, own string) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: "", Words: true}}}
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
 	for _, n := range nodes {
 		this := ""
 		if n.name == own {
@@ -104,7 +104,7 @@ func nodeTable(nodes []runningNode, own string) *terminal.Table {
 // keyTable lists keys in Redis.
 func keyTable(keys []adminapi.RedisKeyReport) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "REDIS KEY"}, {Title: "TYPE"}, {Title: "TTL", Right: true}, {Title: "VALUE", Words: true},
+		{Title: "REDIS KEY"}, {Title: "TYPE"}, {Title: "TTL", Right: true}, {Title: "VALUE"},
 	}}
 	for _, k := range keys {
 		ttl := "none"

@@ -10,8 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
-// WriteTable prints the result for people. On a terminal it fits the width; only a word that is wider runs
-// over the edge. The writer keeps the error of writing.
+// WriteTable prints the result for people. The writer keeps the error of writing.
 func (r *Result) WriteTable(w terminal.Writer) {
 	p := printer{w}
 	p.summary(r)
@@ -27,7 +26,7 @@ func (r *Result) WriteTable(w terminal.Writer) {
 // printer prints the parts of a result.
 type printer struct{ w terminal.Writer }
 
-func (p printer) line(format string, values ...any) { p.w.PrintWords(fmt.Sprintf(format, values...)) }
+func (p printer) line(format string, values ...any) { p.w.Print(fmt.Sprintf(format, values...) + "\n") }
 
 // table prints rows below titles, indented. The first columns stand to the right, as numbers do.
 func (p printer) table(right int, titles []string, rows [][]string) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -93,22 +92,6 @@ func TestRun_running_of_policy(t *testing.T) {
 	} {
 		if r := runOn(t, log, engine, Options{}); len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want) {
 			t.Errorf("warnings %q, want %q", r.Warnings, want)
-		}
-	}
-}
-
-func TestWriteTable_running_width(t *testing.T) {
-	running := &RunningResult{
-		Requests: 1_000_000, Untimed: 12, Peak: 100_000, Together: 900_000, Clients: 1_000,
-		Busiest: []RunningKey{{Key: "2001:db8:1:2::/64|" + strings.Repeat("k", 30), Requests: 1_000_000, Peak: 100_000}},
-		Limits:  &Ladder{Algorithm: maxConcurrent, Limits: []LimitResult{{3_000_000, 999_999, 999}}, Untouched99: 3_000_000},
-	}
-	r := &Result{Suggestions: &Suggestions{Policy: "api", Key: "{http.vars.client_ip}", Requests: 1_000_000, Clients: 1_000, Running: running}}
-	var narrow strings.Builder
-	r.WriteTable(terminal.Sized(&narrow, 80, 24, false))
-	for line := range strings.Lines(narrow.String()) {
-		if terminal.Lines(strings.TrimSuffix(line, "\n"), 80) > 1 {
-			t.Errorf("%q is wider than 80 columns", line)
 		}
 	}
 }

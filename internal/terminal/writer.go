@@ -1,5 +1,4 @@
-// Package terminal writes results for people. On a terminal, tables have colors and fit its width. In a
-// pipe or a file, every text is whole, plain and on one line, so that scripts can read it.
+// Package terminal writes results for people, in colors on a terminal. In a pipe or a file they are plain.
 package terminal
 
 import (
@@ -14,11 +13,9 @@ import (
 
 // Writer writes to a terminal, a pipe or a file. Its copies share one destination and its first error.
 type Writer struct {
-	// Width and Height are those of the terminal, in characters; 0 elsewhere.
-	Width, Height int
-
-	out     *firstError
-	colored bool
+	out        *firstError
+	isTerminal bool
+	colored    bool
 }
 
 // firstError is a writer that keeps its first error.
@@ -40,27 +37,13 @@ func (w *firstError) Write(text []byte) (int, error) {
 func New(out io.Writer) Writer {
 	w := Writer{out: &firstError{out: out}}
 	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return w
-	}
-	w.Width, w.Height = 80, 24 // where the terminal reports no size
-	if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
-		w.Width, w.Height = width, height
-	}
-	w.colored = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	w.isTerminal = ok && term.IsTerminal(int(file.Fd()))
+	w.colored = w.isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return w
 }
 
-// Sized returns a writer to out that writes as on a terminal of that size.
-func Sized(out io.Writer, width, height int, colored bool) Writer {
-	return Writer{Width: width, Height: height, out: &firstError{out: out}, colored: colored}
-}
-
-// To returns a writer to out that writes as on this terminal.
-func (w Writer) To(out io.Writer) Writer { return Sized(out, w.Width, w.Height, w.colored) }
-
 // IsTerminal reports whether the writer writes to a terminal.
-func (w Writer) IsTerminal() bool { return w.Width > 0 }
+func (w Writer) IsTerminal() bool { return w.isTerminal }
 
 // Write implements [io.Writer].
 func (w Writer) Write(text []byte) (int, error) { return w.out.Write(text) }
@@ -75,16 +58,6 @@ func (w Writer) Err() error {
 		return nil
 	}
 	return w.out.err
-}
-
-// PrintWords writes a line of words. A terminal wraps it between words, each line indented as the first.
-func (w Writer) PrintWords(text string) {
-	if w.IsTerminal() {
-		words := strings.TrimLeft(text, " ")
-		indent := text[:len(text)-len(words)]
-		text = indent + strings.Join(wrapWords(words, w.Width-len(indent)), "\n"+indent)
-	}
-	w.Print(text + "\n")
 }
 
 // The colors of a terminal. Bold heads stand out on a light and on a dark background.

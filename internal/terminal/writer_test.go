@@ -6,20 +6,6 @@ import (
 	"testing"
 )
 
-func TestLines(t *testing.T) {
-	for _, tt := range []struct {
-		line          string
-		columns, want int
-	}{
-		{"", 5, 1}, {"12345", 5, 1}, {"123456", 5, 2}, {"漢漢漢", 5, 2}, {"漢漢漢", 3, 3}, {bold + "12345" + plain, 5, 1},
-		{strings.Repeat("e\u0301", 5), 5, 1},
-	} {
-		if got := Lines(tt.line, tt.columns); got != tt.want {
-			t.Errorf("%q takes %d lines of %d columns; want %d", tt.line, got, tt.columns, tt.want)
-		}
-	}
-}
-
 func TestNew(t *testing.T) {
 	device, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -37,15 +23,6 @@ func TestNew(t *testing.T) {
 	}
 	if w := New(new(strings.Builder)); w.IsTerminal() || w.colored {
 		t.Errorf("got %+v; want no terminal", w)
-	}
-}
-
-func TestWriter_PrintWords(t *testing.T) {
-	for width, want := range map[int]string{0: "  one two three\n", 80: "  one two three\n", 11: "  one two\n  three\n", 3: "  one\n  two\n  three\n"} {
-		var text strings.Builder
-		if Sized(&text, width, 24, false).PrintWords("  one two three"); text.String() != want {
-			t.Errorf("%d columns: got %q; want %q", width, text.String(), want)
-		}
 	}
 }
 

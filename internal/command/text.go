@@ -1,0 +1,45 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+)
+
+// waitTime writes a waiting time in seconds. Zero is now, and a negative time never ends.
+func waitTime(seconds float64) string {
+	switch {
+	case seconds < 0:
+		return "never"
+	case seconds == 0:
+		return "now"
+	}
+	return humanize.Seconds(seconds)
+}
+
+// inTime writes a waiting time as part of a sentence.
+func inTime(seconds float64) string {
+	if seconds <= 0 {
+		return waitTime(seconds)
+	}
+	return "in " + humanize.Seconds(seconds)
+}
+
+// pairs writes the value of a key in Redis as name=value, in the order of the names, without its lists.
+func pairs(value map[string]any) string {
+	parts := make([]string, 0, len(value))
+	for _, name := range slices.Sorted(maps.Keys(value)) {
+		if _, list := value[name].([]any); list {
+			continue // it has a table of its own
+		}
+		text := fmt.Sprint(value[name])
+		if number, ok := value[name].(float64); ok {
+			text = humanize.Decimal(number, 6)
+		}
+		parts = append(parts, name+"="+text)
+	}
+	return strings.Join(parts, " ")
+}
