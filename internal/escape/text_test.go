@@ -3,7 +3,9 @@ package escape
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -74,4 +76,15 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%q means %q, not %q", got, after, before)
 		}
 	}
+}
+
+func FuzzShort(f *testing.F) {
+	f.Add("a\x1b[31m\u202e", 5)
+	f.Add("é\xff", 1)
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		shown := Short(text, most)
+		if utf8.RuneCountInString(shown) > max(0, most) || !utf8.ValidString(shown) || strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Fatalf("%q", shown)
+		}
+	})
 }

@@ -39,8 +39,6 @@ func TestReader_bad_files(t *testing.T) {
 		{"gzip cut off in its head", cutGzip[:5], 0, "unexpected EOF"},
 		{"gzip with rubbish behind", append(bytes.Clone(cutGzip), noise[:100]...), 400, "gzip: invalid header"},
 		{"zstd cut off", cutZstd[:len(cutZstd)*3/4], 0, "unexpected EOF"},
-		{"xz", []byte("\xfd7zXZ\x00\x00"), 0, "this is xz: " + errUnreadable.Error()},
-		{"UTF-16", []byte("\xff\xfe1\x00"), 0, "this is UTF-16: " + errUnreadable.Error()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,22 +121,6 @@ func TestReader_malformed_lines(t *testing.T) {
 	}
 }
 
-func TestSummary_Warnings_escapes(t *testing.T) {
-	const hostile = "\x1b[31m\u202e\n\a"
-	line := strings.Replace(caddyLine("1750000000.5", "client"), `"client_ip":"client"`, `"client_ip":"\u001b[31m\u202e\n\u0007"`, 1)
-	line = strings.Replace(line, `"duration":0.5`, `"duration":12000`, 1)
-	name := writeFile(t, hostile, []byte(strings.Repeat(line, 150)))
-	entries, s := readAll(t, Options{Files: []string{name}})
-	if len(entries) != 150 || entries[0].Client != hostile || len(s.Warnings()) != 2 {
-		t.Fatalf("%d entries, warnings are %q", len(entries), s.Warnings())
-	}
-	for _, warning := range s.Warnings() {
-		if strings.ContainsAny(warning, hostile[:1]+hostile[5:]) {
-			t.Errorf("acts on a terminal: %q", warning)
-		}
-	}
-}
-
 func TestSummary_Warnings_no_duplicates(t *testing.T) {
 	log := clfLine(9, "a") + clfLine(1, "a") + clfLine(2, "a") + "malformed\n" + clfLine(3, "a")
 	_, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}, Window: 1})
@@ -156,11 +138,6 @@ func TestSummary_Warnings_clients(t *testing.T) {
 	}{
 		{"redacted", alone("REDACTED"), "client_ip is redacted in 150 requests"},
 		{"missing", alone(""), "150 requests without a client"},
-		{"masked", alone("10.1.2.0"), "as if masked"},
-		{"masked, IPv6", alone("2001:db8::"), "as if masked"},
-		{"replaced by a word", alone("XXX"), "all requests have the client XXX,"},
-		{"replaced by a dash", alone("-"), "all requests have the client -,"},
-		{"replaced by a word, Common Log Format", clfLine(1, "anonymous"), "all requests have the client anonymous,"},
 		{"no client_ip", strings.ReplaceAll(caddyLine("1750000000.5", ""), `"client_ip":"",`, ""), "150 requests without client_ip"},
 	}
 	for _, tt := range tests {
@@ -176,23 +153,6 @@ func TestSummary_Warnings_clients(t *testing.T) {
 // alone is a line of a client without a peer.
 func alone(client string) string {
 	return strings.ReplaceAll(caddyLine("1750000000.5", client), `"remote_ip":"10.0.0.1",`, "")
-}
-
-func TestSummary_Warnings_single_client(t *testing.T) {
-	for name, log := range map[string]string{
-		"an address":            strings.Repeat(alone("10.1.2.3"), 150),
-		"an address of IPv6":    strings.Repeat(alone("fe80::1%eth0"), 150),
-		"an address and a port": strings.Repeat(alone("10.1.2.3:80"), 150),
-		"a host":                strings.Repeat(clfLine(1, "proxy.example.com"), 150),
-		"this host":             strings.Repeat(clfLine(1, "localhost"), 150),
-		"words, too few":        strings.Repeat(alone("XXX"), 99),
-		"words, and another":    strings.Repeat(alone("XXX"), 150) + alone("YYY"),
-		"no client_ip, in CLF":  strings.Repeat(clfLine(1, "10.1.2.3"), 150),
-	} {
-		if _, s := readText(t, log); len(s.Warnings()) > 0 {
-			t.Errorf("%s: warnings are %q", name, s.Warnings())
-		}
-	}
 }
 
 func TestSummary_Warnings_redacted(t *testing.T) {
@@ -237,7 +197,7 @@ func TestReader_memory(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	if bytes := r.open[0].window.bytes; bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes {
+	if bytes := (*r.open.First()).window.bytes; bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes {
 		t.Errorf("%d bytes in the window, %d in all", bytes, m.HeapAlloc)
 	}
 }

@@ -34,24 +34,17 @@ func BenchmarkRead(b *testing.B) {
 		{"clf.gz", string(gzipped(b, clf.String()))}, {"clf.zst", string(zstandard(b, clf.String()))},
 		{"clf-backwards", backwards}, // the clock is put back again and again
 	} {
-		for _, skip := range []bool{false, true} {
-			if skip && format.name != "combined" && format.name != "json" {
-				continue
-			}
-			b.Run(fmt.Sprintf("format=%s/headers=%t", format.name, !skip), func(b *testing.B) {
-				benchmarkRead(b, format.text, skip)
-			})
-		}
+		b.Run("format="+format.name, func(b *testing.B) { benchmarkRead(b, format.text) })
 	}
 }
 
-func benchmarkRead(b *testing.B, text string, skipHeaders bool) {
+func benchmarkRead(b *testing.B, text string) {
 	b.ReportAllocs()
 	var r *Reader
 	for range b.N {
 		if r == nil {
 			var err error
-			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(text), SkipHeaders: skipHeaders}
+			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(text)}
 			if r, err = Open(o); err != nil {
 				b.Fatal(err)
 			}

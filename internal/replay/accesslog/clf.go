@@ -11,6 +11,9 @@ import (
 //
 // The last two and all that follows them may be missing.
 func (p *parser) clf(text string, e *Entry) (Format, string) {
+	if text[0] == '"' {
+		return Common, "in quotes"
+	}
 	client, rest, found := strings.Cut(text, " ")
 	open := strings.IndexByte(rest, '[')
 	if !found || open < 0 || len(rest) < open+clockLength+2 || rest[open+1+clockLength] != ']' {
@@ -20,7 +23,7 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	if e.Time, ok = p.clock.read(rest[open+1 : open+1+clockLength]); !ok {
 		return Common, "no time in the brackets"
 	}
-	e.Client = noneIfDash(strings.Trim(client, `"`))
+	e.Client = noneIfDash(client)
 	e.Remote = e.Client
 	_, user, _ := strings.Cut(rest[:open], " ")
 	e.User = noneIfDash(strings.TrimSpace(user))

@@ -5,79 +5,52 @@ import "net/http"
 // redacted is what Caddy writes instead of a header that may hold a secret.
 const redacted = "REDACTED"
 
-// maxHeaderRoom is the largest number of header fields in a map that is used again. Clearing a larger one
-// would slow every later entry.
-const maxHeaderRoom = 256
-
-// headers builds the header of the entry that Next returns. It reuses its memory, because most entries of a log
-// have the same few fields.
-type headers struct {
-	header http.Header
-	values []string
-}
-
-// fill sets the header of an entry.
-func (h *headers) fill(e *Entry) {
-	if e.headers == "" && e.referer == "" && e.agent == "" {
-		return
-	}
-	if h.header == nil || len(h.header) > maxHeaderRoom {
-		h.header = http.Header{}
-	}
-	clear(h.header)
-	h.values = h.values[:0]
+// fillHeader sets the header of an entry; it stays nil without a field.
+func (e *Entry) fillHeader() {
+	header := headerOf(e.headers)
 	if e.referer != "" {
-		h.add("Referer", e.referer)
+		header["Referer"] = []string{e.referer}
 	}
 	if e.agent != "" {
-		h.add("User-Agent", e.agent)
+		header["User-Agent"] = []string{e.agent}
 	}
-	m := members{text: e.headers}
-	for e.headers != "" && m.next() {
-		h.addJSON(m.key, m.value)
-	}
-	if len(h.header) > 0 {
-		e.Header = h.header
-	}
-}
-
-func (h *headers) add(name, value string) {
-	h.values = append(h.values, value)
-	last := len(h.values)
-	h.header[name] = h.values[last-1 : last : last]
-}
-
-// addJSON adds a field whose value is an array of strings, or a string.
-func (h *headers) addJSON(name, value string) {
-	from := len(h.values)
-	if value[0] == '"' {
-		h.values = append(h.values, unquote(value))
-	} else if value[0] == '[' {
-		m := members{text: value, at: 1}
-		for m.skipSpace() == '"' {
-			begin := m.at
-			if !m.skipString() {
-				break
-			}
-			h.values = append(h.values, unquote(value[begin:m.at]))
-			if m.skipSpace() == ',' {
-				m.at++
-			}
-		}
-	}
-	if last := len(h.values); last > from {
-		h.header[http.CanonicalHeaderKey(name)] = h.values[from:last:last]
+	if len(header) > 0 {
+		e.Header = header
 	}
 }
 
 // ResponseHeader returns the response's header fields in the log. Caddy's JSON has them, with REDACTED for
 // values such as those of Set-Cookie. Without Options.Responses, and in other formats, the header is empty. It
 // is never nil.
-func (e *Entry) ResponseHeader() http.Header {
-	h := headers{header: http.Header{}}
-	m := members{text: e.response}
-	for e.response != "" && m.next() {
-		h.addJSON(m.key, m.value)
+func (e *Entry) ResponseHeader() http.Header { return headerOf(e.response) }
+
+// headerOf reads a JSON object whose members are arrays of strings, or strings.
+func headerOf(text string) http.Header {
+	header := http.Header{}
+	m := members{text: text}
+	for text != "" && m.next() {
+		if values := stringsOf(m.value); len(values) > 0 {
+			header[http.CanonicalHeaderKey(m.key)] = values
+		}
 	}
-	return h.header
+	return header
+}
+
+// stringsOf returns the strings that begin an array, or a string alone.
+func stringsOf(value string) (values []string) {
+	if value[0] == '"' {
+		return []string{unquote(value)}
+	}
+	m := members{text: value, at: 1}
+	for value[0] == '[' && m.skipSpace() == '"' {
+		begin := m.at
+		if !m.skipString() {
+			break
+		}
+		values = append(values, unquote(value[begin:m.at]))
+		if m.skipSpace() == ',' {
+			m.at++
+		}
+	}
+	return values
 }

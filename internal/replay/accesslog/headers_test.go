@@ -33,19 +33,3 @@ func TestEntry_ResponseHeader(t *testing.T) {
 		})
 	}
 }
-
-func TestReader_reused_entries(t *testing.T) {
-	plain := `{"ts":1750000001,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200}` + "\n"
-	encrypted := strings.Replace(responseLine, `"client_ip"`, `"tls":{"version":772},"client_ip"`, 1)
-	log := strings.Repeat(encrypted+plain, 3)
-	entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: true, Window: 1})
-	if len(entries) != 6 {
-		t.Fatalf("%d entries", len(entries))
-	}
-	for i := range entries {
-		e := &entries[i]
-		if has := i%2 == 0; e.TLS != has || len(e.ResponseHeader()) > 0 != has {
-			t.Errorf("entry %d: TLS %t, response %v", i, e.TLS, e.ResponseHeader())
-		}
-	}
-}

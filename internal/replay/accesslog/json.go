@@ -5,20 +5,15 @@ import "strings"
 // line holds members of a line of JSON besides the entry, as they are written.
 type line struct {
 	time     string
-	rank     int // of the key of time; a lower one is better
 	duration string
 	request  bool // the line holds a request
 	served   bool // and its answer, as only access logs do
 }
 
-// usualTimes are the usual keys of the time, the best first.
-var usualTimes = [...]string{"ts", "time", "timestamp", "@timestamp"}
-
 // json reads a line of Caddy's JSON access log. Keys that Caddy's encoder can rename (time, level, message,
-// logger) may have any name. The members of the request may also stand at the top, with or without a prefix,
-// as tools that flatten objects write them.
+// logger) may have any name.
 func (p *parser) json(text string, e *Entry) (Format, string) {
-	found := line{rank: len(usualTimes)}
+	var found line
 	m := members{text: text}
 	for m.next() {
 		p.member(m.key, m.value, e, &found)
@@ -33,9 +28,9 @@ func (p *parser) json(text string, e *Entry) (Format, string) {
 		e.Client, e.peer = e.Remote, true
 	}
 	if !p.time(found.time, e) && !p.findTime(text, e) {
-		return CaddyJSON, p.untimed(found.time, text)
+		return CaddyJSON, noTime
 	}
-	if took, known := p.duration.read(found.duration); known {
+	if took, known := p.duration(found.duration); known {
 		e.Ends = e.Time // a request is logged at its end
 		e.Time -= took
 		p.timed = true
@@ -67,16 +62,9 @@ func (p *parser) member(key, value string, e *Entry, found *line) {
 	case "duration":
 		found.duration = value
 	case p.timeKey:
-		found.time, found.rank = value, -1
+		found.time = value
 	default:
-		for rank, usual := range usualTimes[:max(0, found.rank)] {
-			if key == usual {
-				found.time, found.rank = value, rank
-				return
-			}
-		}
 		found.served = found.served || servedBy(value)
-		found.request = e.ofRequest(flat(key), value) || found.request
 	}
 }
 
@@ -86,22 +74,6 @@ func servedBy(value string) bool {
 	return value == `"handled request"` || strings.HasPrefix(value, `"http.log.access`)
 }
 
-// flat returns the name of a member of the request that stands at the top.
-func flat(key string) string {
-	if name := within("request", key); name != "" {
-		return name
-	}
-	return key
-}
-
-// within returns the name of an object's member in a key that joins both names; empty for other keys.
-func within(object, key string) string {
-	if at := len(object); len(key) > at+1 && key[:at] == object && strings.IndexByte("._>-", key[at]) >= 0 {
-		return key[at+1:]
-	}
-	return ""
-}
-
 // ofRequest reads a member of the request, and reports whether it proves that there is a request.
 func (e *Entry) ofRequest(key, value string) bool {
 	switch key {
@@ -109,10 +81,6 @@ func (e *Entry) ofRequest(key, value string) bool {
 		e.Client = unquote(value)
 	case "remote_ip":
 		e.Remote = unquote(value)
-	case "remote_addr": // of Caddy before 2.5
-		if e.Remote == "" {
-			e.Remote = withoutPort(unquote(value))
-		}
 	case "proto":
 		e.Proto = unquote(value)
 	case "method":
@@ -128,18 +96,7 @@ func (e *Entry) ofRequest(key, value string) bool {
 		e.TLS = value[0] == '{'
 		return false
 	default:
-		if within("tls", key) == "version" {
-			e.TLS = value != "null" && value != `""`
-		}
 		return false
 	}
 	return true
-}
-
-// withoutPort returns the address before a port.
-func withoutPort(address string) string {
-	if at := strings.LastIndexByte(address, ':'); at >= 0 {
-		address = address[:at]
-	}
-	return strings.Trim(address, "[]")
 }

@@ -2,8 +2,8 @@ package accesslog
 
 import (
 	"math"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,11 +13,34 @@ const longestTime = 64
 // Why a line has no time.
 const (
 	noTime    = "no time that can be read; play the log with the configuration that wrote it, which has its time_format"
-	noDate    = "a time without a date, which cannot be played"
 	noSuchDay = "a time before 1990 or after 2099"
 )
 
-// time reads a time of any time_format into an entry.
+// caddyLayouts are the layouts of the names that Caddy has for them. Fractions of a second need no layout of their
+// own. The names of numbers have none: the size of a number decides its unit.
+var caddyLayouts = map[string]string{
+	"unix_seconds_float": "", "unix_milli_float": "", "unix_nano": "",
+	"iso8601": "2006-01-02T15:04:05Z0700", "rfc3339": time.RFC3339, "rfc3339_nano": time.RFC3339,
+	"wall": "2006/01/02 15:04:05", "wall_milli": "2006/01/02 15:04:05", "wall_nano": "2006/01/02 15:04:05",
+	"common_log": "02/Jan/2006:15:04:05 -0700",
+}
+
+// newLayouts returns the layouts of a configuration, then those of Caddy.
+func newLayouts(configured []string) []string {
+	var all []string
+	for _, name := range append(append([]string{}, configured...), "rfc3339", "iso8601", "wall", "common_log") {
+		text, named := caddyLayouts[name]
+		if !named {
+			text = name
+		}
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// time reads a time of any time_format into an entry. A time without an offset is taken for UTC.
 func (p *parser) time(value string, e *Entry) (ok bool) {
 	if value == "" || len(value) > longestTime {
 		return false
@@ -29,9 +52,9 @@ func (p *parser) time(value string, e *Entry) (ok bool) {
 	text := unquote(value)
 	for i := range p.layouts {
 		at := (p.layout + i) % len(p.layouts)
-		if t, zoned, ok := p.layouts[at].read(text); ok {
-			p.layout = at
-			e.Time, e.zoneless = t.UnixMicro(), !zoned
+		if t, err := time.Parse(p.layouts[at], text); err == nil && plausible(t.UnixMicro()) {
+			p.layout, e.Time = at, t.UnixMicro()
+			e.zoneless = !strings.Contains(p.layouts[at], "-07") && !strings.Contains(p.layouts[at], "Z07")
 			return true
 		}
 	}
@@ -64,7 +87,7 @@ var notTimes = map[string]bool{
 	"duration": true, "size": true, "status": true, "resp_headers": true,
 }
 
-// findTime looks for a time under an unusual key, and remembers the key.
+// findTime looks for a time under another key than that of the lines before, and remembers the key.
 func (p *parser) findTime(text string, e *Entry) (ok bool) {
 	m := members{text: text}
 	for m.next() {
@@ -74,30 +97,4 @@ func (p *parser) findTime(text string, e *Entry) (ok bool) {
 		}
 	}
 	return false
-}
-
-// untimed returns why a line has no time. The value is that of a usual key.
-func (p *parser) untimed(value, text string) string {
-	if _, err := strconv.ParseFloat(value, 64); err == nil {
-		return noSuchDay
-	}
-	m := members{text: text}
-	for m.next() {
-		if !notTimes[m.key] && p.undated(m.value) {
-			return noDate
-		}
-	}
-	return noTime
-}
-
-// undated reports whether a value is a time without a date.
-func (p *parser) undated(value string) bool {
-	if len(value) > longestTime {
-		return false
-	}
-	text := unquote(value)
-	return slices.ContainsFunc(p.layouts, func(l layout) bool {
-		_, err := time.Parse(l.text, text)
-		return err == nil && !l.dated
-	})
 }

@@ -3,26 +3,19 @@ package accesslog
 import (
 	"errors"
 	"io"
-	"math"
-	"os"
 )
 
 // planAhead prepares to read ahead those files that can be read twice and have durations.
 func (r *Reader) planAhead() {
 	o := r.options
-	o.LongRequests, o.SkipHeaders = false, true
-	ahead := &Reader{options: o, last: math.MinInt64, read: r.read, summary: Summary{Redacted: map[string]int64{}}}
-	ahead.summary.Files = make([]FileReport, len(o.Files))
+	o.LongRequests = false
+	ahead := newReader(o)
 	for _, w := range r.waiting {
 		if w.stream != nil || !w.parser.timed {
 			continue
 		}
-		ahead.summary.Files[w.index].Name = o.Files[w.index]
 		again := *w
 		ahead.waiting = append(ahead.waiting, &again)
-		if info, err := os.Stat(o.Files[w.index]); err == nil && r.total >= 0 {
-			r.total += info.Size()
-		}
 	}
 	if len(ahead.waiting) > 0 {
 		r.ahead = ahead
@@ -30,8 +23,7 @@ func (r *Reader) planAhead() {
 }
 
 // readAhead keeps the requests that would leave the window late, as many as a window holds. The others are late,
-// as they would be without it. It runs when the first request is asked for and not in Open, so that Progress
-// can be shown.
+// as they would be without it. It runs when the first request is asked for.
 func (r *Reader) readAhead() {
 	ahead := r.ahead
 	if ahead == nil {
@@ -61,7 +53,7 @@ func (r *Reader) readAhead() {
 // nextLong returns the next request of those that were kept, if it is due; nil otherwise.
 func (r *Reader) nextLong() *Entry {
 	first := r.long.first()
-	if first == nil || len(r.open) > 0 && r.open[0].window.first().Time <= first.Time {
+	if first == nil || r.open.Len() > 0 && (*r.open.First()).window.first().Time <= first.Time {
 		return nil
 	}
 	return r.long.pop()

@@ -45,42 +45,20 @@ func TestReader_LongRequests(t *testing.T) {
 				}
 				got = append(got, fmt.Sprintf("%g@%g", ended, float64(e.Time-second)/1e6))
 			}
-			if strings.Join(got, " ") != tt.want || s.Late != tt.late || s.Entries != 6 || s.Files[0].Lines != 6 || s.Untimed != 0 {
+			if strings.Join(got, " ") != tt.want || s.Late != tt.late || s.Entries != 6 || s.Files[0].Lines != 6 {
 				t.Errorf("got %s, %+v; want %s", strings.Join(got, " "), s, tt.want)
 			}
 		})
 	}
 }
 
-func TestReader_LongRequests_progress(t *testing.T) {
-	log := writeFile(t, "log", []byte(strings.Repeat(endedLine(1, 0.5), 100)))
-	clf := writeFile(t, "clf", []byte(strings.Repeat(clfLine(1, "a"), 100)))
-	r, err := Open(Options{Files: []string{log, clf}, LongRequests: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	var sizes int64
-	for file, times := range map[string]int64{log: 2, clf: 1} { // the latter has no duration
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes += times * info.Size()
-	}
-	for err == nil {
-		_, err = r.Next()
-	}
-	if read, total := r.Progress(); read != sizes || total != sizes {
-		t.Errorf("%d of %d bytes read, want all of %d", read, total, sizes)
-	}
-}
-
 func TestReader_untimed(t *testing.T) {
 	line := `{"ts":1750000000,"request":{"client_ip":"192.0.2.1"},%s"size":1}` + "\n"
-	entries, s := readText(t, clfLine(0, "a")+fmt.Sprintf(line, "")+fmt.Sprintf(line, `"duration":"long",`)+fmt.Sprintf(line, `"duration":0,`))
-	if s.Untimed != 3 || entries[3].Ends != second || entries[3].Time != second {
-		t.Errorf("%d without a duration: %+v", s.Untimed, entries)
+	entries, _ := readText(t, clfLine(0, "a")+fmt.Sprintf(line, "")+fmt.Sprintf(line, `"duration":"long",`)+fmt.Sprintf(line, `"duration":0,`))
+	for i, want := range []int64{0, 0, 0, second} {
+		if entries[i].Ends != want || entries[i].Time != second {
+			t.Errorf("%+v", entries[i])
+		}
 	}
 }
 

@@ -10,26 +10,23 @@ const byteOrderMark = "\ufeff"
 
 // parser reads the lines of one file. State from a line makes the next one cheaper.
 type parser struct {
-	clock    clock
-	timeKey  string // of JSON, if it is not a usual one
-	layouts  []layout
-	layout   int // the last that fitted a time in JSON
-	duration durations
-	timed    bool // a line had a duration
+	clock   clock
+	timeKey string // of JSON
+	layouts []string
+	layout  int  // the last that fitted a time in JSON
+	timed   bool // a line had a duration
 
-	responses bool // keep the header of responses
+	durationUnit time.Duration
+	responses    bool // keep the header of responses
 }
 
 func newParser(o *Options) parser {
-	return parser{layouts: newLayouts(o.TimeLayouts), duration: newDurations(o.DurationFormat), responses: o.Responses}
+	return parser{timeKey: "ts", layouts: newLayouts(o.TimeLayouts), durationUnit: durationUnit(o.DurationFormat), responses: o.Responses}
 }
 
 // parse reads a line into an empty entry. A malformed line has a reason.
 func (p *parser) parse(text string, e *Entry) (format Format, reason string) {
 	text = strings.TrimPrefix(text, byteOrderMark)
-	if text != "" && text[0] == '"' {
-		text = unwrapped(text)
-	}
 	start := 0
 	for start < len(text) && (text[start] == ' ' || text[start] == '\t') {
 		start++

@@ -66,17 +66,3 @@ func hex(digit byte) byte {
 	}
 	return 16
 }
-
-// unwrapped returns a line without the quotes that an export has put around it. The closing quote may be
-// missing. Doubled quotes, as in a cell of CSV, become single ones.
-func unwrapped(line string) string {
-	line = line[1:]
-	inside, closed := strings.CutSuffix(line, `"`)
-	if !closed {
-		return line
-	}
-	if strings.Count(inside, `"`) == 2*strings.Count(inside, `""`) {
-		return strings.ReplaceAll(inside, `""`, `"`)
-	}
-	return inside
-}

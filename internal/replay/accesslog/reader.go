@@ -2,13 +2,13 @@ package accesslog
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 )
 
 // The bounds of the window in which lines are sorted.
@@ -33,15 +33,11 @@ type Options struct {
 	// for long ones, because the window also ends at 64 MiB of text.
 	Window int
 
-	// SkipHeaders leaves Entry.Header nil, which is faster.
-	SkipHeaders bool
-
 	// TimeLayouts are Go's layouts for times in JSON, or Caddy's names of them. They are tried before all
 	// others. They come from the time_format of the configuration that wrote the log.
 	TimeLayouts []string
 
-	// DurationFormat is the duration_format of the configuration that wrote the log. Without it the unit of
-	// whole numbers, milliseconds or nanoseconds, is guessed.
+	// DurationFormat is the duration_format of the configuration that wrote the log. Default: seconds.
 	DurationFormat string
 
 	// LongRequests returns also those requests at their start that ran for longer than the window covers, such
@@ -53,24 +49,32 @@ type Options struct {
 	Responses bool
 }
 
-// Reader returns the requests of logs in the order of their arrival. Apart from Progress it is for a single
-// goroutine.
+// Reader returns the requests of logs in the order of their arrival. It is for a single goroutine.
 type Reader struct {
 	options Options
 	waiting []*waiting // files that are not open yet, the earliest first
-	open    sources
-	free    []*Entry
-	given   *Entry // returned by the last call of Next
-	last    int64  // its time
-	headers headers
+
+	// open are files with an entry at least. The file with the earliest entry is the first; of equal ones, the file
+	// that was named first.
+	open minheap.Heap[*source]
+
+	last    int64 // the time of the last entry
 	summary Summary
-	clients clients
-	read    *atomic.Int64
-	total   int64
 
 	ahead  *Reader // reads the files for long requests before they are read; nil for no need
 	long   window  // requests to return at their start, whose lines come too late
 	onLate func(e *Entry)
+}
+
+func newReader(o Options) *Reader {
+	r := &Reader{options: o, last: math.MinInt64, summary: Summary{Redacted: map[string]int64{}, Files: make([]FileReport, len(o.Files))}}
+	r.open.Less = func(a, b **source) bool {
+		return cmp.Or(cmp.Compare((*a).window.first().Time, (*b).window.first().Time), cmp.Compare((*a).index, (*b).index)) < 0
+	}
+	for i, name := range o.Files {
+		r.summary.Files[i].Name = name
+	}
+	return r
 }
 
 // Open looks at all files and begins to read. It returns an error for a file that cannot be opened. Faults of
@@ -79,10 +83,8 @@ func Open(o Options) (*Reader, error) {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	r := &Reader{options: o, last: math.MinInt64, read: new(atomic.Int64), summary: Summary{Redacted: map[string]int64{}}}
-	r.summary.Files = make([]FileReport, len(o.Files))
+	r := newReader(o)
 	for i, name := range o.Files {
-		r.summary.Files[i].Name = name
 		w, err := r.look(i, name)
 		if err != nil {
 			_ = r.Close()
@@ -97,32 +99,28 @@ func Open(o Options) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next request, or [io.EOF] after the last one, and no other error. The entry and its header
-// belong to the reader and are valid until the next call. A copy of the entry without the header may be kept.
-// Its strings refer to the memory of the whole line: clone a string that is kept for long.
+// Next returns the next request, or [io.EOF] after the last one, and no other error. The strings of the entry refer to
+// the memory of the whole line: clone a string that is kept for long.
 //
 // Times never decrease. A request that leaves the window after a later one has the time of that one, and is
 // counted in Summary.Late.
 func (r *Reader) Next() (*Entry, error) {
-	if r.given != nil {
-		r.free, r.given = append(r.free, r.given), nil
-	}
 	r.readAhead()
 	r.openDue()
 	if e := r.nextLong(); e != nil {
 		r.prepare(e)
 		return e, nil
 	}
-	if len(r.open) == 0 {
+	if r.open.Len() == 0 {
 		return nil, io.EOF
 	}
-	s := r.open[0]
+	s := *r.open.First()
 	e := s.window.pop()
 	s.fill(r.roomPerFile())
 	if s.window.size() > 0 {
-		heap.Fix(&r.open, 0)
+		r.open.Fix(0)
 	} else {
-		heap.Pop(&r.open)
+		r.open.Pop()
 		s.close()
 	}
 	r.prepare(e)
@@ -131,64 +129,48 @@ func (r *Reader) Next() (*Entry, error) {
 
 // prepare completes an entry that Next returns.
 func (r *Reader) prepare(e *Entry) {
-	r.given = e
-	r.summary.Entries++
+	s := &r.summary
+	s.Entries++
 	if e.Time < r.last {
 		if r.onLate != nil {
 			r.onLate(e)
 		}
-		r.summary.Late++
-		r.summary.LatestBy = max(r.summary.LatestBy, time.Duration(r.last-e.Time)*time.Microsecond)
+		s.Late++
+		s.LatestBy = max(s.LatestBy, time.Duration(r.last-e.Time)*time.Microsecond)
 		e.Time = r.last
 	}
-	if r.last = e.Time; e.Ends == 0 {
-		r.summary.Untimed++
-	} else {
+	if r.last = e.Time; e.Ends != 0 {
 		e.Ends = max(e.Ends, e.Time)
 	}
-	if r.summary.Entries == 1 {
-		r.summary.First = e.Time
+	switch {
+	case r.onLate != nil:
+		return
+	case e.Client == "":
+		s.NoClient++
+	case e.peer:
+		s.PeerClients++
 	}
-	r.summary.Last = e.Time
-	r.clients.see(e)
 	if e.zoneless {
-		r.summary.Zoneless++
+		s.Zoneless++
 	}
-	if !r.options.SkipHeaders {
-		r.headers.fill(e)
-	}
-	r.summary.countRedacted(e)
-}
-
-// entry returns an entry to fill.
-func (r *Reader) entry() *Entry {
-	last := len(r.free) - 1
-	if last < 0 {
-		return &Entry{}
-	}
-	e := r.free[last]
-	r.free = r.free[:last]
-	return e
+	e.fillHeader()
+	s.countRedacted(e)
 }
 
 // roomPerFile returns how much of the window one open file may use, in entries and in bytes.
 func (r *Reader) roomPerFile() (entries, bytes int) {
-	files := max(1, len(r.open))
+	files := max(1, r.open.Len())
 	return max(1, r.options.Window/files), maxWindowBytes / files
 }
 
-// Progress returns how many bytes of the files have been read, as stored on disk, and how many there are; 0 if
-// that is unknown, as for a pipe. Any goroutine may call it at any time.
-func (r *Reader) Progress() (read, total int64) { return r.read.Load(), max(0, r.total) }
-
 // Close closes all files. Next returns [io.EOF] from then on.
 func (r *Reader) Close() error {
-	for _, s := range r.open {
-		s.close()
+	for r.open.Len() > 0 {
+		r.open.Pop().close()
 	}
 	for _, w := range r.waiting {
 		w.close()
 	}
-	r.open, r.waiting, r.long = nil, nil, window{}
+	r.waiting, r.long = nil, window{}
 	return nil
 }

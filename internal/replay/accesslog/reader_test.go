@@ -113,12 +113,6 @@ func TestReader_headers(t *testing.T) {
 	if all := strings.Join(got, ", "); all != want {
 		t.Errorf("got  %s\nwant %s", all, want)
 	}
-	entries, _ = readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), SkipHeaders: true})
-	for i := range entries {
-		if entries[i].Header != nil {
-			t.Errorf("a header that was to be skipped: %v", entries[i].Header)
-		}
-	}
 }
 
 func TestOpen_errors(t *testing.T) {

@@ -28,9 +28,7 @@ type source struct {
 	report *FileReport
 
 	malformed func(line Position, reason, text string) // called for each
-	entry     func() *Entry                            // returns an empty one
 	long      map[int64]bool                           // lines to leave out: the reader has their requests
-	spare     *Entry                                   // left over from a line without a request
 }
 
 // open begins to read a file. After an error the source is done.
@@ -48,7 +46,6 @@ func (s *source) open(file io.ReadCloser, counted io.Reader) {
 // fail ends the source. The entries in its window stay.
 func (s *source) fail(err error) {
 	s.done = true
-	s.report.GuessedDurations = s.parser.duration.guessed()
 	if errors.Is(err, io.EOF) {
 		return
 	}
@@ -85,12 +82,7 @@ func (s *source) step() {
 		s.reject("longer than 1 MiB", string(text))
 		return
 	}
-	e := s.spare
-	if e == nil {
-		e = s.entry()
-	}
-	*e, s.spare = Entry{}, e
-	copied := string(text)
+	e, copied := &Entry{}, string(text)
 	format, reason := s.parser.parse(copied, e)
 	if reason != "" {
 		s.reject(reason, copied)
@@ -100,7 +92,6 @@ func (s *source) step() {
 	if format == Other || s.long[s.report.Lines] {
 		return
 	}
-	s.spare = nil
 	e.Line = Position{File: s.report.Name, Line: s.report.Lines}
 	e.bytes, e.file = len(copied), s.index
 	s.window.push(e)
@@ -129,7 +120,6 @@ func beginning(name string, p *parser) (int64, error) {
 		parser:    p,
 		report:    &FileReport{Name: name},
 		malformed: func(Position, string, string) {},
-		entry:     func() *Entry { return &Entry{} },
 	}
 	s.open(file, io.LimitReader(file, mostBytes))
 	defer s.close()

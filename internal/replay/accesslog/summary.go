@@ -28,10 +28,6 @@ type Summary struct {
 	// Entries is the number of requests that Next has returned.
 	Entries int64
 
-	// First and Last are the times of the first and the last of them, in microseconds since the
-	// Unix epoch.
-	First, Last int64
-
 	// Late is how many of them left the window after a later one, and LatestBy by how much at most. They
 	// have the time of the request before.
 	Late     int64
@@ -41,9 +37,6 @@ type Summary struct {
 	// without time_local.
 	Zoneless int64
 
-	// Untimed is how many of them have no duration, so that it is unknown how long they ran.
-	Untimed int64
-
 	// NoClient is how many of them have no client.
 	NoClient int64
 
@@ -51,16 +44,8 @@ type Summary struct {
 	// counts as their client.
 	PeerClients int64
 
-	// ClientWord is the only client of at least 100 requests, if it is a word that may stand for any client,
-	// and not an address or a full host name.
-	ClientWord string
-
-	// MaskedClients is true if all addresses of clients end in zeros, as after a filter such as ip_mask.
-	// Many clients are then one.
-	MaskedClients bool
-
 	// Redacted counts the entries whose values were replaced by REDACTED, by the name of the header field,
-	// client_ip or user_id. Skipped headers are not counted.
+	// client_ip or user_id.
 	Redacted map[string]int64
 
 	// Malformed are the first malformed lines, five at most.
@@ -93,10 +78,6 @@ type FileReport struct {
 	// Formats is the number of the other lines by their [Format].
 	Formats [formats]int64
 
-	// GuessedDurations is true if its durations are whole numbers that were read as milliseconds but may be
-	// nanoseconds. Arrival times follow from them.
-	GuessedDurations bool
-
 	// Err is why the file was not read to its end: it is cut off, damaged or no log. The lines before
 	// count.
 	Err error
@@ -105,8 +86,6 @@ type FileReport struct {
 // Summary returns the summary so far. The lines include the entries in the window.
 func (r *Reader) Summary() Summary {
 	s := r.summary
-	s.NoClient, s.PeerClients = r.clients.missing, r.clients.peers
-	s.ClientWord, s.MaskedClients = r.clients.word(), r.clients.masked()
 	s.Malformed, s.Files, s.Redacted = slices.Clone(s.Malformed), slices.Clone(s.Files), maps.Clone(s.Redacted)
 	return s
 }

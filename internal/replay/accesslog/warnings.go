@@ -17,12 +17,6 @@ import (
 func (s *Summary) Warnings(used ...string) []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	for i := range s.Files {
-		if f := &s.Files[i]; f.GuessedDurations {
-			warn("%s: durations are read as milliseconds and may be nanoseconds; play the log with the configuration that wrote it, which has its duration_format",
-				escape.Short(f.Name, 200))
-		}
-	}
 	if s.Zoneless > 0 {
 		warn("%s with a time without a known zone: it is taken for UTC", humanize.Counted(s.Zoneless, "request"))
 	}
@@ -31,13 +25,6 @@ func (s *Summary) Warnings(used ...string) []string {
 	}
 	if s.PeerClients > 0 {
 		warn("%s without client_ip: the peer of the connection counts as the client, also if it is a proxy", humanize.Counted(s.PeerClients, "request"))
-	}
-	if s.ClientWord != "" {
-		warn("all requests have the client %s, which is no address: if it stands for many clients, they count as one",
-			escape.Short(s.ClientWord, 60))
-	}
-	if s.MaskedClients {
-		warn("all addresses end in zeros, as if masked: clients with similar addresses count as one")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Redacted)) {
 		if name != clientIP && !slices.ContainsFunc(used, func(u string) bool { return strings.EqualFold(u, name) }) {

@@ -1,15 +1,17 @@
 package accesslog
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
+
 // window sorts a stream that is nearly sorted: pop returns the earliest of its entries. Entries in order wait
 // in a queue, which is cheap. Only the others go through a heap.
 type window struct {
 	queue []*Entry // sorted; those before head have left
 	head  int
-	heap  []*Entry // earliest first
-	bytes int      // of text
+	heap  minheap.Heap[*Entry] // earliest first
+	bytes int                  // of text
 }
 
-func (w *window) size() int { return len(w.queue) - w.head + len(w.heap) }
+func (w *window) size() int { return len(w.queue) - w.head + w.heap.Len() }
 
 func (w *window) push(e *Entry) {
 	w.bytes += e.bytes
@@ -17,19 +19,19 @@ func (w *window) push(e *Entry) {
 		w.queue = append(w.queue, e)
 		return
 	}
-	w.heap = append(w.heap, e)
-	w.up(len(w.heap) - 1)
+	w.heap.Less = func(a, b **Entry) bool { return (*a).before(*b) }
+	w.heap.Push(e)
 }
 
 // first returns the earliest entry; nil without one.
 func (w *window) first() *Entry {
 	switch {
-	case w.head == len(w.queue) && len(w.heap) == 0:
+	case w.head == len(w.queue) && w.heap.Len() == 0:
 		return nil
 	case w.head == len(w.queue):
-		return w.heap[0]
-	case len(w.heap) > 0 && w.heap[0].before(w.queue[w.head]):
-		return w.heap[0]
+		return *w.heap.First()
+	case w.heap.Len() > 0 && (*w.heap.First()).before(w.queue[w.head]):
+		return *w.heap.First()
 	}
 	return w.queue[w.head]
 }
@@ -38,12 +40,8 @@ func (w *window) first() *Entry {
 func (w *window) pop() *Entry {
 	e := w.first()
 	w.bytes -= e.bytes
-	if len(w.heap) > 0 && w.heap[0] == e {
-		last := len(w.heap) - 1
-		w.heap[0], w.heap[last] = w.heap[last], nil
-		w.heap = w.heap[:last]
-		w.down(0)
-		return e
+	if w.heap.Len() > 0 && *w.heap.First() == e {
+		return w.heap.Pop()
 	}
 	w.queue[w.head] = nil
 	w.head++
@@ -60,32 +58,4 @@ func (w *window) compact() {
 	left := copy(w.queue, w.queue[w.head:])
 	clear(w.queue[left:])
 	w.queue, w.head = w.queue[:left], 0
-}
-
-func (w *window) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !w.heap[i].before(w.heap[parent]) {
-			return
-		}
-		w.heap[i], w.heap[parent] = w.heap[parent], w.heap[i]
-		i = parent
-	}
-}
-
-func (w *window) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(w.heap) {
-			return
-		}
-		if right := child + 1; right < len(w.heap) && w.heap[right].before(w.heap[child]) {
-			child = right
-		}
-		if !w.heap[child].before(w.heap[i]) {
-			return
-		}
-		w.heap[i], w.heap[child] = w.heap[child], w.heap[i]
-		i = child
-	}
 }

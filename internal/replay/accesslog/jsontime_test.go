@@ -45,28 +45,10 @@ func TestReader_ambiguous_dates(t *testing.T) {
 }
 
 func TestReader_unreadable_times(t *testing.T) {
-	tests := []struct{ time, layout, want string }{
-		{`"06/15/2025 15:06:40"`, "", noTime},
-		{`"at noon"`, "", noTime},
-		{`null`, "", noTime},
-		{`"15:06:40.123"`, "", noDate},
-		{`"3:06PM"`, "", noDate},
-		{`"Jun 15 15:06:40.123"`, "", noDate},
-		{`"15h06 on a Sunday"`, "15h04 on a Monday", noDate},
-	}
-	for _, tt := range tests {
-		var layouts []string
-		if tt.layout != "" {
-			layouts = []string{tt.layout}
+	for _, at := range []string{`"06/15/2025 15:06:40"`, `"at noon"`, `null`, `"15:06:40.123"`, `"3:06PM"`, `17`} {
+		if entries, s := readTimed(t, timedLine(at), "3:04PM"); len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime {
+			t.Errorf("%s: %+v %+v", at, entries, s.Malformed)
 		}
-		entries, s := readTimed(t, timedLine(tt.time), layouts...)
-		if len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != tt.want {
-			t.Errorf("%s: %+v %+v, want %s", tt.time, entries, s.Malformed, tt.want)
-		}
-	}
-	_, s := readText(t, `{"ts":17,"request":{"client_ip":"1.2.3.4"},"size":1}`)
-	if len(s.Malformed) != 1 || s.Malformed[0].Reason != noSuchDay {
-		t.Errorf("a time long ago: %+v", s.Malformed)
 	}
 }
 
@@ -76,12 +58,7 @@ func TestSummary_Warnings_zones(t *testing.T) {
 		zoneless     int64
 	}{
 		{`"2025/06/15 15:06:40"`, "", 1},
-		{`"2025-06-15 15:06:40.123456 XYZ"`, "", 1},
-		{`"Sun, 15 Jun 2025 15:06:40 XYZ"`, "", 1},
 		{`"06/15/2025 15:06:40"`, "01/02/2006 15:04:05", 1},
-		{`"Sun, 15 Jun 2025 15:06:40 GMT"`, "", 0},
-		{`"2025-06-15 15:06:40 UTC"`, "", 0},
-		{`"2025-06-15 17:06:40 +0200 XYZ"`, "", 0},
 		{`"2025-06-15T15:06:40Z"`, "", 0},
 		{`"06/15/2025 17:06:40 +02:00"`, "01/02/2006 15:04:05 -07:00", 0},
 		{`1750000000`, "", 0},
