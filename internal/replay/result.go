@@ -209,9 +209,6 @@ type Suggestions struct {
 	// Running is how many of the requests ran at once, with limits for that; nil unless they are tried and the
 	// log has durations.
 	Running *RunningResult `json:"running,omitempty"`
-
-	// Differences are the decisions of the sliding window counter that differ from the exact log, by limit.
-	Differences []Difference `json:"counter_against_log"`
 }
 
 // Ladder is one algorithm with limits from low to high.
@@ -231,12 +228,4 @@ type LimitResult struct {
 	Limit         int64 `json:"limit"`
 	Denied        int64 `json:"denied"`
 	ClientsDenied int   `json:"clients_denied"`
-}
-
-// Difference compares a sliding window counter with the exact log under one limit: the requests that it denies
-// though the log admits them, and the other way round.
-type Difference struct {
-	Limit           int64 `json:"limit"`
-	DeniedWrongly   int64 `json:"denied_though_log_admits"`
-	AdmittedWrongly int64 `json:"admitted_though_log_denies"`
 }

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"math"
-	"math/bits"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
@@ -18,15 +17,12 @@ const maxConcurrent = "max_concurrent"
 // All limits that a key has never reached admit all of its requests, so that only those below its peak have a
 // number of their own, as in a [column].
 type running struct {
-	limits  []int64 // from low to high
-	denied  []int64 // requests, limit by limit
-	keys    []runningKey
-	names   map[string]int32
-	ends    minheap.Heap[runningEnd]
-	busiest minheap.Heap[int32] // the keys with running requests, the one with the most first
-	now     int64
-	levels  *timeline[int64] // the most of one key in each step
-	noted   int64            // until when levels are complete
+	limits []int64 // from low to high
+	denied []int64 // requests, limit by limit
+	keys   []runningKey
+	names  map[string]int32
+	ends   minheap.Heap[runningEnd]
+	now    int64
 
 	together, mostTogether, togetherAt int64 // of all keys
 	requests, untimed                  int64
@@ -36,7 +32,6 @@ type running struct {
 type runningKey struct {
 	now, peak, peakAt, requests int64
 	below                       []int64 // what is running under the limits below the peak
-	place                       int     // in busiest
 }
 
 // runningEnd is the end of a request that is running. A set bit is a limit that denied it.
@@ -49,9 +44,6 @@ type runningEnd struct {
 func newRunning(limits []int64) *running {
 	r := &running{limits: limits, denied: make([]int64, len(limits)), names: map[string]int32{}}
 	r.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
-	r.busiest.Less = func(a, b *int32) bool { return r.keys[*a].now > r.keys[*b].now }
-	r.busiest.Moved = func(key *int32, place int) { r.keys[*key].place = place }
-	r.levels = &timeline[int64]{series: make([][]int64, 1), merge: func(into *int64, level int64) { *into = max(*into, level) }}
 	return r
 }
 
@@ -78,19 +70,11 @@ func (r *running) add(key string, began, ends, weight int64) {
 		return
 	}
 	denied := k.take(r.limits, weight, began)
-	for mask := denied; mask != 0; mask &= mask - 1 {
-		r.denied[bits.TrailingZeros64(mask)]++
-	}
-	if k.now == weight {
-		r.busiest.Push(number)
-	} else {
-		r.busiest.Fix(k.place)
-	}
+	countBits(r.denied, denied)
 	if r.together += weight; r.together > r.mostTogether {
 		r.mostTogether, r.togetherAt = r.together, began
 	}
 	r.ends.Push(runningEnd{at: max(ends, began), weight: weight, denied: denied, key: number})
-	r.note(began)
 }
 
 // take adds a request to a key, and returns the limits that deny it.
@@ -116,7 +100,6 @@ func (k *runningKey) take(limits []int64, weight, at int64) (denied uint64) {
 func (r *running) advance(to int64) {
 	for r.ends.Len() > 0 && r.ends.First().at <= to {
 		end := r.ends.Pop()
-		r.note(end.at - 1)
 		k := &r.keys[end.key]
 		k.now -= end.weight
 		r.together -= end.weight
@@ -125,29 +108,6 @@ func (r *running) advance(to int64) {
 				k.below[i] -= end.weight
 			}
 		}
-		if k.now == 0 {
-			r.busiest.Remove(k.place)
-		} else {
-			r.busiest.Fix(k.place)
-		}
 	}
-	r.note(to)
 	r.now = to
-}
-
-// note writes what the busiest key has running into the timeline, until an instant.
-func (r *running) note(at int64) {
-	if at = max(at, r.noted); r.noted == 0 {
-		r.noted = at
-	}
-	to := r.levels.at(at) // which may make the steps longer
-	from := max(0, int(floorDiv(r.noted, r.levels.micros())-r.levels.first))
-	r.noted = at
-	if r.busiest.Len() == 0 {
-		return
-	}
-	most, series := r.keys[*r.busiest.First()].now, r.levels.series[0]
-	for i := min(from, to); i <= to; i++ {
-		series[i] = max(series[i], most)
-	}
 }

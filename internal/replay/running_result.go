@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,10 +30,6 @@ type RunningResult struct {
 	Peaks   []PeakRate   `json:"peaks"`
 	Busiest []RunningKey `json:"busiest_clients"`
 
-	// Timeline is the most of one key over time, in steps of Step.
-	Timeline []RunningStep `json:"timeline"`
-	Step     time.Duration `json:"step"`
-
 	// Limits is what each limit of running requests would have denied; nil unless limits are suggested. A
 	// request that a limit denies does not run under it.
 	Limits *Ladder `json:"limits,omitempty"`
@@ -46,21 +41,6 @@ type RunningKey struct {
 	Requests int64     `json:"requests"`
 	Peak     int64     `json:"peak"`
 	PeakAt   time.Time `json:"peak_at"` // when it was reached first
-}
-
-// RunningStep is a step of the timeline.
-type RunningStep struct {
-	Begins  time.Time `json:"begins"`
-	Running int64     `json:"running"`
-}
-
-// MarshalJSON writes the duration as seconds.
-func (r RunningResult) MarshalJSON() ([]byte, error) {
-	type plain RunningResult
-	return json.Marshal(struct {
-		plain
-		Step seconds `json:"step"`
-	}{plain(r), seconds(r.Step)})
 }
 
 // ListNone empties Busiest.
@@ -77,8 +57,8 @@ func (r *running) result(worst int, limit int64) *RunningResult {
 		return nil
 	}
 	result := &RunningResult{
-		Requests: r.requests, Untimed: r.untimed, Clients: len(r.keys), Together: r.mostTogether, Step: steps[r.levels.step],
-		Busiest: make([]RunningKey, 0, len(r.keys)), Timeline: []RunningStep{},
+		Requests: r.requests, Untimed: r.untimed, Clients: len(r.keys), Together: r.mostTogether,
+		Busiest: make([]RunningKey, 0, len(r.keys)),
 	}
 	peaks := make([]int64, 0, len(r.keys))
 	for name, number := range r.names {
@@ -96,9 +76,6 @@ func (r *running) result(worst int, limit int64) *RunningResult {
 	}
 	result.Busiest = slices.Clone(result.Busiest[:min(max(0, worst), len(result.Busiest))])
 	result.Peaks = histogram(peaks, limit)
-	for i, level := range r.levels.series[0] {
-		result.Timeline = append(result.Timeline, RunningStep{r.levels.begins(i), level})
-	}
 	return result
 }
 

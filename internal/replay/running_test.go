@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -46,8 +45,7 @@ func TestRunning_brute_force(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
 		sweep := newRunning(limits)
-		peaks, levels, mostTogether := map[string]int64{}, map[int64]int64{}, int64(0)
-		step := func(at int64) int64 { return floorDiv(at, 1_000_000) }
+		peaks, mostTogether := map[string]int64{}, int64(0)
 		for i, r := range runs {
 			sweep.add(r.key, r.began, r.end, r.weight)
 			together := int64(0)
@@ -57,19 +55,9 @@ func TestRunning_brute_force(t *testing.T) {
 					n += r.weight
 				}
 				peaks[key] = max(peaks[key], n)
-				levels[step(r.began)] = max(levels[step(r.began)], n)
 				together += n
 			}
 			mostTogether = max(mostTogether, together)
-		}
-		for at := step(runs[0].began); at <= step(runs[len(runs)-1].began); at++ { // what runs on into a step
-			for _, key := range []string{"a", "b", "c"} {
-				before := slices.IndexFunc(runs, func(r ran) bool { return r.began > at*1_000_000 })
-				if before < 0 {
-					before = len(runs)
-				}
-				levels[at] = max(levels[at], runningAt(runs[:before], key, at*1_000_000, nil))
-			}
 		}
 		result := sweep.result(10, 0)
 		for _, key := range result.Busiest {
@@ -79,15 +67,6 @@ func TestRunning_brute_force(t *testing.T) {
 		}
 		if result.Together != mostTogether || result.Peak != max(peaks["a"], peaks["b"], peaks["c"]) {
 			t.Fatalf("%+v, want %d together", result, mostTogether)
-		}
-		for _, s := range result.Timeline {
-			want := int64(0)
-			for at := step(s.Begins.UnixMicro()); at < step(s.Begins.Add(result.Step).UnixMicro()); at++ {
-				want = max(want, levels[at])
-			}
-			if s.Running != want {
-				t.Fatalf("%v: %d running, want %d", s.Begins, s.Running, want)
-			}
 		}
 		for i, limit := range limits {
 			denied, count := make([]bool, len(runs)), int64(0)
@@ -129,28 +108,6 @@ func TestRunning_result(t *testing.T) {
 	l := r.ladder(10)
 	if l.Untouched99 != 5 || l.Untouched100 != 5 || l.Limits[0] != (LimitResult{1, 4, 1}) || l.Limits[len(l.Limits)-1] != (LimitResult{10, 0, 0}) {
 		t.Errorf("%+v", l)
-	}
-}
-
-// A WebSocket of a day in a log of a day keeps its level through steps without a request.
-func TestRunning_timeline_of_long_requests(t *testing.T) {
-	const hour, first = 3_600_000_000, 1_750_000_000_000_000
-	r := newRunning([]int64{1})
-	r.add("a", first, first+20*hour, 1)
-	r.add("b", first, first+1, 1)
-	r.add("b", first+24*hour, first+24*hour, 1)
-	got := r.result(1, 0)
-	if len(got.Timeline) > maxBuckets {
-		t.Fatalf("%d steps", len(got.Timeline))
-	}
-	for _, s := range got.Timeline {
-		want := int64(0)
-		if s.Begins.UnixMicro() < first+20*hour || s.Begins.UnixMicro() > first+24*hour-got.Step.Microseconds() {
-			want = 1
-		}
-		if s.Running != want {
-			t.Errorf("%v: %d running, want %d", s.Begins, s.Running, want)
-		}
 	}
 }
 

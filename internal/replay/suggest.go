@@ -11,6 +11,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
+// The sliding windows, which are tried by default.
+const (
+	counterName = "sliding_window_counter"
+	logName     = "sliding_window_log"
+)
+
 // SuggestOptions are what a [Suggester] tries.
 type SuggestOptions struct {
 	// Algorithms are tried in this order. Default: the policy's own, then the others of
@@ -37,7 +43,6 @@ type Suggester struct {
 	names     []string // of the algorithms
 	columns   []column // one each
 	denied    [][]int64
-	differ    *differences // nil unless both algorithms are tried
 	keys      map[string]int32
 	running   *running // nil unless limits of running requests are tried
 	busiest   int      // how many keys with the most running requests are listed
@@ -78,7 +83,6 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 		s.columns = append(s.columns, c)
 		s.denied = append(s.denied, make([]int64, len(ladder.limits)))
 	}
-	s.differ = newDifferences(s.names, len(ladder.limits))
 	return s, nil
 }
 
@@ -192,9 +196,7 @@ func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
 	for i, c := range s.columns {
 		denied := c.add(int(number), s.last/s.ladder.tick, weight, returned)
 		countBits(s.denied[i], denied)
-		s.differ.note(i, denied)
 	}
-	s.differ.count()
 }
 
 // countBits counts each bit of a mask at its index.

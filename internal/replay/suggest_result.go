@@ -11,7 +11,7 @@ func (s *Suggester) Finish() *Suggestions {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
 	r.NotTried = slices.Clone(r.NotTried)
-	r.Ladders, r.Differences = []Ladder{}, []Difference{}
+	r.Ladders = []Ladder{}
 	s.finishRunning(&r)
 	ladders, fractions := make([][]LimitResult, len(s.columns)), []fractions(nil)
 	for i, c := range s.columns {
@@ -33,9 +33,6 @@ func (s *Suggester) Finish() *Suggestions {
 	for _, place := range usefulPlaces(fractions, slices.Index(s.ladder.limits, r.OwnLimit)) {
 		for i := range r.Ladders {
 			r.Ladders[i].Limits = append(r.Ladders[i].Limits, ladders[i][place])
-		}
-		if s.differ != nil {
-			r.Differences = append(r.Differences, Difference{s.ladder.limits[place], s.differ.tooStrict[place], s.differ.tooGenerous[place]})
 		}
 	}
 	return &r

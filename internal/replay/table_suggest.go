@@ -30,7 +30,6 @@ func (p printer) suggestions(r *Result) {
 		p.line("  %s:", s.Ladders[i].Algorithm)
 		p.ladder(&s.Ladders[i], s.Requests, s.Clients)
 	}
-	p.differences(s)
 	p.runningLimits(s, r.showsRunningOf(s))
 }
 
@@ -57,22 +56,6 @@ func (p printer) ladder(l *Ladder, requests int64, clients int) {
 		})
 	}
 	p.table(5, []string{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}, rows)
-}
-
-func (p printer) differences(s *Suggestions) {
-	if len(s.Differences) == 0 {
-		return
-	}
-	p.line("")
-	p.line("  decisions of the sliding window counter that differ from the exact log:")
-	var rows [][]string
-	for _, d := range s.Differences {
-		rows = append(rows, []string{
-			humanize.Count(d.Limit), humanize.Count(d.DeniedWrongly), humanize.Percent(d.DeniedWrongly, s.Requests),
-			humanize.Count(d.AdmittedWrongly), humanize.Percent(d.AdmittedWrongly, s.Requests),
-		})
-	}
-	p.table(5, []string{"LIMIT", "DENIED WRONGLY", "", "ADMITTED WRONGLY", ""}, rows)
 }
 
 // untouched returns the limit that leaves a part of the clients untouched, if one was tried.

@@ -13,7 +13,7 @@ type tally struct {
 	result   Result
 	policies []policyTally
 	clients  map[string]bool // whether the client was denied
-	timeline *timeline[counts]
+	timeline *timeline
 	minute   Minute
 	minuteAt int64 // its number since the Unix epoch
 }
@@ -40,7 +40,7 @@ type clientTally struct {
 type streak struct{ began, ended, denied int64 }
 
 func newTally(policies []PolicyResult) *tally {
-	t := &tally{clients: map[string]bool{}, timeline: newTimeline(len(policies) + 1)}
+	t := &tally{clients: map[string]bool{}, timeline: &timeline{series: make([][]counts, len(policies)+1)}}
 	for _, p := range policies {
 		tally := policyTally{result: p, clients: map[string]*clientTally{}}
 		if p.CountsRunning() {
@@ -179,10 +179,10 @@ func (t *tally) finish(worst int) *Result {
 			r.ClientsDenied++
 		}
 	}
-	r.Timeline, r.Step = bucketsOf(t.timeline, 0), steps[t.timeline.step]
+	r.Timeline, r.Step = t.timeline.buckets(0), steps[t.timeline.step]
 	for i := range t.policies {
 		p := t.policies[i].finish(worst)
-		p.Timeline = bucketsOf(t.timeline, i+1)
+		p.Timeline = t.timeline.buckets(i + 1)
 		r.Policies = append(r.Policies, p)
 	}
 	return r

@@ -11,31 +11,20 @@ var steps = []time.Duration{
 	time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 364 * 24 * time.Hour,
 }
 
-// timeline holds values over time, for a number of series. Times never decrease.
-type timeline[T any] struct {
-	step   int   // of steps
-	first  int64 // the number of the first step since the Unix epoch
-	series [][]T // all of one length
-
-	// merge adds the value of a step to that of a longer one.
-	merge func(into *T, value T)
+// timeline counts requests over time, for a number of series. Times never decrease.
+type timeline struct {
+	step   int        // of steps
+	first  int64      // the number of the first step since the Unix epoch
+	series [][]counts // all of one length
 }
 
 type counts struct{ requests, denied int64 }
 
-// newTimeline returns a timeline that counts requests.
-func newTimeline(series int) *timeline[counts] {
-	return &timeline[counts]{series: make([][]counts, series), merge: func(into *counts, c counts) {
-		into.requests += c.requests
-		into.denied += c.denied
-	}}
-}
-
 // micros is the length of a step.
-func (t *timeline[T]) micros() int64 { return steps[t.step].Microseconds() }
+func (t *timeline) micros() int64 { return steps[t.step].Microseconds() }
 
 // at extends the timeline to an instant, and returns the index of its step.
-func (t *timeline[T]) at(micros int64) int {
+func (t *timeline) at(micros int64) int {
 	if len(t.series[0]) == 0 {
 		t.first = floorDiv(micros, t.micros())
 	}
@@ -50,43 +39,39 @@ func (t *timeline[T]) at(micros int64) int {
 	}
 }
 
-func (t *timeline[T]) reach(length int) {
+func (t *timeline) reach(length int) {
 	for i := range t.series {
 		for len(t.series[i]) < length {
-			t.series[i] = append(t.series[i], *new(T))
+			t.series[i] = append(t.series[i], counts{})
 		}
 	}
 }
 
 // coarsen makes the steps longer.
-func (t *timeline[T]) coarsen() {
+func (t *timeline) coarsen() {
 	before := t.micros()
 	t.step++
 	first := floorDiv(t.first*before, t.micros())
 	for i, series := range t.series {
-		var merged []T
+		var merged []counts
 		for j, m := range series {
 			place := int(floorDiv((t.first+int64(j))*before, t.micros()) - first)
 			for len(merged) <= place {
-				merged = append(merged, *new(T))
+				merged = append(merged, counts{})
 			}
-			t.merge(&merged[place], m)
+			merged[place].requests += m.requests
+			merged[place].denied += m.denied
 		}
 		t.series[i] = merged
 	}
 	t.first = first
 }
 
-// begins returns when a step begins.
-func (t *timeline[T]) begins(place int) time.Time {
-	return instant((t.first + int64(place)) * t.micros())
-}
-
-// bucketsOf returns the steps of a series.
-func bucketsOf(t *timeline[counts], series int) []Bucket {
+// buckets returns the steps of a series.
+func (t *timeline) buckets(series int) []Bucket {
 	buckets := make([]Bucket, len(t.series[series]))
 	for i, m := range t.series[series] {
-		buckets[i] = Bucket{t.begins(i), m.requests, m.denied}
+		buckets[i] = Bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
 	}
 	return buckets
 }

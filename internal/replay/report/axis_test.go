@@ -9,9 +9,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
-// ticksOf are the labels of the horizontal axis of a view, from left to right.
-func ticksOf(v chartView) []chartText {
-	ticks := slices.DeleteFunc(slices.Clone(v.Texts), func(text chartText) bool { return text.Class != "tick" || text.Anchor != "middle" })
+// ticksOf are the labels of a chart's horizontal axis, from left to right.
+func ticksOf(c *chart) []chartText {
+	ticks := slices.DeleteFunc(slices.Clone(c.Texts), func(text chartText) bool { return text.Class != "tick" || text.Anchor != "middle" })
 	slices.SortFunc(ticks, func(a, b chartText) int { return cmp.Compare(a.X, b.X) })
 	return ticks
 }
@@ -20,13 +20,11 @@ func TestLogAxis_labels(t *testing.T) {
 	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
 		for _, low := range []int64{1, high / 30, high / 2} {
 			p := replay.PolicyResult{Limit: high, Window: time.Minute, PeakRates: []replay.PeakRate{{From: max(1, low), To: high, Clients: 1}}}
-			for _, size := range chartSizes {
-				ticks := ticksOf(peaksView(size, p))
-				for i, tick := range ticks[min(1, len(ticks)):] {
-					before := ticks[i]
-					if gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2; gap < 5.8 {
-						t.Errorf("from %d to %d, %s: %.1f between %q and %q", low, high, size.class, gap, before.Text, tick.Text)
-					}
+			ticks := ticksOf(peaksChart("peaks", p))
+			for i, tick := range ticks[min(1, len(ticks)):] {
+				before := ticks[i]
+				if gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2; gap < 5.8 {
+					t.Errorf("from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
 				}
 			}
 		}
@@ -37,13 +35,11 @@ func TestCurve_without_denials(t *testing.T) {
 	s := &replay.Suggestions{Requests: 9, Clients: 3, Window: time.Minute}
 	l := replay.Ladder{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}
 	s.Ladders = []replay.Ladder{l}
-	for _, v := range []chartView{curveView(chartSizes[0], s, l, nil), algorithmCharts(s)[0].Views[0]} {
-		labels := []string{}
-		for _, text := range v.Texts {
-			labels = append(labels, text.Text)
-		}
-		if !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)) {
-			t.Errorf("labels %q", labels)
-		}
+	var labels []string
+	for _, text := range curveChart("curve", s, l, 0).Texts {
+		labels = append(labels, text.Text)
+	}
+	if !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)) {
+		t.Errorf("labels %q", labels)
 	}
 }

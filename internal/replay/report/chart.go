@@ -7,28 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// chart is a picture and a table with the same numbers. It has a wide and a narrow view. The style sheet shows the
-// one that fits, so that letters keep their size on a phone.
+// chart is a picture and a table with the same numbers. Letters are drawn over all lines.
 type chart struct {
 	ID, Title, Desc string
 	Legend          []chartKey
-	Views           []chartView
+	Height          float64
+	Paths           []chartPath
+	Texts           []chartText
 	Table           reportTable
 }
 
 // chartKey explains a mark: its class and its meaning.
 type chartKey struct{ Class, Text string }
 
-// chartView is one drawing. Letters are drawn over all lines.
-type chartView struct {
-	Class         string
-	Width, Height float64
-	Paths         []chartPath
-	Texts         []chartText
-}
-
-// chartPath is a line or an area. Its title is shown under the mouse.
-type chartPath struct{ Class, D, Title string }
+// chartPath is a line or an area.
+type chartPath struct{ Class, D string }
 
 // chartText is a line of letters. X and Y are the place of its start, middle or end on the baseline.
 type chartText struct {
@@ -36,38 +29,33 @@ type chartText struct {
 	X, Y                float64
 }
 
-// chartSizes are the views of a chart: class, width, height of a panel, and the largest numbers of ticks on an axis
-// of time and of steps in a timeline.
-var chartSizes = []chartSize{
-	{class: "wide", width: 760, height: 210, ticks: 9, steps: 300},
-	{class: "narrow", width: 348, height: 170, ticks: 4, steps: 120},
-}
+const (
+	// chartWidth is the width of a chart, chartRight where its axes end, panelHeight the height of its panel.
+	chartWidth  = 760.0
+	chartRight  = chartWidth - 14
+	panelHeight = 210.0
 
-type chartSize struct {
-	class         string
-	width, height float64
-	ticks, steps  int
-}
+	// letter is the approximate width of a letter in a chart.
+	letter = 7.2
+)
 
-// letter is the approximate width of a letter in a chart.
-const letter = 7.2
+// Width is the width of any chart, for the template.
+func (c *chart) Width() float64 { return chartWidth }
 
 func textWidth(text string) float64 { return letter * float64(utf8.RuneCountInString(text)) }
 
-func (v *chartView) path(class, d string) { v.Paths = append(v.Paths, chartPath{Class: class, D: d}) }
+func (c *chart) path(class, d string) { c.Paths = append(c.Paths, chartPath{class, d}) }
 
-func (v *chartView) text(class, anchor string, x, y float64, text string) {
-	v.Texts = append(v.Texts, chartText{Class: class, Anchor: anchor, Text: text, X: round1(x), Y: round1(y)})
+func (c *chart) text(class, anchor string, x, y float64, text string) {
+	c.Texts = append(c.Texts, chartText{Class: class, Anchor: anchor, Text: text, X: round1(x), Y: round1(y)})
 }
 
-// box is a rectangle with a text for the mouse.
-func (v *chartView) box(class string, left, top, right, bottom float64, title string) {
-	d := "M" + at(left, bottom) + "V" + px(top) + "H" + px(right) + "V" + px(bottom) + "Z"
-	v.Paths = append(v.Paths, chartPath{Class: class, D: d, Title: title})
+func (c *chart) box(class string, left, top, right, bottom float64) {
+	c.path(class, "M"+at(left, bottom)+"V"+px(top)+"H"+px(right)+"V"+px(bottom)+"Z")
 }
 
-func (v *chartView) line(class string, x1, y1, x2, y2 float64) {
-	v.path(class, "M"+at(x1, y1)+"L"+at(x2, y2))
+func (c *chart) line(class string, x1, y1, x2, y2 float64) {
+	c.path(class, "M"+at(x1, y1)+"L"+at(x2, y2))
 }
 
 // px returns a coordinate with at most one decimal: more would be invisible.
@@ -79,17 +67,9 @@ func round1(x float64) float64 { return math.Round(x*10) / 10 }
 
 // polyline connects points.
 func polyline(xs, ys []float64) string {
-	var b strings.Builder
+	points := make([]string, len(xs))
 	for i := range xs {
-		b.WriteString([]string{"L", "M"}[btoi(i == 0)] + at(xs[i], ys[i]))
+		points[i] = at(xs[i], ys[i])
 	}
-	return b.String()
-}
-
-// btoi returns the index in a pair: 0 for false, 1 for true.
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return "M" + strings.Join(points, "L")
 }

@@ -27,7 +27,7 @@ func TestReport_contrast(t *testing.T) {
 			least       float64
 		}{
 			{"ink", "paper", 7}, {"muted", "paper", 4.5}, {"link", "paper", 4.5}, {"denied", "paper", 4.5}, {"ink", "warning", 7},
-			{"line", "paper", 4.5}, {"clients", "paper", 4.5}, {"base", "paper", 3}, {"denied", "area", 3}, {"line", "others", 2},
+			{"line", "paper", 4.5}, {"clients", "paper", 4.5}, {"base", "paper", 3}, {"denied", "area", 3},
 		} {
 			front, back := colors[pair.front], colors[pair.back]
 			if front == "" || back == "" {

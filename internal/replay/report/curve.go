@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -21,130 +22,153 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 	if len(l.Limits) == 0 {
 		return nil
 	}
+	marks := curveMarks(l, current)
+	low, high := l.Limits[0].Limit, l.Limits[len(l.Limits)-1].Limit
+	for _, m := range marks {
+		low, high = min(low, m.limit), max(high, m.limit)
+	}
+	var places, requests, clients []float64
+	for _, r := range l.Limits {
+		places = append(places, float64(max(1, r.Limit)))
+		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
+		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
+	}
+	ticks, top := percentSteps(max(slices.Max(requests), slices.Max(clients)), 5), 34+16*float64(len(marks))
+	x := chartScale{low: float64(max(1, low)), high: float64(max(2, high)), start: labelRoom(ticks, axisPercent), end: chartRight, log: true}
+	y := chartScale{high: ticks[len(ticks)-1], start: top + panelHeight, end: top}
 	c := &chart{
-		ID:    id,
-		Title: "Limits and what they deny, " + sayName(l.Algorithm),
-		Desc: fmt.Sprintf("Limits from %s to %s %s: the lowest denies %s of the requests, the highest %s. %s The table below has the numbers.",
-			humanize.Count(l.Limits[0].Limit), humanize.Count(l.Limits[len(l.Limits)-1].Limit), perWindow(s),
-			sayPercent(l.Limits[0].Denied, s.Requests), sayPercent(l.Limits[len(l.Limits)-1].Denied, s.Requests), untouchedSentence(l)),
+		ID:     id,
+		Title:  "Limits and what they deny, " + sayName(l.Algorithm),
+		Desc:   untouchedSentence(l) + " The table below has the numbers.",
 		Legend: []chartKey{{"curve", "requests denied"}, {"curve clients", "clients denied at least once"}},
+		Height: top + panelHeight + 42,
 		Table:  curveTable(s, l),
 	}
-	for _, size := range chartSizes {
-		c.Views = append(c.Views, curveView(size, s, l, curveMarks(l, current)))
+	c.text("unit", "start", 0, 14, "denied")
+	c.rowsAxis(y, ticks, x, axisPercent)
+	c.logAxis(x, y.start, "limit "+perWindow(s))
+	for row, m := range marks {
+		c.mark(m, x.at(float64(m.limit)), 32+16*float64(row), y.start)
 	}
+	c.path("curve", polyline(mapped(places, x), mapped(requests, y)))
+	c.path("curve clients", polyline(mapped(places, x), mapped(clients, y)))
 	return c
+}
+
+// mapped returns the places of values.
+func mapped(values []float64, s chartScale) []float64 {
+	places := make([]float64, len(values))
+	for i, value := range values {
+		places[i] = s.at(value)
+	}
+	return places
 }
 
 // curveMarks returns the limits that get a line, from low to high. Equal limits get one line.
 func curveMarks(l replay.Ladder, current int64) []curveMark {
 	var marks []curveMark
-	add := func(class, text string, limit int64) {
-		if limit <= 0 {
-			return
+	for _, u := range untouchedLimits(l) {
+		if last := len(marks) - 1; u.limit > 0 && last >= 0 && marks[last].limit == u.limit {
+			marks[last].text += " and " + u.percent
+		} else if u.limit > 0 {
+			marks = append(marks, curveMark{"mark", u.percent, u.limit})
 		}
-		if i := slices.IndexFunc(marks, func(m curveMark) bool { return m.limit == limit }); i >= 0 && marks[i].class == class {
-			marks[i].text += " and " + text
-			return
-		}
-		marks = append(marks, curveMark{class, text, limit})
 	}
-	add("mark", "99", l.Untouched99)
-	add("mark", "99.9", l.Untouched999)
-	add("mark", "100", l.Untouched100)
 	for i := range marks {
 		marks[i].text += noBreak + "% untouched: " + humanize.Count(marks[i].limit)
 	}
-	add("limit", "limit now: "+humanize.Count(current), current)
+	if current > 0 {
+		marks = append(marks, curveMark{"limit", "limit now: " + humanize.Count(current), current})
+	}
 	slices.SortStableFunc(marks, func(a, b curveMark) int { return cmp.Compare(a.limit, b.limit) })
 	return marks
 }
 
-func curveView(size chartSize, s *replay.Suggestions, l replay.Ladder, marks []curveMark) chartView {
-	low, high := float64(max(1, l.Limits[0].Limit)), float64(max(1, l.Limits[len(l.Limits)-1].Limit))
-	for _, m := range marks {
-		low, high = min(low, float64(m.limit)), max(high, float64(m.limit))
-	}
-	if low == high {
-		low, high = low/2, high*2
-	}
-	requests, clients := curvePercents(s, l)
-	ticks := percentSteps(max(slices.Max(requests), slices.Max(clients)), 5)
-	left, top := labelRoom(ticks, axisPercent), 34+16*float64(len(marks))
-	v := chartView{Class: size.class, Width: size.width, Height: top + size.height + 42}
-	x := chartScale{low: low, high: high, start: left, end: size.width - 14, log: true}
-	y := chartScale{high: ticks[len(ticks)-1], start: top + size.height, end: top}
-
-	v.text("unit", "start", 0, 14, "denied")
-	rowsAxis(&v, y, ticks, left, x.end, axisPercent)
-	logAxis(&v, x, y.start, "limit "+perWindow(s))
-	curveMarkLines(&v, x, y.start, marks)
-	v.path("curve", curveLine(l, requests, x, y))
-	v.path("curve clients", curveLine(l, clients, x, y))
-	curveHover(&v, x, y, s, l)
-	return v
-}
-
-// curveMarkLines draws each mark down from a label in its own row. The rows descend towards the side that the
-// labels extend to, so that no line crosses the label of another.
-func curveMarkLines(v *chartView, x chartScale, bottom float64, marks []curveMark) {
-	middle := 0.0
-	for _, m := range marks {
-		middle += x.at(float64(m.limit)) / float64(len(marks))
-	}
-	toLeft := middle > (x.start+x.end)/2
-	for i, m := range marks {
-		row := i
-		if toLeft {
-			row = len(marks) - 1 - i
-		}
-		place, y := x.at(float64(m.limit)), 32+16*float64(row)
-		v.line(m.class, place, y-10, place, bottom)
-		width := textWidth(m.text) + 5
-		switch {
-		case toLeft && place-width > 0, !toLeft && place+width > v.Width && place-width > 0:
-			v.text(m.class, "end", place-5, y, m.text)
-		default:
-			v.text(m.class, "start", min(place+5, v.Width-width), y, m.text)
-		}
+// mark draws a line down from a label, which stands where there is more room beside the line.
+func (c *chart) mark(m curveMark, x, y, bottom float64) {
+	c.line(m.class, x, y-10, x, bottom)
+	if x > chartWidth/2 {
+		c.text(m.class, "end", x-5, y, m.text)
+	} else {
+		c.text(m.class, "start", x+5, y, m.text)
 	}
 }
 
-// curvePercents returns the percentages of requests and of clients denied, limit by limit.
-func curvePercents(s *replay.Suggestions, l replay.Ladder) (requests, clients []float64) {
+// untouchedLimit is the smallest limit that leaves a percentage of the clients untouched; 0 if none of the tried ones
+// does.
+type untouchedLimit struct {
+	percent string
+	limit   int64
+}
+
+func untouchedLimits(l replay.Ladder) []untouchedLimit {
+	return []untouchedLimit{{"99", l.Untouched99}, {"99.9", l.Untouched999}, {"100", l.Untouched100}}
+}
+
+// untouchedSentence returns the limits that leave almost all clients untouched.
+func untouchedSentence(l replay.Ladder) string {
+	var parts []string
+	for _, u := range untouchedLimits(l) {
+		if u.limit > 0 {
+			parts = append(parts, humanize.Count(u.limit)+" leaves "+u.percent+noBreak+"% of the clients untouched")
+		}
+	}
+	if len(parts) == 0 {
+		return "None of the limits leaves 99" + noBreak + "% of the clients untouched."
+	}
+	return "A limit of " + strings.Join(parts, ", ") + "."
+}
+
+// curveTable returns the numbers of one ladder.
+func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
+	t := reportTable{
+		Caption: fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
+		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
+	}
 	for _, r := range l.Limits {
-		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
-		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
+		t.Rows = append(t.Rows, []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
+			humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)})
 	}
-	return requests, clients
+	return t
 }
 
-func curveLine(l replay.Ladder, percents []float64, x, y chartScale) string {
-	xs, ys := make([]float64, len(percents)), make([]float64, len(percents))
-	for i, percent := range percents {
-		xs[i], ys[i] = x.at(float64(max(1, l.Limits[i].Limit))), y.at(percent)
+// untouchedTable compares the algorithms by the limits that they need.
+func untouchedTable(s *replay.Suggestions) *reportTable {
+	t := &reportTable{
+		Caption: "Smallest limit per " + sayWindow(s.Window, s.Calendar) + " that leaves that percentage of the clients untouched",
+		Columns: []reportColumn{{"Algorithm", words}},
 	}
-	if len(xs) == 1 { // a line of one point is invisible
-		xs, ys = []float64{xs[0] - 3, xs[0] + 3}, []float64{ys[0], ys[0]}
+	for _, u := range untouchedLimits(replay.Ladder{}) {
+		t.Columns = append(t.Columns, reportColumn{u.percent + noBreak + "%", numbers})
 	}
-	return polyline(xs, ys)
+	for _, l := range s.Ladders {
+		row := []string{sayName(l.Algorithm)}
+		for _, u := range untouchedLimits(l) {
+			if u.limit > 0 {
+				row = append(row, humanize.Count(u.limit))
+			} else {
+				row = append(row, nothing)
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
-// curveHover draws a transparent strip over each limit. Its title has the numbers.
-func curveHover(v *chartView, x, y chartScale, s *replay.Suggestions, l replay.Ladder) {
-	if v.Class != "wide" || len(l.Limits) > 100 {
-		return
+// algorithmTable returns the numbers of all algorithms, limit by limit. All ladders have the same limits.
+func algorithmTable(s *replay.Suggestions) *reportTable {
+	t := &reportTable{
+		Caption: "Percentage of requests and of clients that a limit denies, by algorithm",
+		Columns: []reportColumn{{"Limit", numbers}},
 	}
-	for i, r := range l.Limits {
-		place := x.at(float64(max(1, r.Limit)))
-		left, right := place-6, place+6
-		if i > 0 {
-			left = (place + x.at(float64(max(1, l.Limits[i-1].Limit)))) / 2
+	for i, l := range s.Ladders {
+		t.Columns = append(t.Columns, reportColumn{sayName(l.Algorithm) + ", requests", numbers}, reportColumn{"clients", numbers})
+		for j, r := range l.Limits {
+			if i == 0 {
+				t.Rows = append(t.Rows, []string{humanize.Count(r.Limit)})
+			}
+			t.Rows[j] = append(t.Rows[j], sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients))
 		}
-		if i+1 < len(l.Limits) {
-			right = (place + x.at(float64(max(1, l.Limits[i+1].Limit)))) / 2
-		}
-		v.box("hover", left, y.end, right, y.start, fmt.Sprintf("limit %s: %s of the requests and %s of the clients denied",
-			humanize.Count(r.Limit), sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients)))
 	}
+	return t
 }

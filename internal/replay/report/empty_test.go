@@ -21,7 +21,6 @@ func TestWrite_empty_results(t *testing.T) {
 		want   string
 	}{
 		{"nothing at all", replay.Result{}, "There was no request to play"},
-		{"no policy", one, "There was no policy."},
 		{"one request", one, "The only request, at 14:05 UTC on 3 November 2026, would have been admitted."},
 		{"one request denied", denied, "would have been refused."},
 		{"a policy without requests", with(one, idle), "No request met this policy."},

@@ -17,7 +17,6 @@ type reportPage struct {
 	Policies          []reportPolicy
 	Suggestions       *reportSuggestions
 	Log               reportLog
-	Settings          *reportTable
 	Skipped           []string
 }
 
@@ -33,7 +32,6 @@ func newReportPage(r *replay.Result) reportPage {
 		Timeline:    timelineChart("timeline", "", r.Timeline, r.Step),
 		Suggestions: newReportSuggestions(r),
 		Log:         newReportLog(r.Log),
-		Settings:    settingsTable(r),
 		Skipped:     sayNames(r.Skipped),
 	}
 	if r.Peak.Requests > 0 {
@@ -59,7 +57,7 @@ func headline(r *replay.Result) string {
 		return "There was no request to play, so there is no result for these limits."
 	}
 	if r.Requests == 1 {
-		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), []string{"admitted", "refused"}[btoi(r.Denied > 0)])
+		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), map[bool]string{false: "admitted", true: "refused"}[r.Denied > 0])
 	}
 	of := fmt.Sprintf("Of %s of %s %s, ", sayCounted(r.Requests, "request"), sayCounted(r.Clients, "client"), sayBetween(r.First, r.Last))
 	if r.Denied == 0 {

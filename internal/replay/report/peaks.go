@@ -34,9 +34,7 @@ func peaksChart(id string, p replay.PolicyResult) *chart {
 	for _, bin := range p.PeakRates {
 		c.Table.Rows = append(c.Table.Rows, []string{sayRange(bin.From, bin.To), humanize.Count(bin.Clients), sayPercent(bin.Clients, total)})
 	}
-	for _, size := range chartSizes {
-		c.Views = append(c.Views, peaksView(size, p))
-	}
+	c.draw(p)
 	return c
 }
 
@@ -82,40 +80,38 @@ func peaksCaveat(p replay.PolicyResult) string {
 	return text
 }
 
-func peaksView(size chartSize, p replay.PolicyResult) chartView {
+// draw draws the bars and the limit.
+func (c *chart) draw(p replay.PolicyResult) {
 	most, low, high := 0, above(max(0, p.Limit-1)), above(max(1, p.Limit))
 	for _, bin := range p.PeakRates {
 		most = max(most, bin.Clients)
 		low, high = min(low, above(bin.From-1)), max(high, above(bin.To))
 	}
+	const top = 44.0
 	ticks := roundSteps(float64(most), 1, 4)
-	left, top := labelRoom(ticks, axisCount), 44.0
-	v := chartView{Class: size.class, Width: size.width, Height: top + size.height + 42}
-	x := chartScale{low: low, high: high, start: left, end: size.width - 14, log: true}
-	y := chartScale{high: ticks[len(ticks)-1], start: top + size.height, end: top}
+	c.Height = top + panelHeight + 42
+	x := chartScale{low: low, high: high, start: labelRoom(ticks, axisCount), end: chartRight, log: true}
+	y := chartScale{high: ticks[len(ticks)-1], start: top + panelHeight, end: top}
 
-	v.text("unit", "start", 0, 14, "clients")
-	rowsAxis(&v, y, ticks, left, x.end, axisCount)
+	c.text("unit", "start", 0, 14, "clients")
+	c.rowsAxis(y, ticks, x, axisCount)
 	for _, bin := range p.PeakRates {
-		peaksBar(&v, x, y, bin, p.Limit)
+		c.bar(x, y, bin, p.Limit)
 	}
-	logAxis(&v, x, y.start, "asked for in a client's busiest "+sayPeriod(p.Window))
-	limit := x.at(above(p.Limit))
-	v.line("limit", limit, top-14, limit, y.start)
+	c.logAxis(x, y.start, "asked for in a client's busiest "+sayPeriod(p.Window))
 	name := "limit "
 	if p.LimitFrom != "" {
 		name = "limit, else "
 	}
-	markText(&v, "limit", limit, top-18, name+humanize.Count(p.Limit))
-	return v
+	c.mark(curveMark{"limit", name + humanize.Count(p.Limit), p.Limit}, x.at(above(p.Limit)), top-18, y.start)
 }
 
 // above returns the edge between a number and the next one: halfway, so that each tick stands below the bar of its
 // number. The edge before 1 is higher, or the first bar would dwarf all others.
 func above(n int64) float64 { return max(0.7, float64(n)+0.5) }
 
-// peaksBar draws a bin. Neighbors touch, and a single client among thousands is still visible.
-func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
+// bar draws a bin. Neighbors touch, and a single client among thousands is still visible.
+func (c *chart) bar(x, y chartScale, bin replay.PeakRate, limit int64) {
 	if bin.Clients == 0 {
 		return
 	}
@@ -124,25 +120,5 @@ func peaksBar(v *chartView, x, y chartScale, bin replay.PeakRate, limit int64) {
 		class = "denied"
 	}
 	left, right := x.at(above(bin.From-1))+0.75, x.at(above(bin.To))-0.75
-	top := min(y.at(float64(bin.Clients)), y.start-3)
-	v.box(class+" bar", left, top, max(right, left+1), y.start, "peak "+sayRange(bin.From, bin.To)+": "+sayCounted(bin.Clients, "client"))
-	if label := humanize.Count(bin.Clients); textWidth(label) <= right-left+2 {
-		v.text("value", "middle", (left+right)/2, top-4, label)
-	}
-}
-
-// logAxis draws round values and their unit below a chart.
-func logAxis(v *chartView, x chartScale, bottom float64, name string) {
-	for _, value := range logSteps(x) {
-		place := x.at(value)
-		v.line("base", place, bottom, place, bottom+5)
-		v.text("tick", "middle", labelAt(x, value), bottom+18, axisCount(value))
-	}
-	v.text("unit", "end", x.end, bottom+36, name)
-}
-
-// markText labels a vertical line: centered above it, as far as the edges of the drawing allow.
-func markText(v *chartView, class string, x, y float64, text string) {
-	half := textWidth(text) / 2
-	v.text(class, "middle", max(min(x, v.Width-half), half), y, text)
+	c.box(class+" bar", left, min(y.at(float64(bin.Clients)), y.start-3), max(right, left+1), y.start)
 }

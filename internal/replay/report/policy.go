@@ -30,7 +30,7 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 		page.Name = "without a name"
 	}
 	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
-	page.Running = newReportRunning(id+"-running", p.Running, p.MaxConcurrent, "policy "+page.Name)
+	page.Running = newReportRunning(p.Running)
 	if page.Peaks = peaksChart(id+"-peaks", p); page.Peaks != nil {
 		page.PeaksLede = peaksSentence(p)
 	}
@@ -93,10 +93,12 @@ func limitText(p replay.PolicyResult) string {
 	switch {
 	case p.CountsRunning():
 		return text
+	case p.Calendar != "":
+		return text + " in " + sayLength(p.Window, p.Calendar, p.TimeZone)
 	case p.LimitFrom != "":
 		text += ","
 	}
-	return text + " per " + sayWindow(p.Window, p.Calendar)
+	return text + " per " + sayPeriod(p.Window)
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {
@@ -119,32 +121,4 @@ func longestStretch(c replay.ClientResult) string {
 		return humanize.Count(c.LongestDenied) + " at once"
 	}
 	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
-}
-
-// countingTexts returns the algorithm and the window of a policy that has them.
-func countingTexts(p replay.PolicyResult) (algorithm, window string) {
-	if p.CountsRunning() {
-		return nothing, nothing
-	}
-	return strings.TrimSpace(sayName(p.Algorithm)), sayLength(p.Window, p.Calendar, p.TimeZone)
-}
-
-// settingsTable returns the settings that were played, policy by policy.
-func settingsTable(r *replay.Result) *reportTable {
-	if len(r.Policies) == 0 {
-		return nil
-	}
-	t := &reportTable{
-		Caption: "Policies that were played",
-		Columns: []reportColumn{{"Policy", keys}, {"Algorithm", words}, {"Limit", words}, {"Window", numbers}, {"Key", keys}, {"Options", words}},
-	}
-	for _, p := range r.Policies {
-		options := nothing
-		if set := p.Options(); len(set) > 0 {
-			options = strings.Join(set, ", ")
-		}
-		algorithm, window := countingTexts(p)
-		t.Rows = append(t.Rows, []string{sayName(p.Name), algorithm, p.LimitText(), window, sayName(p.Key), options})
-	}
-	return t
 }

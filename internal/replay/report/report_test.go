@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 func TestWrite_sections(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	want := []string{
 		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run", "Policy downloads",
-		"Other limits on the same traffic", "The log", "Settings used",
+		"Other limits on the same traffic", "The log",
 	}
 	if got := textsOf(elements(root, "h2")); !slices.Equal(got, want) {
 		t.Errorf("sections are %q, want %q", got, want)
@@ -54,17 +53,16 @@ func TestWrite_charts(t *testing.T) {
 			}
 		}
 	}
-	// A timeline of all, four of policies, three of peaks, two of requests at once, two curves, each twice; six
-	// algorithms.
-	if charts != 12*2+6 {
+	// A timeline of all, four of policies, three of peaks, two curves.
+	if charts != 10 {
 		t.Errorf("%d charts", charts)
 	}
 	for _, details := range elements(root, "details") {
-		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableLimits {
+		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableSteps+2 {
 			t.Errorf("a table of %d rows behind a chart", len(rows))
 		}
 	}
-	if n := len(elements(root, "details")); n != 12+1 {
+	if n := len(elements(root, "details")); n != 10+1 {
 		t.Errorf("%d tables behind charts", n)
 	}
 }
@@ -80,22 +78,6 @@ func TestWrite_numbers(t *testing.T) {
 		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)) {
 			t.Errorf("the report does not say %q", want)
 		}
-	}
-}
-
-func TestWrite_judgment(t *testing.T) {
-	s := replay.Suggestions{Requests: 1_000, Differences: []replay.Difference{{Limit: 2, DeniedWrongly: 30, AdmittedWrongly: 70}, {Limit: 5, DeniedWrongly: 1, AdmittedWrongly: 2}, {Limit: 9}}}
-	for limit, want := range map[int64]string{
-		5: "under a limit of 2, it decides 100 requests differently from the log, 10.0 % of all. Under the current limit, 5, it does so with 3 requests (0.3 %).",
-		7: "under a limit of 2, it decides 100 requests differently from the log, 10.0 % of all.",
-	} {
-		if got := strings.ReplaceAll(judgment(&s, limit), noBreak, " "); !strings.HasSuffix(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	s.Differences = s.Differences[2:]
-	if got := judgment(&s, 9); !strings.Contains(got, "decides every request as the exact log does") {
-		t.Errorf("got %q without a difference", got)
 	}
 }
 

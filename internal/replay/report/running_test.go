@@ -1,7 +1,6 @@
 package report
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,15 +19,14 @@ func runningPage(t *testing.T, p replay.PolicyResult, s *replay.Suggestions) str
 func TestReport_running(t *testing.T) {
 	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
 	running := &replay.RunningResult{
-		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2, Step: time.Second,
+		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
 		Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []replay.RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
-		Timeline: []replay.RunningStep{{Begins: at, Running: 1}, {Begins: at.Add(time.Second)}, {Begins: at.Add(2 * time.Second), Running: 5}},
 	}
 	p := replay.PolicyResult{Name: "downloads", MaxConcurrent: 3, Key: "{k}", Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
 	for _, want := range []string{
 		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
-		"2 requests without a duration in the log were left out", "limit 3", "4–6150.0 %", "a852026-11-03 00:00:00",
+		"2 requests without a duration in the log were left out", "4–6150.0 %", "a852026-11-03 00:00:00",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)
@@ -42,24 +40,12 @@ func TestReport_running(t *testing.T) {
 	tried.Limits = &replay.Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
 	s := &replay.Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
 	page = runningPage(t, p, s)
-	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 3 { // its text, and two drawings
+	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
 		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)
 	}
 	s.Key = "{other}"
-	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 6 {
+	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 2 {
 		t.Errorf("the peaks of other keys do not stand in %s", page)
-	}
-}
-
-func TestThinBy_highest(t *testing.T) {
-	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
-	var steps []replay.Bucket
-	for i := range 1000 {
-		steps = append(steps, replay.Bucket{Begins: at.Add(time.Duration(i) * time.Second), Requests: int64(i % 7)})
-	}
-	thin, step := thinBy(steps, time.Second, 50, highest)
-	if len(thin) > 51 || step != 30*time.Second || slices.ContainsFunc(thin[:33], func(b replay.Bucket) bool { return b.Requests != 6 }) {
-		t.Errorf("%v steps: %+v", step, thin)
 	}
 }
 

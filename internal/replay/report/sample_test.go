@@ -34,7 +34,7 @@ func sampleResult() *replay.Result {
 		sampleWorst(&r.Policies[i])
 	}
 	r.Suggestions = sampleSuggestions(r.Policies[0])
-	r.Suggestions.Running = sampleRunning(random, r.First)
+	r.Suggestions.Running = sampleRunning(r.First)
 	r.Suggestions.Running.Limits = &replay.Ladder{
 		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
 		Limits: []replay.LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 2, Denied: 4_100, ClientsDenied: 310}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 8, Denied: 410, ClientsDenied: 6}, {Limit: 12, Denied: 180, ClientsDenied: 2}, {Limit: 40, Denied: 0, ClientsDenied: 0}},
@@ -42,7 +42,7 @@ func sampleResult() *replay.Result {
 	downloads := replay.PolicyResult{
 		Name: "downloads", MaxConcurrent: 20, Key: "{client_ip}", Requests: 2_000, Clients: 2_290,
 		Units:   &replay.Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
-		Running: sampleRunning(random, r.First),
+		Running: sampleRunning(r.First),
 	}
 	downloads.Timeline = r.Policies[0].Timeline
 	r.Policies = append(r.Policies, downloads)
@@ -114,19 +114,12 @@ func sampleWorst(p *replay.PolicyResult) {
 }
 
 // sampleRunning is a day of requests at once with one busy client.
-func sampleRunning(random *rand.Rand, first time.Time) *replay.RunningResult {
-	r := &replay.RunningResult{
+func sampleRunning(first time.Time) *replay.RunningResult {
+	return &replay.RunningResult{
 		Requests: 33_000, Untimed: 120, Peak: 38, PeakAt: first.Add(11 * time.Hour), Together: 211, TogetherAt: first.Add(20 * time.Hour),
 		Clients: 2_290, Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1_500}, {From: 2, To: 2, Clients: 700}, {From: 3, To: 20, Clients: 80}, {From: 21, To: 40, Clients: 10}},
 		Busiest: []replay.RunningKey{{Key: "2001:db8:a1::/64", Requests: 4_000, Peak: 38, PeakAt: first.Add(11 * time.Hour)}, {Key: "192.0.2.1", Requests: 900, Peak: 7, PeakAt: first}},
-		Step:    5 * time.Minute,
 	}
-	for i := range 288 {
-		level := 30 * bell((float64(i)/12-11)/3.2)
-		r.Timeline = append(r.Timeline, replay.RunningStep{Begins: first.Truncate(time.Minute).Add(time.Duration(i) * r.Step), Running: int64(level * (0.7 + 0.5*random.Float64()))})
-	}
-	r.Timeline[132].Running = r.Peak
-	return r
 }
 
 func sampleLog() replay.LogReport {
@@ -153,9 +146,6 @@ func sampleSuggestions(p replay.PolicyResult) *replay.Suggestions {
 			l.Limits = append(l.Limits, replay.LimitResult{
 				Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * math.Exp(-x*1.5)), ClientsDenied: int(float64(p.Clients) * 0.8 * math.Exp(-x*3.2)),
 			})
-			if i == 0 && limit%5 == 0 {
-				s.Differences = append(s.Differences, replay.Difference{Limit: limit, DeniedWrongly: 40 / limit, AdmittedWrongly: 90 / limit})
-			}
 		}
 		if i > 2 {
 			l.Untouched99, l.Untouched999 = 66, 121

@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"strconv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
@@ -36,8 +35,7 @@ func roundSteps(high, least float64, ticks int) []float64 {
 			break
 		}
 	}
-	n := max(1, int(math.Ceil(high/step-1e-9)))
-	steps := make([]float64, n+1)
+	steps := make([]float64, 1+max(1, int(math.Ceil(high/step-1e-9))))
 	for i := range steps {
 		steps[i] = float64(i) * step
 	}
@@ -53,41 +51,16 @@ func percentSteps(high float64, ticks int) []float64 {
 	return roundSteps(high, 0.01, ticks)
 }
 
-// logSteps returns round values for a logarithmic axis, as many as leave room between their labels.
-func logSteps(s chartScale) []float64 {
-	for _, rounds := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 3, 4, 5, 6, 8}, {1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}} {
-		if steps := logStepsOf(rounds, s.low, s.high); fits(s, steps) {
-			return steps
-		}
+// logSteps returns round values for a logarithmic axis, with room between their labels: the fewer in a decade, the
+// more decades there are. They begin at 1, because counts below one do not exist.
+func logSteps(low, high float64) []float64 {
+	rounds := []float64{1, 2, 3, 5, 7}
+	switch {
+	case high > low*1e3:
+		rounds = rounds[:1]
+	case high > low*10:
+		rounds = []float64{1, 2, 5}
 	}
-	steps := logStepsOf([]float64{1}, s.low, s.high)
-	for len(steps) > 1 && !fits(s, steps) {
-		for i := range len(steps) / 2 {
-			steps[i] = steps[2*i]
-		}
-		steps = steps[:len(steps)/2]
-	}
-	return steps
-}
-
-// labelAt returns the middle of a value's label: below the value, or further left near the end of the axis.
-func labelAt(s chartScale, value float64) float64 {
-	return min(s.at(value), s.end-textWidth(axisCount(value))/2+8)
-}
-
-// fits reports whether the labels of an axis keep a distance.
-func fits(s chartScale, steps []float64) bool {
-	for i := 1; i < len(steps); i++ {
-		room := (textWidth(axisCount(steps[i-1])) + textWidth(axisCount(steps[i]))) / 2
-		if labelAt(s, steps[i])-labelAt(s, steps[i-1]) < room+6 {
-			return false
-		}
-	}
-	return true
-}
-
-// logStepsOf returns the powers of ten times round numbers, from 1: counts below one do not exist.
-func logStepsOf(rounds []float64, low, high float64) []float64 {
 	low = max(low, 1)
 	var steps []float64
 	for power := math.Pow(10, math.Floor(math.Log10(low))); power <= high; power *= 10 {
@@ -97,32 +70,38 @@ func logStepsOf(rounds []float64, low, high float64) []float64 {
 			}
 		}
 	}
+	for len(steps) > 9 { // more decades than their labels have room for
+		for i := range (len(steps) + 1) / 2 {
+			steps[i] = steps[2*i]
+		}
+		steps = steps[:(len(steps)+1)/2]
+	}
 	return steps
 }
 
-// axisCount returns a number for an axis. Large numbers are abbreviated.
-func axisCount(value float64) string {
-	for _, unit := range []struct {
-		of   float64
-		name string
-	}{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}} {
-		if value >= unit.of {
-			return strconv.FormatFloat(value/unit.of, 'f', -1, 64) + noBreak + unit.name
-		}
+func axisCount(value float64) string { return humanize.Count(int64(math.Round(value))) }
+
+func axisPercent(value float64) string { return humanize.Decimal(value, 4) + noBreak + "%" }
+
+// logAxis draws round values and their unit below a chart.
+func (c *chart) logAxis(x chartScale, bottom float64, name string) {
+	for _, value := range logSteps(x.low, x.high) {
+		place, label := x.at(value), axisCount(value)
+		c.line("base", place, bottom, place, bottom+5)
+		c.text("tick", "middle", min(place, x.end-textWidth(label)/2+8), bottom+18, label)
 	}
-	return humanize.Count(int64(math.Round(value)))
+	c.text("unit", "end", x.end, bottom+36, name)
 }
 
-func axisPercent(value float64) string {
-	return humanize.Decimal(value, 4) + noBreak + "%"
-}
-
-// rowsAxis draws the lines of a vertical axis from left to right, with a label before each.
-func rowsAxis(v *chartView, s chartScale, values []float64, left, right float64, label func(float64) string) {
-	for _, value := range values {
-		y := s.at(value)
-		v.line([]string{"grid", "base"}[btoi(value == 0)], left, y, right, y)
-		v.text("tick", "end", left-6, y+4, label(value))
+// rowsAxis draws the lines of a vertical axis along a horizontal one, with a label before each.
+func (c *chart) rowsAxis(y chartScale, values []float64, x chartScale, label func(float64) string) {
+	for i, value := range values {
+		class := "grid"
+		if i == 0 {
+			class = "base"
+		}
+		c.line(class, x.start, y.at(value), x.end, y.at(value))
+		c.text("tick", "end", x.start-6, y.at(value)+4, label(value))
 	}
 }
 

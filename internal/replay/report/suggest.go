@@ -4,20 +4,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // reportSuggestions is the part of the report about other limits.
 type reportSuggestions struct {
-	Lede       string
-	NotTried   []string
-	Curve      *chart
-	Algorithms []*chart
-	Untouched  *reportTable
-	Table      *reportTable
-	Difference *reportTable
-	Judgment   string
+	Lede      string
+	NotTried  []string
+	Curve     *chart
+	Untouched *reportTable
+	Table     *reportTable
 
 	Running      *reportRunning
 	RunningCurve *chart
@@ -38,17 +34,10 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s.",
 		sayCounted(s.Requests, "request"), sayCounted(s.Clients, "client"), counted), NotTried: sayNames(s.NotTried)}
 	page.addRunning(r)
-	if len(s.Ladders) == 0 {
-		return page
-	}
-	ladder, limit := currentLadder(r)
-	page.Curve = curveChart("curve", s, ladder, limit)
-	page.Algorithms = algorithmCharts(s)
-	untouched, table := untouchedTable(s), algorithmTable(s)
-	page.Untouched, page.Table = &untouched, &table
-	if len(s.Differences) > 0 {
-		difference := differenceTable(s)
-		page.Difference, page.Judgment = &difference, judgment(s, limit)
+	if len(s.Ladders) > 0 {
+		ladder, limit := currentLadder(r)
+		page.Curve = curveChart("curve", s, ladder, limit)
+		page.Untouched, page.Table = untouchedTable(s), algorithmTable(s)
 	}
 	return page
 }
@@ -67,7 +56,7 @@ func (page *reportSuggestions) addRunning(r *replay.Result) {
 		return p.Name == s.Policy && p.Key == s.Key && p.Running != nil
 	})
 	if !shown {
-		page.Running = newReportRunning("suggestions-running", s.Running, 0, "the keys "+sayName(s.Key))
+		page.Running = newReportRunning(s.Running)
 	}
 	traffic := &replay.Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
 	page.RunningCurve = curveChart("running-curve", traffic, *s.Running.Limits, limit)
@@ -93,23 +82,4 @@ func currentLadder(r *replay.Result) (replay.Ladder, int64) {
 		}
 	}
 	return s.Ladders[0], 0
-}
-
-// judgment returns how often the counter differs from the log at worst, and under the current limit.
-func judgment(s *replay.Suggestions, current int64) string {
-	worst, now := s.Differences[0], ""
-	for _, d := range s.Differences {
-		if d.DeniedWrongly+d.AdmittedWrongly > worst.DeniedWrongly+worst.AdmittedWrongly {
-			worst = d
-		}
-		if n := d.DeniedWrongly + d.AdmittedWrongly; d.Limit == current {
-			now = fmt.Sprintf(" Under the current limit, %s, it does so with %s (%s).", humanize.Count(current), sayCounted(n, "request"), sayPercent(n, s.Requests))
-		}
-	}
-	wrong := worst.DeniedWrongly + worst.AdmittedWrongly
-	if wrong == 0 {
-		return "The sliding window counter, which keeps two numbers for each client, decides every request as the exact log does."
-	}
-	return fmt.Sprintf("The sliding window counter keeps two numbers for each client where the log keeps every request. At worst, under a limit of %s, it decides %s differently from the log, %s of all.",
-		humanize.Count(worst.Limit), sayCounted(wrong, "request"), sayPercent(wrong, s.Requests)) + now
 }

@@ -33,17 +33,9 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 	return span
 }
 
-// thinTimeline sums a timeline up to about so many steps at most, and returns their length.
+// thinTimeline sums a timeline up to about so many steps at most, and returns their length. Steps that the timeline
+// lacks are empty.
 func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
-	return thinBy(buckets, step, most, func(into *replay.Bucket, b replay.Bucket) {
-		into.Requests += b.Requests
-		into.Denied += b.Denied
-	})
-}
-
-// thinBy merges the steps of a timeline into about so many longer ones at most, and returns their length. Steps that
-// the timeline lacks are empty.
-func thinBy(buckets []replay.Bucket, step time.Duration, most int, merge func(into *replay.Bucket, b replay.Bucket)) ([]replay.Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
@@ -59,7 +51,8 @@ func thinBy(buckets []replay.Bucket, step time.Duration, most int, merge func(in
 	}
 	for _, m := range buckets {
 		i := min(max(0, int(m.Begins.Sub(start)/size)), len(thin)-1)
-		merge(&thin[i], m)
+		thin[i].Requests += m.Requests
+		thin[i].Denied += m.Denied
 	}
 	return thin, size
 }

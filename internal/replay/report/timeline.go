@@ -34,9 +34,7 @@ func timelineChart(id, of string, buckets []replay.Bucket, step time.Duration) *
 	if denied > 0 {
 		c.Legend = append(c.Legend, chartKey{"denied", "of them denied"})
 	}
-	for _, size := range chartSizes {
-		c.Views = append(c.Views, timelineView(size, buckets, step))
-	}
+	c.drawTimeline(buckets, step)
 	return c
 }
 
@@ -62,43 +60,38 @@ func timelineTable(buckets []replay.Bucket, step time.Duration) reportTable {
 	return t
 }
 
-// timelineView draws the panels above one axis of time.
-func timelineView(size chartSize, all []replay.Bucket, step time.Duration) chartView {
-	buckets, step := thinTimeline(all, step, size.steps)
+// drawTimeline draws the panels above one axis of time.
+func (c *chart) drawTimeline(all []replay.Bucket, step time.Duration) {
+	buckets, step := thinTimeline(all, step, 300)
 	var requests, denied float64
 	for _, m := range buckets {
 		requests, denied = max(requests, float64(m.Requests)), max(denied, float64(m.Denied))
 	}
 	upper, lower := roundSteps(requests, 1, 4), roundSteps(denied, 1, 2)
-	v := chartView{Class: size.class, Width: size.width}
 	begin, end := buckets[0].Begins, buckets[len(buckets)-1].Begins.Add(step)
 	left := max(labelRoom(upper, axisCount), labelRoom(lower, axisCount))
-	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: size.width - 14}
+	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: chartRight}
 
-	y := timelinePanel(&v, x, 26, size.height, "requests per "+sayPeriod(step), upper)
-	v.path("requests", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Requests }))
+	y := c.panel(x, 26, panelHeight, "requests per "+sayPeriod(step), upper)
+	c.path("requests", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Requests }))
 	if denied > 0 {
-		v.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
+		c.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
 	if denied > 0 && denied < requests/4 {
-		y = timelinePanel(&v, x, 42, size.height*0.4, "denied requests alone, on a larger scale", lower)
-		v.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
+		y = c.panel(x, 42, panelHeight*0.4, "denied requests alone, on a larger scale", lower)
+		c.path("denied", stairs(buckets, x, y, func(m replay.Bucket) int64 { return m.Denied }))
 	}
-	timeAxis(&v, x, begin, end, size.ticks)
-	if size.class == "wide" {
-		hoverSteps(&v, x, all, step)
-	}
-	v.Height += 40
-	return v
+	c.timeAxis(x, begin, end)
+	c.Height += 40
 }
 
-// timelinePanel adds a panel below the others, and returns its vertical scale.
-func timelinePanel(v *chartView, x chartScale, gap, height float64, name string, ticks []float64) chartScale {
-	top := v.Height + gap
+// panel adds a panel below the others, and returns its vertical scale.
+func (c *chart) panel(x chartScale, gap, height float64, name string, ticks []float64) chartScale {
+	top := c.Height + gap
 	y := chartScale{high: ticks[len(ticks)-1], start: top + height, end: top}
-	v.text("unit", "start", 0, top-12, name)
-	rowsAxis(v, y, ticks, x.start, x.end, axisCount)
-	v.Height = top + height
+	c.text("unit", "start", 0, top-12, name)
+	c.rowsAxis(y, ticks, x, axisCount)
+	c.Height = top + height
 	return y
 }
 
@@ -130,26 +123,13 @@ func stairs(buckets []replay.Bucket, x, y chartScale, of func(replay.Bucket) int
 }
 
 // timeAxis draws the ticks below the last panel.
-func timeAxis(v *chartView, x chartScale, begin, end time.Time, most int) {
-	for _, tick := range timeTicks(begin, end, most) {
+func (c *chart) timeAxis(x chartScale, begin, end time.Time) {
+	for _, tick := range timeTicks(begin, end, 9) {
 		place := x.at(tick.at.Sub(begin).Seconds())
-		v.line("base", place, v.Height, place, v.Height+5)
-		v.text("tick", "middle", min(place, v.Width-letter*2.5), v.Height+18, tick.time)
+		c.line("base", place, c.Height, place, c.Height+5)
+		c.text("tick", "middle", min(place, chartWidth-letter*2.5), c.Height+18, tick.time)
 		if tick.day != "" {
-			v.text("tick day", "middle", min(max(place, 40), v.Width-40), v.Height+33, tick.day)
+			c.text("tick day", "middle", min(max(place, 40), chartWidth-40), c.Height+33, tick.day)
 		}
-	}
-}
-
-// hoverSteps draws transparent boxes over the chart. Their titles have the numbers of the table.
-func hoverSteps(v *chartView, x chartScale, all []replay.Bucket, step time.Duration) {
-	fine, _ := thinTimeline(all, step, 300)
-	coarse, size := thinTimeline(all, step, tableSteps)
-	begin := fine[0].Begins
-	for _, m := range coarse {
-		left := max(x.start, x.at(m.Begins.Sub(begin).Seconds()))
-		right := min(x.end, x.at(m.Begins.Add(size).Sub(begin).Seconds()))
-		v.box("hover", left, 24, right, v.Height, fmt.Sprintf("%s–%s: %s, %s denied", m.Begins.Format("2 Jan 15:04"),
-			m.Begins.Add(size).Format("15:04 UTC"), sayCounted(m.Requests, "request"), humanize.Count(m.Denied)))
 	}
 }

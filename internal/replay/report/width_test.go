@@ -17,12 +17,8 @@ import (
 const measure = `<script>addEventListener("load", () => {
 	document.querySelectorAll("details").forEach(d => d.open = true);
 	const far = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll > *, svg *") && e.getBoundingClientRect().right > innerWidth + 0.5);
-	const letters = [...document.querySelectorAll("svg text")].filter(e => {
-		const box = e.getBoundingClientRect();
-		return box.width > 0 && (box.left < 0 || box.right > innerWidth + 0.5);
-	});
 	parent.postMessage(location.pathname.split("/").pop() + " " + innerWidth + " " + document.documentElement.scrollWidth + " " +
-		far.concat(letters).map(e => e.tagName + "." + (e.getAttribute("class") || "") + ": " + e.textContent.slice(0, 40)).join("; "), "*");
+		far.map(e => e.tagName + "." + (e.getAttribute("class") || "") + ": " + e.textContent.slice(0, 40)).join("; "), "*");
 });</script></body>`
 
 // frames shows a page in several widths at once, as narrow as no window of a browser gets, and lists what
