@@ -61,7 +61,7 @@ func TestCheck_goodRedis(t *testing.T) {
 	if code != 0 {
 		t.Errorf("got exit code %d", code)
 	}
-	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "overrides", "script", "round trip", "clock", "eviction"} {
+	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "overrides", "script", "round trip", "eviction"} {
 		wantFinding(t, findings, name, "ok", "")
 	}
 	wantNothing(t, findings, "warning")
@@ -148,8 +148,8 @@ func TestCheck_missingCommands(t *testing.T) {
 	}
 	caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return !slices.Contains(inLog, c) && !slices.Contains(inRunning, c) }))
 	findings, code = check(t, option, caddytest.LimitedSite)
-	wantFinding(t, findings, "permissions", "warning", "+"+strings.Join(slices.Concat(inLog, inRunning), " +"))
-	if wantFinding(t, findings, "script", "ok", "each algorithm but sliding_window_log and max_concurrent"); code != 0 {
+	wantFinding(t, findings, "permissions", "ok", "")
+	if wantFinding(t, findings, "script", "ok", ""); code != 0 {
 		t.Errorf("got exit code %d; want 0, because no policy is one of sliding_window_log", code)
 	}
 	caddytest.RestrictUser(t, servers, all)
@@ -230,13 +230,12 @@ func TestCheck_sentinels(t *testing.T) {
 
 func TestCheck_warnings(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru", "--timeout", "600")
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(40 * time.Millisecond)
 	findings, code := check(t, "redis redis://"+proxy.Addr, caddytest.LimitedSite)
 	wantFinding(t, findings, "round trip", "warning", "set timeout to")
 	wantFinding(t, findings, "eviction", "warning", "noeviction")
-	wantFinding(t, findings, "idle timeout", "warning", "timeout 0")
 	if wantNothing(t, findings, "failed"); code != 0 {
 		t.Errorf("got exit code %d", code)
 	}
@@ -244,9 +243,6 @@ func TestCheck_warnings(t *testing.T) {
 	if wantFinding(t, masters, "mode", "failed", "leave mode out"); code != 2 {
 		t.Errorf("as a cluster: got exit code %d", code)
 	}
-	late := redistest.StartAt(t, -time.Hour)
-	findings, _ = check(t, "redis redis://"+late.Addr, caddytest.LimitedSite)
-	wantFinding(t, findings, "clock", "ok", "1 h behind")
 }
 
 func TestCheck_TLS(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // serve returns the address of a server whose replies a function writes. It gets the words of a command, the
-// first in lower case.
+// first in lower case. Without a reply the connection is closed.
 func serve(t *testing.T, reply func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,11 @@ func serve(t *testing.T, reply func(words []string) string) (address string) {
 				defer conn.Close() //nolint:errcheck // the client is gone
 				reader := bufio.NewReader(conn)
 				for words := readCommand(reader); words != nil; words = readCommand(reader) {
-					_, _ = io.WriteString(conn, reply(words)) // or the client is gone
+					text := reply(words)
+					if text == "" {
+						return
+					}
+					_, _ = io.WriteString(conn, text) // or the client is gone
 				}
 			}()
 		}

@@ -24,8 +24,8 @@ type permission struct {
 const probeKey = "{" + checkPolicyName + "}:probe"
 
 // permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
-// sliding_window_log alone, permissionsToRun for max_concurrent, permissionsToRoute for a Cluster, and permissionsToAdminister for the admin API.
-// docs/redis.md lists them.
+// sliding_window_log alone, permissionsToRun for max_concurrent, permissionsToRoute for a Cluster, and
+// permissionsToAdminister for the admin API. docs/redis.md lists them.
 func permissionsToCount(key string) []permission {
 	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
 	return []permission{
@@ -46,7 +46,6 @@ func permissionsToLog(key string) []permission {
 		{"lset", []any{"lset", key, 0, "1"}},
 		{"ltrim", []any{"ltrim", key, 0, 0}},
 		{"rpush", []any{"rpush", key, "1"}},
-		{"pexpire", []any{"pexpire", key, 5000}},
 	}
 }
 
@@ -56,7 +55,6 @@ func permissionsToRun(key string) []permission {
 		{"hgetall", []any{"hgetall", key}},
 		{"hmget", []any{"hmget", key, "field"}},
 		{"hset", []any{"hset", key, "field", "1"}},
-		{"pexpire", []any{"pexpire", key, 5000}},
 	}
 }
 
@@ -102,49 +100,35 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	if keys {
 		missing = append(missing, "~"+p.prefixed("*"))
 	}
-	var unused []string // what is missing for algorithms that the configuration does not use
-	s.untried = nil
-	for _, own := range []struct {
-		algorithm string
-		used      bool
-		needed    []permission
-	}{{logAlgorithm, p.options.Logs, permissionsToLog(key)}, {maxConcurrent, p.options.Runs, permissionsToRun(key)}} {
-		if unknown != nil {
-			break
-		}
-		if !hasKey {
-			// The key does not exist, so these would create one, perhaps without a TTL.
-			own.needed = slices.DeleteFunc(own.needed, func(r permission) bool { return r.name == "rpush" || r.name == "hset" })
-		}
-		var lacks []string
-		lacks, _, unknown = p.missing(ctx, s, own.needed)
-		switch {
-		case len(lacks) == 0:
-		case own.used:
-			missing = append(missing, slices.DeleteFunc(lacks, func(right string) bool { return slices.Contains(missing, right) })...)
-		default:
-			s.untried = append(s.untried, own.algorithm)
-			unused = append(unused, slices.DeleteFunc(lacks, func(right string) bool { return slices.Contains(unused, right) })...)
-		}
+	needed = nil
+	if p.options.Logs {
+		needed = permissionsToLog(key)
 	}
-	p.reportPermissions(s, missing, unused, unknown)
-}
-
-// reportPermissions reports what is missing for the configuration, or for what it does not use, or could not be
-// found out.
-func (p *preflight) reportPermissions(s *checkedServer, missing, unused []string, unknown error) {
+	if p.options.Runs {
+		needed = append(needed, permissionsToRun(key)...)
+	}
+	if len(needed) > 0 {
+		needed = append(needed, permission{"pexpire", []any{"pexpire", key, 5000}})
+	}
+	if !hasKey {
+		// The key does not exist, so these would create one, perhaps without a TTL.
+		needed = slices.DeleteFunc(needed, func(r permission) bool { return r.name == "rpush" || r.name == "hset" })
+	}
+	if unknown == nil {
+		var lacks []string
+		lacks, _, unknown = p.missing(ctx, s, needed)
+		missing = append(missing, lacks...)
+	}
 	if len(s.absent) > 0 {
 		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
 	}
-	switch commands, others := strings.Join(missing, " "), strings.Join(unused, " "); {
+	switch commands := strings.Join(missing, " "); {
 	case commands != "":
 		s.scriptAdvice = grantAdvice
 		p.failed("permissions", s.address, "missing: "+commands, p.grant(commands))
 	case unknown != nil:
 		p.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
-	case others != "":
-		p.warn("permissions", s.address, "missing for "+strings.Join(s.untried, " and ")+", which this configuration does not use: "+others, p.grant(others))
 	default:
 		p.ok("permissions", s.address, "all commands that deciding needs")
 	}

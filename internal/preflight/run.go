@@ -20,11 +20,9 @@ type preflight struct {
 
 // checkedServer is a server that decides.
 type checkedServer struct {
-	address string
-	client  *goredis.Client
-	hello   helloReply
-	untried []string // the algorithms whose commands are missing, and which are not used
-
+	address      string
+	client       *goredis.Client
+	hello        helloReply
 	absent       []string // commands that the server lacks
 	scriptAdvice string   // advice for a failed script that follows from the checked commands
 }
@@ -50,7 +48,7 @@ func (p *preflight) tryServers(ctx context.Context, client goredis.UniversalClie
 	for _, try := range []func(context.Context, *checkedServer){
 		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions, p.tryOverridePermissions,
 		func(ctx context.Context, s *checkedServer) { p.tryScripts(ctx, client, s) },
-		p.tryRoundTrip, p.tryClock, p.tryEviction, p.tryIdleTimeout,
+		p.tryRoundTrip, p.tryEviction,
 	} {
 		for i := range p.servers {
 			try(ctx, &p.servers[i])

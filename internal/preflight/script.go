@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,15 +45,14 @@ const logAlgorithm = "sliding_window_log"
 // maxConcurrent is what policies of running requests are called among the algorithms.
 const maxConcurrent = "max_concurrent"
 
-// tryScripts runs a decision of each algorithm, and of running requests, on a key of this server.
+// tryScripts runs a decision of each algorithm, and of running requests, on a key of this server. Those with
+// permissions of their own are tried if they are used.
 func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
-	subject := "each algorithm"
-	algorithms := slices.DeleteFunc(append(limiter.Algorithms(), maxConcurrent), func(name string) bool { return slices.Contains(s.untried, name) })
-	if len(s.untried) > 0 {
-		subject += " but " + strings.Join(s.untried, " and ")
-	}
-	for _, algorithm := range algorithms {
+	for _, algorithm := range append(limiter.Algorithms(), maxConcurrent) {
+		if algorithm == logAlgorithm && !p.options.Logs || algorithm == maxConcurrent && !p.options.Runs {
+			continue
+		}
 		took, err := p.decide(ctx, client, s, algorithm)
 		if err != nil {
 			p.undecided(s, algorithm, err)
@@ -62,7 +60,7 @@ func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClie
 		}
 		slowest = max(slowest, took)
 	}
-	p.ok("script", s.address, subject+" decides within "+humanize.Duration(slowest))
+	p.ok("script", s.address, "each algorithm decides within "+humanize.Duration(slowest))
 	if p.options.Client.Mode != dial.Cluster {
 		p.trySeveralKeys(ctx, s)
 	}

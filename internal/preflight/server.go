@@ -75,28 +75,6 @@ func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	p.ok("round trip", s.address, detail)
 }
 
-// clockSlack is how far clocks may differ and still count as equal.
-const clockSlack = 100 * time.Millisecond
-
-// tryClock compares Redis's clock with this machine's. No decision depends on the difference.
-func (p *preflight) tryClock(ctx context.Context, s *checkedServer) {
-	sent := time.Now()
-	there, err := s.client.Time(ctx).Result()
-	if err != nil {
-		return // reported by the checks of permissions and script
-	}
-	here := sent.Add(time.Since(sent) / 2)
-	const why = "; only the clock of Redis counts"
-	switch off := there.Sub(here); {
-	case off.Abs() <= clockSlack:
-		p.ok("clock", s.address, "equal to this machine's")
-	case off > 0:
-		p.ok("clock", s.address, humanize.Duration(off)+" ahead of this machine's"+why)
-	default:
-		p.ok("clock", s.address, humanize.Duration(-off)+" behind this machine's"+why)
-	}
-}
-
 // tryEviction requires noeviction: the client of an evicted key has a full quota again.
 func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 	const check = "eviction"
@@ -126,13 +104,4 @@ func evictionPolicy(ctx context.Context, client *goredis.Client) (string, error)
 		}
 	}
 	return "", err
-}
-
-// tryIdleTimeout warns of a server that closes idle connections, if the user may read that setting.
-func (p *preflight) tryIdleTimeout(ctx context.Context, s *checkedServer) {
-	values, err := s.client.ConfigGet(ctx, "timeout").Result()
-	if seconds := values["timeout"]; err == nil && seconds != "" && seconds != "0" {
-		p.warn("idle timeout", s.address, "Redis closes connections that are idle for "+seconds+" s",
-			"in Redis: timeout 0; otherwise requests after a pause wait for new connections")
-	}
 }
