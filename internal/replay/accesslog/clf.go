@@ -1,9 +1,12 @@
 package accesslog
 
 import (
-	"math"
+	"strconv"
 	"strings"
 )
+
+// commonLog is the layout of a time in Common Log Format.
+const commonLog = "02/Jan/2006:15:04:05 -0700"
 
 // clf reads a line of Common or Combined Log Format:
 //
@@ -16,11 +19,11 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	}
 	client, rest, found := strings.Cut(text, " ")
 	open := strings.IndexByte(rest, '[')
-	if !found || open < 0 || len(rest) < open+clockLength+2 || rest[open+1+clockLength] != ']' {
+	if !found || open < 0 || len(rest) < open+len(commonLog)+2 || rest[open+1+len(commonLog)] != ']' {
 		return Common, "neither JSON nor Common Log Format: no time in brackets"
 	}
 	var ok bool
-	if e.Time, ok = p.clock.read(rest[open+1 : open+1+clockLength]); !ok {
+	if e.Time, ok = p.clock.read(rest[open+1 : open+1+len(commonLog)]); !ok {
 		return Common, "no time in the brackets"
 	}
 	e.Client = noneIfDash(client)
@@ -28,7 +31,7 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	_, user, _ := strings.Cut(rest[:open], " ")
 	e.User = noneIfDash(strings.TrimSpace(user))
 
-	rest = strings.TrimLeft(rest[open+clockLength+2:], " ")
+	rest = strings.TrimLeft(rest[open+len(commonLog)+2:], " ")
 	if rest == "" || rest[0] != '"' {
 		return Common, "no request in quotes"
 	}
@@ -92,20 +95,19 @@ func (e *Entry) outcome(text string) Format {
 	return Combined
 }
 
+// number reads three digits of a status, or -1.
+func number(digits string) int {
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
 // length reads a count of bytes. A dash and anything but a number is 0.
 func length(text string) int64 {
-	var n int64
-	for i := range len(text) {
-		d := text[i] - '0'
-		if d > 9 {
-			return 0
-		}
-		if n > (math.MaxInt64-9)/10 {
-			return math.MaxInt64
-		}
-		n = 10*n + int64(d)
-	}
-	return n
+	n, _ := strconv.ParseUint(text, 10, 63) // too large a number is the largest
+	return int64(n)
 }
 
 // request splits a request line. The protocol may be missing, and the URI may hold blanks.

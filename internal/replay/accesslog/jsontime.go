@@ -22,7 +22,7 @@ var caddyLayouts = map[string]string{
 	"unix_seconds_float": "", "unix_milli_float": "", "unix_nano": "",
 	"iso8601": "2006-01-02T15:04:05Z0700", "rfc3339": time.RFC3339, "rfc3339_nano": time.RFC3339,
 	"wall": "2006/01/02 15:04:05", "wall_milli": "2006/01/02 15:04:05", "wall_nano": "2006/01/02 15:04:05",
-	"common_log": "02/Jan/2006:15:04:05 -0700",
+	"common_log": commonLog,
 }
 
 // newLayouts returns the layouts of a configuration, then those of Caddy.
