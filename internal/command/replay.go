@@ -56,8 +56,11 @@ durations.`,
 func (h Host) runReplay(i *invocation) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	options := replay.Options{Worst: flags.Int("worst")}
-	if options.Worst < 0 {
+	switch {
+	case options.Worst < 0:
 		return exitf(exitNotAsked, "--worst %d: use 0 or more", options.Worst)
+	case options.Worst == 0:
+		options.Worst = -1 // for replay.Run 0 is the default
 	}
 	simulation, err := h.simulation(i)
 	if err != nil {
@@ -80,7 +83,10 @@ func (h Host) runReplay(i *invocation) error {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	defer files.discard() // after an error
-	result, err := i.play(log, simulation, options, files)
+	if files.decisions != nil {
+		options.Decisions = files.decisions
+	}
+	result, err := replay.Run(log, simulation, options)
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
@@ -147,25 +153,6 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil
-}
-
-// play plays the log.
-func (i *invocation) play(log *accesslog.Reader, s Simulation, o replay.Options, files *outputs) (*replay.Result, error) {
-	if files.decisions != nil {
-		o.Decisions = files.decisions
-	}
-	result, err := replay.Run(log, s, o)
-	if err != nil || o.Worst > 0 {
-		return result, err
-	}
-	for p := range result.Policies {
-		result.Policies[p].Worst = []replay.ClientResult{} // for replay.Run 0 is the default
-		result.Policies[p].Running.ListNone()
-	}
-	if result.Suggestions != nil {
-		result.Suggestions.Running.ListNone()
-	}
-	return result, nil
 }
 
 // finish writes the files and prints the result. Without a request that could be read it writes no files.

@@ -4,6 +4,7 @@
 package policystats
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,7 +187,7 @@ type Policy struct {
 
 // Count counts a decision. After the name was dropped there is no series to count in.
 func (p *Policy) Count(o rule.Outcome, s limiter.Source) {
-	cell := &p.cells[index(outcomes, o)][index(sources, s)]
+	cell := &p.cells[max(0, slices.Index(outcomes, o))][max(0, slices.Index(sources, s))]
 	counter := cell.Load()
 	if counter == nil {
 		if counter = p.make(o, s); counter == nil {
@@ -258,16 +259,6 @@ func (p *Policy) drop() {
 	if p.invalid != nil {
 		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	}
-}
-
-// index returns the position of a value in values, and 0 where it is missing.
-func index[T comparable](values []T, value T) int {
-	for i := range values {
-		if values[i] == value {
-			return i
-		}
-	}
-	return 0
 }
 
 // CountRunning marks the name as one that counts running requests.

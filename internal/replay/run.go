@@ -13,7 +13,7 @@ import (
 
 // Options are what a replay finds out.
 type Options struct {
-	// Worst is the number of worst keys listed for each policy. Default: 10.
+	// Worst is the number of worst keys listed for each policy. Default: 10; negative: none.
 	Worst int
 
 	// Decisions, if not nil, receives a line of CSV for every request.
@@ -143,23 +143,17 @@ func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
 // the log does not have.
 func emptyKeys(policies []PolicyResult) string {
 	const named = 3
-	var names []string
-	var last *PolicyResult
+	var keys []string
 	for i := range policies {
 		if p := &policies[i]; p.EmptyKeys > 0 {
-			names, last = append(names, p.Name), p
+			keys = append(keys, fmt.Sprintf("%s of policy %s for %s", escape.Short(p.Key, shownPlaceholder), p.Name, humanize.Counted(p.EmptyKeys, "request")))
 		}
 	}
-	listed := strings.Join(names, ", ")
-	switch more := len(names) - named; {
-	case len(names) == 0:
-		return ""
-	case len(names) == 1:
-		return fmt.Sprintf("policy %s: the key %s is empty for %s in this log; if the log lacks it, the real limit counts otherwise",
-			last.Name, escape.Short(last.Key, shownPlaceholder), humanize.Counted(last.EmptyKeys, "request"))
-	case more > 0:
-		listed = strings.Join(names[:named], ", ") + fmt.Sprintf(" and %d more", more)
+	if more := len(keys) - named; more > 0 {
+		keys = append(keys[:named], fmt.Sprintf("and of %d more", more))
 	}
-	return fmt.Sprintf("the keys of %d policies (%s) are empty for some requests in this log; if the log lacks them, the real limits count otherwise",
-		len(names), listed)
+	if len(keys) == 0 {
+		return ""
+	}
+	return "keys that are empty in this log: " + strings.Join(keys, ", ") + "; if the log lacks them, the real limits count otherwise"
 }

@@ -58,10 +58,9 @@ func tableOf(t *testing.T, r *Result) string {
 
 func TestRun_empty_keys(t *testing.T) {
 	for policies, want := range map[int]string{
-		1:  "policy p0: the key {user} is empty for 1 request in this log",
-		2:  "the keys of 2 policies (p0, p1) are empty",
-		3:  "the keys of 3 policies (p0, p1, p2) are empty",
-		50: "the keys of 50 policies (p0, p1, p2 and 47 more) are empty",
+		1:  "keys that are empty in this log: {user} of policy p0 for 1 request; if",
+		2:  "keys that are empty in this log: {user} of policy p0 for 1 request, {user} of policy p1 for 1 request; if",
+		50: "keys that are empty in this log: {user} of policy p0 for 1 request, {user} of policy p1 for 1 request, {user} of policy p2 for 1 request, and of 47 more; if",
 	} {
 		engine := fakeEngine{}
 		v := Verdict{Outcome: Allowed}

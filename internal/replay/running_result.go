@@ -43,13 +43,6 @@ type RunningKey struct {
 	PeakAt   time.Time `json:"peak_at"` // when it was reached first
 }
 
-// ListNone empties Busiest.
-func (r *RunningResult) ListNone() {
-	if r != nil {
-		r.Busiest = []RunningKey{}
-	}
-}
-
 // result returns what was found out, with so many keys; nil without a duration in the log. The limit is the
 // policy's own, 0 for none.
 func (r *running) result(worst int, limit int64) *RunningResult {
