@@ -12,7 +12,6 @@ require (
 	github.com/mholt/caddy-ratelimit v0.1.0
 	github.com/redis-ratelimit/caddy-redis-ratelimit v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/sony/gobreaker/v2 v2.4.0
 	golang.org/x/sys v0.48.0
 )
 

@@ -110,20 +110,3 @@ func TestRunning_result(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
-
-func BenchmarkRunning(b *testing.B) {
-	limits := []int64{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100}
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprint("192.0.2.", i)
-	}
-	for _, took := range []int64{1_000, 1_000_000, 60_000_000} {
-		b.Run(fmt.Sprintf("atOnce=%d", took/1000), func(b *testing.B) { // a request each millisecond
-			b.ReportAllocs()
-			r := newRunning(limits)
-			for i := range int64(b.N) {
-				r.add(keys[i*7919%1000], 1_750_000_000_000_000+i*1000, 1_750_000_000_000_000+i*1000+took, 1)
-			}
-		})
-	}
-}

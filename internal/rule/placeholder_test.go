@@ -158,16 +158,3 @@ func TestOnNeverSet_allocates_nothing(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkSaw is what a placeholder costs a request once it is decided.
-func BenchmarkSaw(b *testing.B) {
-	p, err := ParsePlaceholder("limit", "{p.0}")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			p.saw("x")
-		}
-	})
-}

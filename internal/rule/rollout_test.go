@@ -136,11 +136,3 @@ func TestFraction_Of(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRollout(b *testing.B) {
-	r, key := rollout(b, "api", 50), limiter.EncodeKey("2001:db8:85a3::8a2e:370:7334")
-	b.ReportAllocs()
-	for b.Loop() {
-		r.selects(key)
-	}
-}

@@ -4,37 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // BenchmarkRead reads a log of 200,000 lines from memory, one line an iteration.
 func BenchmarkRead(b *testing.B) {
-	const lines = 200_000
-	nasa, err := os.ReadFile(nasaLog)
-	if err != nil {
-		b.Fatal(err)
-	}
 	var clf, combined, caddy strings.Builder
-	for i := range lines {
+	for i := range 200_000 {
 		client := fmt.Sprintf("10.1.%d.%d", i%50, i%200)
+		clf.WriteString(clfLine(i/100, client))
 		combined.WriteString(strings.TrimSuffix(clfLine(i/100, client), "\n"))
 		combined.WriteString(` "https://example.com/a/b/c?d=e" "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_9_1) AppleWebKit/537.36 Chrome/32.0.1700.77 Safari/537.36"` + "\n")
 		caddy.WriteString(caddyLine(fmt.Sprintf("%d.%06d", 1750000000+i/100, i*7919%1_000_000), client))
 	}
-	for i := range lines / 400 { // each copy an hour later
-		at := time.Date(1995, 8, 1, 2+i, 0, 0, 0, time.UTC).Format("[02/Jan/2006:15:")
-		clf.WriteString(strings.ReplaceAll(string(nasa), "[01/Aug/1995:02:", at))
-	}
-	backwards := strings.Repeat(string(nasa), lines/400)
-	for _, format := range []struct{ name, text string }{
-		{"clf", clf.String()}, {"combined", combined.String()}, {"json", caddy.String()},
-		{"clf.gz", string(gzipped(b, clf.String()))}, {"clf.zst", string(zstandard(b, clf.String()))},
-		{"clf-backwards", backwards}, // the clock is put back again and again
-	} {
-		b.Run("format="+format.name, func(b *testing.B) { benchmarkRead(b, format.text) })
+	for name, text := range map[string]string{"clf": clf.String(), "combined": combined.String(), "json": caddy.String(), "clf.gz": string(gzipped(b, clf.String()))} {
+		b.Run("format="+name, func(b *testing.B) { benchmarkRead(b, text) })
 	}
 }
 

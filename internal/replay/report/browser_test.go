@@ -127,3 +127,30 @@ func withoutPolicy(t *testing.T, page string) string {
 	}
 	return before + after
 }
+
+// TestReport_width shows pages in a frame as narrow as a phone. Tables and charts may scroll, the page may not.
+func TestReport_width(t *testing.T) {
+	t.Parallel()
+	const measure = `<script>addEventListener("load", () => {
+	document.querySelectorAll("details").forEach(d => d.open = true);
+	const far = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll > *") && e.getBoundingClientRect().right > innerWidth + 0.5);
+	parent.postMessage(document.documentElement.scrollWidth + " " + far.map(e => e.tagName).join(" "), "*");
+});</script></body>`
+	const frame = `<!DOCTYPE html><title>frame</title><script>addEventListener("message", e => {
+	document.body.append(Object.assign(document.createElement("p"), {textContent: e.data}));
+});</script><iframe src="page.html" style="width:360px;height:4000px;border:0"></iframe>`
+	sample := reportOf(t, sampleResult())
+	for page, want := range map[string]string{
+		sample: "360", reportOf(t, hostileResult(strings.Join(hostileTexts, ""))): "360",
+		strings.Replace(sample, "<main>", `<main><div style="width:400px">too wide</div>`, 1): "416 DIV", // noticed by this test
+	} {
+		outer := writePage(t, "frame.html", frame)
+		inner := strings.Replace(withoutPolicy(t, page), "</body>", measure, 1)
+		if err := os.WriteFile(filepath.Join(filepath.Dir(outer), "page.html"), []byte(inner), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := textsOf(elements(parsed(t, open(t, caddytest.Chromium(t), outer).document), "p")); len(got) != 1 || got[0] != want {
+			t.Errorf("its width and what is beyond: %q, want %q", got, want)
+		}
+	}
+}

@@ -33,23 +33,6 @@ func pageViews(clients, requests int, span time.Duration) []asked {
 	return traffic
 }
 
-func BenchmarkSuggester(b *testing.B) {
-	day := pageViews(2365, 31_000, 24*time.Hour)
-	for _, window := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
-		b.Run("window="+window.String(), func(b *testing.B) {
-			settings := limiter.Settings{Algorithm: counterName, Limit: 60, Window: window}
-			for b.Loop() {
-				s := newTestSuggester(b, settings, SuggestOptions{})
-				for i := range day {
-					s.Add(day[i].key, day[i].micros, day[i].weight, false)
-				}
-				s.Finish()
-			}
-			b.ReportMetric(float64(b.N)*float64(len(day))/b.Elapsed().Seconds(), "requests/s")
-		})
-	}
-}
-
 func TestSuggester_memory(t *testing.T) {
 	const clients = 5_000
 	traffic := pageViews(clients, 10*clients, 24*time.Hour)
