@@ -141,13 +141,9 @@ func (i *invocation) hasReport(err error) bool {
 	return !i.json && (err == nil || exitCode(err) == exitNoRedis)
 }
 
-// printJSON prints JSON as it is. On a terminal it escapes what does not print, which keeps the value.
+// printJSON prints JSON line by line. It escapes what does not print, which keeps the value.
 func (i *invocation) printJSON(text []byte) {
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	for _, line := range lines {
-		if i.terminal.IsTerminal() {
-			line = escape.JSON(line)
-		}
-		i.terminal.Print(line + "\n")
+	for line := range strings.Lines(strings.TrimRight(string(text), "\n") + "\n") {
+		i.terminal.Print(escape.JSON(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 }

@@ -75,7 +75,7 @@ func refused(decision string) bool {
 }
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
-	decision := i.terminal.PaintWord(escape.Text(decisionText(report.Decision)))
+	decision := escape.Text(decisionText(report.Decision))
 	switch report.Decision {
 	case "none":
 		decision = "no policy is met"

@@ -42,21 +42,21 @@ func (t *Table) Write(w Writer) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.Title))
 		}
 	}
-	w.Print(w.paint(t.line(head, widths, Writer{}), bold) + "\n")
+	w.Print(t.line(head, widths) + "\n")
 	for _, row := range t.rows {
-		w.Print(t.line(row, widths, w) + "\n")
+		w.Print(t.line(row, widths) + "\n")
 	}
 }
 
 // line lays cells out. The last one is not padded.
-func (t *Table) line(cells []string, widths []int, w Writer) string {
+func (t *Table) line(cells []string, widths []int) string {
 	var shown []string
 	for i, text := range cells {
 		if widths[i] == 0 {
 			continue
 		}
 		padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-		if text = w.PaintWord(text); t.Columns[i].Right {
+		if t.Columns[i].Right {
 			text, padding = padding+text, ""
 		}
 		shown = append(shown, text+padding)
@@ -78,6 +78,6 @@ func (k *KeyValues) Add(name, value string) {
 func (k KeyValues) Write(w Writer) {
 	widest := len(slices.MaxFunc(k.names, func(a, b string) int { return len(a) - len(b) }))
 	for i, name := range k.names {
-		w.Print(name + strings.Repeat(" ", widest-len(name)+2) + w.PaintWord(k.values[i]) + "\n")
+		w.Print(name + strings.Repeat(" ", widest-len(name)+2) + k.values[i] + "\n")
 	}
 }

@@ -2,19 +2,10 @@ package accesslog
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
 )
-
-// hopeless is the number of malformed lines after which a file without a request is not read further: it is no
-// log, and may be large. Other messages must be fewer than one in ten lines, because a log may start with
-// them, and some lines of binary data are blank by chance.
-const hopeless = 1000
-
-// errNoLog is the error for such a file.
-var errNoLog = fmt.Errorf("this is no access log: none of the first %d lines can be read", hopeless)
 
 // source is an open file.
 type source struct {
@@ -101,10 +92,6 @@ func (s *source) step() {
 func (s *source) reject(reason, text string) {
 	s.report.Malformed++
 	s.malformed(Position{File: s.report.Name, Line: s.report.Lines}, reason, text)
-	bad, other := s.report.Malformed, s.report.Formats[Other]
-	if bad >= hopeless && bad+other == s.report.Lines && other < bad/10 {
-		s.fail(errNoLog)
-	}
 }
 
 // beginning returns the earliest time among a file's first lines, or the smallest time if they have none. It
