@@ -2,7 +2,7 @@
 // repository's handler, and with other limiters in its place.
 //
 // It starts all servers itself on loopback ports, measures the rows of the table in rounds, one after
-// another, prints the table and, with -out, writes it as a page and a chart.
+// another, and prints a page or, with -out, writes it with a chart.
 package main
 
 import (
@@ -25,19 +25,17 @@ import (
 
 // options are the flags.
 type options struct {
-	rounds      int
-	seconds     int
-	connections int
-	only        string
-	out         string
-	loadBefore  string // of the machine, in the last minute
+	rounds     int
+	seconds    int
+	only       string
+	out        string
+	loadBefore string // of the machine, in the last minute
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 8, "how often the rows of processor time are measured; slower links, the cluster and\nlatencies are measured in every second round")
 	flag.IntVar(&o.seconds, "seconds", 2, "how long a row is measured in a round, after a second of warming up")
-	flag.IntVar(&o.connections, "connections", 64, "connections of the main comparison")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand the rows that they are compared with; names are printed during a run")
 	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
 	flag.Parse()
@@ -51,8 +49,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.rounds < 1 || o.seconds < 1 || o.connections < 1 {
-		return errors.New("-rounds, -seconds and -connections must be whole numbers from 1")
+	if o.rounds < 1 || o.seconds < 1 {
+		return errors.New("-rounds and -seconds must be whole numbers from 1")
 	}
 	if o.out != "" { // fail before the long run
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
@@ -69,7 +67,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2) // one thread waits in a system call until requests are due
-	groups := selected(plan(o.connections), o.only)
+	groups := selected(plan(), o.only)
 	if len(groups) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)
 	}
@@ -83,19 +81,13 @@ func run(ctx context.Context, o options) error {
 	return publish(ctx, o, rows(groups), fleet.notes)
 }
 
-// publish prints the table and writes the files.
+// publish writes the page and the chart, or prints the page.
 func publish(ctx context.Context, o options, groups []*report.Group, notes []string) error {
-	if err := report.WriteTable(os.Stdout, groups); err != nil {
-		return err
-	}
-	notes = append(notes, report.Notes(groups)...)
-	for _, note := range notes {
-		fmt.Println("\n" + note)
-	}
+	page := report.Page{Facts: facts(ctx, o), Groups: groups, Notes: append(notes, report.Notes(groups)...)}
 	if o.out == "" {
-		return nil
+		return report.WritePage(os.Stdout, page)
 	}
-	page := report.Page{Facts: facts(ctx, o), Groups: groups, Notes: notes, Chart: "benchmarks.svg"}
+	page.Chart = "benchmarks.svg"
 	if err := writeFile(filepath.Join(o.out, "benchmarks.md"), func(w io.Writer) error { return report.WritePage(w, page) }); err != nil {
 		return err
 	}

@@ -29,17 +29,20 @@ type section struct {
 	sometimes   bool // measured in every second round, to save time
 }
 
+// connections are those of the main comparison.
+const connections = 64
+
 // plan returns all trials in the order of the page.
-func plan(connections int) []*section {
-	latency := latencySection(connections)
+func plan() []*section {
+	latency := latencySection()
 	return []*section{
-		allowedSection(connections),
-		headersOffSection(connections),
-		hotKeySection(connections),
-		policiesSection(connections),
-		deniedSection(connections),
+		allowedSection(),
+		headersOffSection(),
+		hotKeySection(),
+		policiesSection(),
+		deniedSection(),
 		linkSection(),
-		clusterSection(connections),
+		clusterSection(),
 		loneSection(),
 		latency,
 		slowSection(latency.trials[0]),

@@ -22,7 +22,7 @@ var (
 // micros returns a duration in microseconds.
 func micros(n float64) time.Duration { return time.Duration(n * float64(time.Microsecond)) }
 
-func allowedSection(connections int) *section {
+func allowedSection() *section {
 	return &section{
 		title: fmt.Sprintf("%d connections, allowed", connections),
 		note: "`respond \"ok\"` to 5,000 clients far below their limit; the bare Caddy sends three constant headers of the same size. " +
@@ -42,7 +42,7 @@ func allowedSection(connections int) *section {
 	}
 }
 
-func headersOffSection(connections int) *section {
+func headersOffSection() *section {
 	return &section{
 		title: fmt.Sprintf("%d connections, no headers", connections),
 		note: "The same without headers of a limit, over plain `respond`: this module with `headers off`, and mholt/caddy-ratelimit, which sends none. " +
@@ -56,7 +56,7 @@ func headersOffSection(connections int) *section {
 	}
 }
 
-func hotKeySection(connections int) *section {
+func hotKeySection() *section {
 	return &section{
 		title: fmt.Sprintf("%d connections, one hot key", connections),
 		note:  "All requests are those of one client, which may send 10,000,000 a minute.",
@@ -69,7 +69,7 @@ func hotKeySection(connections int) *section {
 	}
 }
 
-func policiesSection(connections int) *section {
+func policiesSection() *section {
 	return &section{
 		title: fmt.Sprintf("%d connections, several policies", connections),
 		note:  "Policies of one request with the same key. The headers are those of the policy of which least is left.",
@@ -82,7 +82,7 @@ func policiesSection(connections int) *section {
 	}
 }
 
-func deniedSection(connections int) *section {
+func deniedSection() *section {
 	constant := constantHeaders("1", "0")
 	return &section{
 		title: fmt.Sprintf("%d connections, denied", connections),
@@ -114,7 +114,7 @@ func linkSection() *section {
 	}
 }
 
-func clusterSection(connections int) *section {
+func clusterSection() *section {
 	cluster := store{cluster: true}
 	s := &section{
 		title:     fmt.Sprintf("%d conn., cluster of 3 masters", connections),

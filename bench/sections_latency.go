@@ -25,7 +25,7 @@ func loneSection() *section {
 const peakFraction = 0.7
 
 // latencySection begins with the peak trial. The constant loads of other sections depend on it.
-func latencySection(connections int) *section {
+func latencySection() *section {
 	peak := wrkTrial("p99/evalsha-peak", "one EVALSHA a request, peak", oneEvalSHA, connections)
 	ownPeak := wrkTrial("p99/redis-peak", "this module, peak", onRedis, connections)
 	peak.generator, ownPeak.generator = true, true

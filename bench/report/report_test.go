@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
 
 const us = time.Microsecond
@@ -63,7 +62,7 @@ func TestQuartiles(t *testing.T) {
 	}
 }
 
-func TestRow_Verdict(t *testing.T) {
+func TestRow_Targets(t *testing.T) {
 	base := measured("base", nil, Target{}, 30*us, 0, 100)
 	tests := []struct {
 		name   string
@@ -89,32 +88,14 @@ func TestRow_Verdict(t *testing.T) {
 			if got := r.Targets(); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := r.Verdict(); !strings.HasSuffix(test.want, got) {
-				t.Errorf("got %q, want the end of %q", got, test.want)
-			}
 		})
 	}
 	r := measured("row", nil, Target{Within: 20 * time.Millisecond}, 0, 0, 1)
-	if r.Measure = P99; r.Verdict() != "missed" {
-		t.Errorf("25 ms within 20 ms: %q", r.Verdict())
+	if r.Measure = P99; r.Targets() != "<= 20 ms missed" {
+		t.Errorf("25 ms within 20 ms: %q", r.Targets())
 	}
-	if r.Samples[0].Wrong = 0.01; r.Verdict() != "invalid" || r.Targets() != "invalid" {
-		t.Errorf("with wrong answers: %q, %q", r.Verdict(), r.Targets())
-	}
-}
-
-func TestWriteTable_fits_into_80_columns(t *testing.T) {
-	var text strings.Builder
-	if err := WriteTable(&text, example()); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(text.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	if want := "   6.5   6.0 64,000   1.00   25.0   0.70 missed\n"; !strings.Contains(text.String(), want) {
-		t.Errorf("no %q in:\n%s", want, text.String())
+	if r.Samples[0].Wrong = 0.01; r.Targets() != "invalid" {
+		t.Errorf("with wrong answers: %q", r.Targets())
 	}
 }
 

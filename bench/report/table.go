@@ -2,27 +2,9 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
 	"time"
 )
-
-// WriteTable prints the groups, in lines of 80 columns at most.
-func WriteTable(w io.Writer, groups []*Group) error {
-	var text strings.Builder
-	for _, g := range groups {
-		fmt.Fprintf(&text, "\n%-33s%6s%6s%7s%7s%7s  %5s\n", g.Title, "added", "Redis", "req/s", "p50 ms", "p99 ms", "ratio")
-		for _, r := range g.Rows {
-			m := r.Median()
-			line := fmt.Sprintf("  %-31s%6s%6s%7s%7s%7s  %5s %s", r.Title, added(r), micros(m.StoreCPU), thousands(m.Rate),
-				millis(m.P50), millis(m.P99), ratio(r), r.Verdict())
-			text.WriteString(strings.TrimRight(line, " ") + "\n")
-		}
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
-}
 
 // Notes returns a sentence for each row with wrong responses.
 func Notes(groups []*Group) []string {

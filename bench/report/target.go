@@ -49,24 +49,6 @@ func (r *Row) goals() []goal {
 // tenth is the precision of processor times in the table.
 const tenth = 100 * time.Nanosecond
 
-// Verdict returns "met" or "missed", and nothing where there is no target. It returns "invalid" where
-// too many responses were wrong.
-func (r *Row) Verdict() string {
-	if r.Wrong() > 0 {
-		return "invalid"
-	}
-	goals := r.goals()
-	if len(goals) == 0 || len(r.Samples) == 0 {
-		return ""
-	}
-	for _, g := range goals {
-		if !g.met {
-			return "missed"
-		}
-	}
-	return "met"
-}
-
 // Targets returns each bound of the row and whether it was met, for the page.
 func (r *Row) Targets() string {
 	if r.Wrong() > 0 {

@@ -80,7 +80,6 @@ func scenarios(args []string) ([]scenario, error) {
 	var sc scenario
 	flags.StringVar(&sc.policy.algorithm, "algorithm", slidingWindow, fmt.Sprintf("one of %v", algorithms))
 	flags.Int64Var(&sc.policy.limit, "limit", 1_000_000, "units per window and key")
-	flags.Int64Var(&sc.policy.burst, "burst", 0, "capacity of token_bucket; 0: the limit")
 	window := flags.Duration("window", time.Minute, "length of time in which the limit counts")
 	nodes := flags.String("nodes", "1,10,100", "web servers; several numbers print a line each")
 	flags.IntVar(&sc.keys, "keys", 1, "clients")
@@ -92,14 +91,10 @@ func scenarios(args []string) ([]scenario, error) {
 	both := flags.Bool("both", false, "print the results without leases and with them")
 	flags.Float64Var(&sc.costs.run, "run-cost", 0, "processor time of Redis for a script run, beside its decisions, in µs; 0: as measured")
 	flags.Float64Var(&sc.costs.decision, "decision-cost", 0, "processor time of Redis for a decision, in µs; 0: as measured")
-	flags.Float64Var(&sc.costs.lease, "lease-cost", 0, "that of a decision which leases, as a multiple of one that does not; 0: 1.5")
-	flags.Uint64Var(&sc.seed, "seed", 1, "of the random numbers")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if sc.policy.burst == 0 {
-		sc.policy.burst = sc.policy.limit
-	}
+	sc.policy.burst, sc.seed = sc.policy.limit, 1
 	sc.costs = sc.costs.orMeasured(sc.policy.algorithm)
 	sc.policy.window, sc.roundTrip = window.Microseconds(), roundTrip.Microseconds()
 	sc.seconds, sc.warm = duration.Seconds(), warm.Seconds()

@@ -152,7 +152,7 @@ func TestRun_page_tables(t *testing.T) {
 func TestRun_refuses(t *testing.T) {
 	for _, args := range []string{
 		"-algorithm gcra", "-limit 0", "-window 1us", "-limit 1000000000000", "-nodes 0", "-nodes 1,two", "-rate 0", "-rate NaN", "-rate +Inf", "-decision-cost NaN", "-round-trip -1s",
-		"-warm-up 60s", "-lease-cost 0.5", "-run-cost -1",
+		"-warm-up 60s", "-run-cost -1",
 	} {
 		if err := run(strings.Fields(args), new(strings.Builder)); err == nil || !strings.Contains(err.Error(), strings.Fields(args)[0]) {
 			t.Errorf("%s: got %v, want an error that names it", args, err)

@@ -30,8 +30,8 @@ func (sc scenario) check() error {
 		return errors.New("-nodes, -keys and -rate must be above 0")
 	case sc.roundTrip < 0 || sc.seconds <= 0 || sc.warm < 0 || sc.warm >= sc.seconds:
 		return errors.New("-round-trip must be 0 or more, -duration above 0 and above -warm-up")
-	case !isFinite(sc.costs.run) || !isFinite(sc.costs.decision) || !isFinite(sc.costs.lease) || sc.costs.lease < 1:
-		return errors.New("-run-cost and -decision-cost must be 0 or more, -lease-cost 1 or more")
+	case !isFinite(sc.costs.run) || !isFinite(sc.costs.decision):
+		return errors.New("-run-cost and -decision-cost must be 0 or more")
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ func TestWrite_empty_results(t *testing.T) {
 		want   string
 	}{
 		{"nothing at all", replay.Result{}, "There was no request to play"},
-		{"one request", one, "The only request, at 14:05 UTC on 3 November 2026, would have been admitted."},
-		{"one request denied", denied, "would have been refused."},
+		{"one request", one, "Of 1 request of 1 client between 14:05 and 14:05 UTC on 3 November 2026, none would have been refused."},
+		{"one request denied", denied, "1 (100 %) would have been refused"},
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},

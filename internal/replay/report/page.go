@@ -10,9 +10,8 @@ import (
 // reportPage is the data of the report's template. All its text is printable, and none is HTML.
 type reportPage struct {
 	Headline, Busiest string
-	Tiles             []reportTile
 	KeyValues         []reportKeyValue
-	Warnings          *reportWarnings
+	Warnings          []string
 	Timeline          *chart
 	Policies          []reportPolicy
 	Suggestions       *reportSuggestions
@@ -20,15 +19,11 @@ type reportPage struct {
 	Skipped           []string
 }
 
-// reportTile is a prominent number, with a note on the whole that it belongs to.
-type reportTile struct{ Name, Value, Note, Class string }
-
 func newReportPage(r *replay.Result) reportPage {
 	page := reportPage{
 		Headline:    headline(r),
-		Tiles:       reportTiles(r),
 		KeyValues:   skippedRequests(r),
-		Warnings:    newReportWarnings(r),
+		Warnings:    reportWarnings(r),
 		Timeline:    timelineChart("timeline", "", r.Timeline, r.Step),
 		Suggestions: newReportSuggestions(r),
 		Log:         newReportLog(r.Log),
@@ -56,27 +51,12 @@ func headline(r *replay.Result) string {
 	if r.Requests == 0 {
 		return "There was no request to play, so there is no result for these limits."
 	}
-	if r.Requests == 1 {
-		return fmt.Sprintf("The only request, at %s, would have been %s.", sayTime(r.First), map[bool]string{false: "admitted", true: "refused"}[r.Denied > 0])
-	}
 	of := fmt.Sprintf("Of %s of %s %s, ", sayCounted(r.Requests, "request"), sayCounted(r.Clients, "client"), sayBetween(r.First, r.Last))
 	if r.Denied == 0 {
 		return of + "none would have been refused."
 	}
 	return of + fmt.Sprintf("%s (%s) would have been refused, %s (%s) affected.",
 		humanize.Count(r.Denied), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
-}
-
-func reportTiles(r *replay.Result) []reportTile {
-	if r.Requests == 0 {
-		return nil
-	}
-	return []reportTile{
-		{Name: humanize.Noun(r.Requests, "request"), Value: humanize.Count(r.Requests), Note: "in " + sayDuration(r.Last.Sub(r.First))},
-		{Name: "refused", Value: humanize.Count(r.Denied), Note: sayPercent(r.Denied, r.Requests) + " of the requests", Class: "bad"},
-		{Name: humanize.Noun(r.Clients, "client"), Value: humanize.Count(r.Clients), Note: "addresses or host names"},
-		{Name: humanize.Noun(r.ClientsDenied, "client") + " affected", Value: humanize.Count(r.ClientsDenied), Note: sayPercent(r.ClientsDenied, r.Clients) + " of the clients", Class: "bad"},
-	}
 }
 
 // skippedRequests returns the numbers of requests that no limit has decided, if there are any.
@@ -98,24 +78,14 @@ func skippedRequests(r *replay.Result) []reportKeyValue {
 	return pairs
 }
 
-// shownWarnings is the number of warnings at the top. More are folded.
-const shownWarnings = 5
-
-// reportWarnings are sentences about what makes the result less than exact.
-type reportWarnings struct{ First, Rest []string }
-
-// newReportWarnings returns nil without warnings. The first warning points to unread lines, whose numbers stand
-// further down.
-func newReportWarnings(r *replay.Result) *reportWarnings {
+// reportWarnings returns sentences about what makes the result less than exact. The first one points to unread lines,
+// whose numbers stand further down.
+func reportWarnings(r *replay.Result) []string {
 	sentences := sayNames(r.Warnings)
 	if incomplete(r.Log) {
 		sentences = append([]string{"Not all of the log was read as it should be: see The log, below."}, sentences...)
 	}
-	if len(sentences) == 0 {
-		return nil
-	}
-	shown := min(shownWarnings, len(sentences))
-	return &reportWarnings{First: sentences[:shown], Rest: sentences[shown:]}
+	return sentences
 }
 
 // incomplete reports whether lines or the rest of a file were left out, or requests were played late.

@@ -81,16 +81,6 @@ func TestWrite_numbers(t *testing.T) {
 	}
 }
 
-func TestWrite_singular(t *testing.T) {
-	r := sampleResult()
-	r.Requests, r.Clients, r.ClientsDenied = 1, 1, 1
-	for _, tile := range textsOf(elements(parsed(t, reportOf(t, r)), "dt"))[:4] {
-		if strings.HasPrefix(tile, "requests") || strings.HasPrefix(tile, "clients") {
-			t.Errorf("a tile says 1 %s", tile)
-		}
-	}
-}
-
 func TestWrite_size(t *testing.T) {
 	if size := len(reportOf(t, sampleResult())); size > 300_000 {
 		t.Errorf("%d bytes", size)

@@ -1,32 +1,11 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
-
-func TestWrite_many_warnings(t *testing.T) {
-	for count, folded := range map[int]int{0: 0, 5: 0, 6: 1, 50: 45} {
-		r := &replay.Result{}
-		for i := range count {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("warning %d", i))
-		}
-		root := parsed(t, reportOf(t, r))
-		inside := 0
-		for _, details := range elements(root, "details") {
-			inside += len(elements(details, "li"))
-			if want := fmt.Sprintf("%d more", folded); !strings.HasPrefix(textOf(details), want) {
-				t.Errorf("%d warnings: %q, want %q", count, textOf(details), want)
-			}
-		}
-		if text := textOf(root); inside != folded || count > 0 && !strings.Contains(text, fmt.Sprintf("warning %d", count-1)) {
-			t.Errorf("%d warnings: %d are folded, want %d", count, inside, folded)
-		}
-	}
-}
 
 func TestWrite_unread_lines(t *testing.T) {
 	const pointer = "Not all of the log was read as it should be"
