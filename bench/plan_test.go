@@ -60,16 +60,6 @@ func TestSection_inTurn(t *testing.T) {
 	}
 }
 
-func TestPlan_names(t *testing.T) {
-	seen := map[string]bool{}
-	for _, name := range names(plan()) {
-		if seen[name] {
-			t.Errorf("two trials are called %s", name)
-		}
-		seen[name] = true
-	}
-}
-
 // TestServers_answer starts each server and sends it a request: the status and the headers of its limit
 // must be those of its rows.
 func TestServers_answer(t *testing.T) {

@@ -2,7 +2,6 @@ package delay
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"strings"
@@ -86,19 +85,5 @@ func TestProxy_slowFraction(t *testing.T) {
 	}
 	if all, slow := p.Counts(); all != 4 || slow != 4 {
 		t.Errorf("counted %d bytes, %d of them slow; want 4 and 4", all, slow)
-	}
-}
-
-func TestProxy_closedConnection(t *testing.T) {
-	_, conn := dial(t, Options{Delay: time.Millisecond})
-	tcp, ok := conn.(*net.TCPConn)
-	if !ok {
-		t.Fatalf("a connection over TCP is a %T", conn)
-	}
-	if err := tcp.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("got %v, want EOF", err)
 	}
 }

@@ -48,14 +48,6 @@ func TestConstant_counts_the_wait_for_a_slow_server(t *testing.T) {
 	}
 }
 
-func TestConstant_counts_refusals(t *testing.T) {
-	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	result, _, err := Constant{Addr: addr, Connections: 2, Duration: 20 * time.Millisecond}.Run(t.Context())
-	if err != nil || result.Refused != 1 {
-		t.Errorf("got %+v, %v", result, err)
-	}
-}
-
 func TestParseWrk(t *testing.T) {
 	const output = "Running 1s test\nRequests/sec: 20\n" +
 		`{"requests":40,"duration":2000000,"p50":1500,"p99":9000,"refused":10,"failed":1}` + "\n"

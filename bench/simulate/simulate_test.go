@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 )
 
 const minute = 60 * second
@@ -120,14 +119,6 @@ func TestSimulate_core(t *testing.T) {
 	}
 }
 
-// TestSimulate_rate has several requests within a microsecond.
-func TestSimulate_rate(t *testing.T) {
-	sc := example(slidingWindow, 1_000_000, minute)
-	if sc.rate, sc.seconds = 3_000_000, 0.1; !near(float64(run1(t, sc).Requests), 300_000, 0.01) {
-		t.Errorf("%d requests in 0.1 s at 3,000,000 a second", run1(t, sc).Requests)
-	}
-}
-
 func TestRun_prints_both(t *testing.T) {
 	var out strings.Builder
 	if got, want := (costs{decision: 9}).orMeasured(slidingLog), (costs{33, 9, 1.5}); got != want {
@@ -141,14 +132,6 @@ func TestRun_prints_both(t *testing.T) {
 	}
 }
 
-func TestRun_page_tables(t *testing.T) {
-	for _, table := range pageTables {
-		if _, err := scenarios(strings.Fields(table)); err != nil {
-			t.Errorf("%s: %v", table, err)
-		}
-	}
-}
-
 func TestRun_refuses(t *testing.T) {
 	for _, args := range []string{
 		"-algorithm gcra", "-limit 0", "-window 1us", "-limit 1000000000000", "-nodes 0", "-nodes 1,two", "-rate 0", "-rate NaN", "-rate +Inf", "-decision-cost NaN", "-round-trip -1s",
@@ -156,32 +139,6 @@ func TestRun_refuses(t *testing.T) {
 	} {
 		if err := run(strings.Fields(args), new(strings.Builder)); err == nil || !strings.Contains(err.Error(), strings.Fields(args)[0]) {
 			t.Errorf("%s: got %v, want an error that names it", args, err)
-		}
-	}
-}
-
-// TestLease_longest has the bounds of a lease: a hundredth of the window, half of it for a log, a second.
-func TestLease_longest(t *testing.T) {
-	tests := []struct {
-		algorithm         string
-		window, roundTrip time.Duration
-		burst             int64
-		want              int64
-	}{
-		{fixedWindow, time.Minute, 0, 100, 600_000},
-		{slidingWindow, time.Hour, 0, 100, second},
-		{slidingLog, time.Minute, 0, 100, 300_000},
-		{tokenBucket, time.Minute, 0, 100, 600_000},
-		{tokenBucket, time.Minute, 0, 50, 300_000},
-		{fixedWindow, 400 * time.Millisecond, 0, 100, 0},
-		{fixedWindow, time.Second, 3 * time.Millisecond, 100, 0},
-	}
-	for _, test := range tests {
-		s := simulation{scenario: scenario{
-			policy: policy{test.algorithm, 100, test.window.Microseconds(), test.burst}, roundTrip: test.roundTrip.Microseconds(), leases: true,
-		}}
-		if got := s.longest(); got != test.want {
-			t.Errorf("%+v: got %d", test, got)
 		}
 	}
 }

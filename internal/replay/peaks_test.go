@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"unsafe"
 )
 
 const peakStart = int64(1_750_000_000_000_000)
@@ -62,12 +61,6 @@ func TestPeak_earlier_instants(t *testing.T) {
 	k.add(peakStart-5_000_000, 1, 1_000_000)
 	if k.most != 2 {
 		t.Errorf("peak %d, want 2", k.most)
-	}
-}
-
-func TestPeak_size(t *testing.T) {
-	if size := unsafe.Sizeof(peak{}); size > 64 {
-		t.Errorf("%d bytes", size)
 	}
 }
 

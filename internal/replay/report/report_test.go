@@ -80,16 +80,3 @@ func TestWrite_numbers(t *testing.T) {
 		}
 	}
 }
-
-func TestWrite_size(t *testing.T) {
-	if size := len(reportOf(t, sampleResult())); size > 300_000 {
-		t.Errorf("%d bytes", size)
-	}
-}
-
-func TestWrite_deterministic(t *testing.T) {
-	first, second := reportOf(t, sampleResult()), reportOf(t, sampleResult())
-	if first != second {
-		t.Error("two reports of one result differ")
-	}
-}
