@@ -9,8 +9,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 )
 
 // check returns the errors of an expression: its syntax, and names, labels and values that no metric
@@ -100,13 +98,13 @@ var (
 )
 
 // checkVariable checks the metric and the label of a variable's values.
-func checkVariable(t *testing.T, e exported, v dashboard.Variable) {
+func checkVariable(t *testing.T, e exported, v variable) {
 	t.Helper()
 	query := labelValues.FindStringSubmatch(v.Definition)
 	if query == nil {
 		t.Fatalf("%s is no label_values(metric, label)", v.Definition)
 	}
-	expr := fmt.Sprintf("sum by (%s) (%s)", query[2], loadDashboard(t).Expand(query[1], ""))
+	expr := fmt.Sprintf("sum by (%s) (%s)", query[2], loadDashboard(t).expand(query[1], ""))
 	for _, err := range e.check(expr, nil) {
 		t.Error(err)
 	}
@@ -115,10 +113,7 @@ func checkVariable(t *testing.T, e exported, v dashboard.Variable) {
 // checkShows checks that an expression has values in the recording, with all labels of its legend.
 func (r *recording) checkShows(t *testing.T, expr, legend string) {
 	t.Helper()
-	matrix, err := r.Range(expr, begin, r.end, scrapeEvery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	matrix := r.values(t, expr, begin, r.end, scrapeEvery)
 	if len(matrix) == 0 {
 		t.Fatalf("%s shows nothing", expr)
 	}

@@ -2,14 +2,15 @@
 package deploy
 
 import (
+	"encoding/json"
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/dashboard"
 )
 
 const (
@@ -17,9 +18,40 @@ const (
 	rulesFile     = "prometheus/rules.yml"
 )
 
-func loadDashboard(t *testing.T) *dashboard.Dashboard {
+// dashboard is the part of Grafana's classic model that yields the queries to Prometheus.
+type dashboard struct {
+	Title         string
+	SchemaVersion int
+	Panels        []struct {
+		Title, Type, Description string
+		Targets                  []struct{ Expr, LegendFormat string }
+		FieldConfig              struct{ Defaults struct{ Unit string } }
+	}
+	Templating struct{ List []variable }
+}
+
+// variable is chosen by the user. Definition is its query, empty for the data source.
+type variable struct{ Name, Type, Definition, AllValue string }
+
+// expand replaces the variables of an expression as Grafana does where all their values are chosen.
+// rateInterval is the range of rates, such as "1m".
+func (d *dashboard) expand(expr, rateInterval string) string {
+	pairs := []string{"$__rate_interval", rateInterval}
+	for _, v := range d.Templating.List {
+		if v.Type == "query" {
+			pairs = append(pairs, "$"+v.Name, v.AllValue)
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(expr)
+}
+
+func loadDashboard(t *testing.T) *dashboard {
 	t.Helper()
-	d, err := dashboard.Load(dashboardFile)
+	text, err := os.ReadFile(dashboardFile)
+	d := new(dashboard)
+	if err == nil {
+		err = json.Unmarshal(text, d)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

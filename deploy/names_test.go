@@ -1,15 +1,11 @@
 package deploy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/samples"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/deploy/scene"
 )
 
 // begin and scrapeEvery are the timestamps of the samples. They do not pass in real time.
@@ -19,34 +15,23 @@ const scrapeEvery = 15 * time.Second
 
 // recording holds the metrics of a Caddy, read several times.
 type recording struct {
-	*samples.Samples
+	samples
 
-	scene *scene.Scene
+	scene *scene
 	end   time.Time // of the next scrape
 }
 
 // record runs a real Caddy through everything that metrics count, and stores them.
 func record(t *testing.T) *recording {
 	t.Helper()
-	r := &recording{end: begin}
-	var err error
-	if r.Samples, err = samples.New(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() }) // the test removes its folder
-	if r.scene, err = scene.Start(t.Context(), binary(t), t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.scene.Close)
+	r := &recording{samples: newSamples(t), scene: startScene(t), end: begin}
 	r.waitFor(t, "/payments", 200) // by Redis
 	for range 2 {
 		r.traffic(t)
 		r.waitForSeries(t, `leased_units_total{outcome="spent",policy="hot"}`)
 		r.scrape(t)
 	}
-	if err := r.scene.KillRedisDuring(t.Context(), "/jobs", "other"); err != nil {
-		t.Fatal(err)
-	}
+	r.scene.killRedisDuring(t, "/jobs", "other")
 	r.waitFor(t, "/payments", 503)
 	for range 2 {
 		r.traffic(t)
@@ -55,9 +40,7 @@ func record(t *testing.T) *recording {
 		}
 		r.scrape(t)
 	}
-	if err := r.scene.StartRedis(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.scene.startRedis(t)
 	r.waitFor(t, "/payments", 200)
 	r.waitForSeries(t, `settled_units_total{direction="outage"`) // charged on Redis
 	for range 2 {
@@ -82,7 +65,7 @@ func (r *recording) traffic(t *testing.T) {
 
 func (r *recording) get(t *testing.T, path, client string, headers ...string) int {
 	t.Helper()
-	status, err := r.scene.Get(t.Context(), path, client, headers...)
+	status, err := r.scene.get(path, client, headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,38 +75,21 @@ func (r *recording) get(t *testing.T, path, client string, headers ...string) in
 // waitFor sends requests to a path until their status is as wanted.
 func (r *recording) waitFor(t *testing.T, path string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		got := r.get(t, path, "probe")
-		if got == want {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("%s is answered with %d, want %d", path, got, want)
-		}
-	}
+	wait(t, fmt.Sprint(path, " is answered with ", want), func() bool { return r.get(t, path, "probe") == want })
 }
 
 // waitForSeries waits until the metrics have a series that begins so.
 func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		text, err := r.scene.Metrics(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), "caddy_redis_ratelimit_"+series) {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("there is no %s", series)
+	wait(t, "there is "+series, func() bool { return strings.Contains(string(r.scene.metrics(t)), "caddy_redis_ratelimit_"+series) })
+}
+
+// wait waits until something holds.
+func wait(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // it looks again
+		if time.Now().After(deadline) {
+			t.Fatal("it never is so that ", what)
 		}
 	}
 }
@@ -131,13 +97,7 @@ func (r *recording) waitForSeries(t *testing.T, series string) {
 // scrape reads the metrics, with a timestamp scrapeEvery after the last.
 func (r *recording) scrape(t *testing.T) {
 	t.Helper()
-	text, err := r.scene.Metrics(t.Context())
-	if err == nil {
-		err = r.Add(text, r.end, "node-1:2019")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.add(t, r.scene.metrics(t), r.end)
 	r.end = r.end.Add(scrapeEvery)
 }
 
@@ -147,12 +107,8 @@ type exported map[string]map[string]map[string]bool
 // exported returns this module's metrics of the whole recording.
 func (r *recording) exported(t *testing.T) exported {
 	t.Helper()
-	matrix, err := r.Range(`{__name__=~"caddy_redis_ratelimit_.+"}`, begin, r.end, scrapeEvery)
-	if err != nil {
-		t.Fatal(err)
-	}
 	e := exported{}
-	for _, series := range matrix {
+	for _, series := range r.values(t, `{__name__=~"caddy_redis_ratelimit_.+"}`, begin, r.end, scrapeEvery) {
 		names := series.Metric.Map()
 		name := names["__name__"]
 		if e[name] == nil {
@@ -180,14 +136,14 @@ func TestDashboard_and_rules_metrics(t *testing.T) {
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			t.Run(panel.Title, func(t *testing.T) {
-				expr := d.Expand(target.Expr, "1m")
+				expr := d.expand(target.Expr, "1m")
 				if strings.Contains(expr, "$") {
 					t.Fatalf("%s: a variable is left", expr)
 				}
 				if err := errors.Join(known.check(expr, nil)...); err != nil {
 					t.Fatalf("%s: %v", expr, err)
 				}
-				r.checkShows(t, expr, target.Legend)
+				r.checkShows(t, expr, target.LegendFormat)
 			})
 		}
 	}

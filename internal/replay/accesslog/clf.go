@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// commonLog is the layout of a time in Common Log Format.
-const commonLog = "02/Jan/2006:15:04:05 -0700"
-
 // clf reads a line of Common or Combined Log Format:
 //
 //	client identity user [02/Jan/2006:15:04:05 -0700] "GET /path HTTP/1.1" 200 1234 "referer" "agent"

@@ -2,6 +2,9 @@ package accesslog
 
 import "time"
 
+// commonLog is the layout of a time in Common Log Format.
+const commonLog = "02/Jan/2006:15:04:05 -0700"
+
 // clock reads the times of the Common Log Format. It keeps the last one, because lines of the same second
 // follow each other.
 type clock struct {
