@@ -30,7 +30,7 @@ type Result struct {
 	Unplayable int64 `json:"unplayable"`
 
 	// Peak is the minute with the most requests.
-	Peak Minute `json:"peak_minute"`
+	Peak Bucket `json:"peak_minute"`
 
 	// Policies are in the order of their names.
 	Policies []PolicyResult `json:"policies"`
@@ -52,14 +52,7 @@ type Result struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Minute is a minute of the log.
-type Minute struct {
-	Begins   time.Time `json:"begins"`
-	Requests int64     `json:"requests"`
-	Denied   int64     `json:"denied"`
-}
-
-// Bucket is a step of the timeline.
+// Bucket is a minute of the log, or a step of the timeline.
 type Bucket struct {
 	Begins   time.Time `json:"begins"`
 	Requests int64     `json:"requests"`

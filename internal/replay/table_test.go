@@ -8,7 +8,7 @@ import (
 
 func TestWriteTable_singular(t *testing.T) {
 	r := &Result{
-		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: Minute{Requests: 1},
+		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: Bucket{Requests: 1},
 		Policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute, Requests: 1, Clients: 1}},
 	}
 	text := tableOf(t, r)
@@ -62,7 +62,7 @@ func TestLasted(t *testing.T) {
 func TestWriteTable_width(t *testing.T) {
 	const key = "2001:db8:1:2::/64|0123456789"
 	r := &Result{
-		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Minute{Requests: 999_999},
+		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Bucket{Requests: 999_999},
 		Policies: []PolicyResult{{
 			Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: time.Minute, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
 			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}},

@@ -14,7 +14,7 @@ type tally struct {
 	policies []policyTally
 	clients  map[string]bool // whether the client was denied
 	timeline *timeline
-	minute   Minute
+	minute   Bucket
 	minuteAt int64 // its number since the Unix epoch
 }
 
@@ -101,7 +101,7 @@ func (t *tally) addMinute(micros, denied int64) {
 	const length = 60_000_000
 	if number := floorDiv(micros, length); number != t.minuteAt || t.minute.Requests == 0 {
 		t.endMinute()
-		t.minuteAt, t.minute = number, Minute{Begins: instant(number * length)}
+		t.minuteAt, t.minute = number, Bucket{Begins: instant(number * length)}
 	}
 	t.minute.Requests++
 	t.minute.Denied += denied

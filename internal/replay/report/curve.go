@@ -47,8 +47,15 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 	c.text("unit", "start", 0, 14, "denied")
 	c.rowsAxis(y, ticks, x, axisPercent)
 	c.logAxis(x, y.start, "limit "+perWindow(s))
-	for row, m := range marks {
-		c.mark(m, x.at(float64(m.limit)), 32+16*float64(row), y.start)
+	left := 0 // marks whose labels extend to the right
+	for i, m := range marks {
+		row, place := i, x.at(float64(m.limit))
+		if place <= chartWidth/2 {
+			left++
+		} else {
+			row = left + len(marks) - 1 - i // no line crosses the label of another
+		}
+		c.mark(m, place, 32+16*float64(row), y.start)
 	}
 	c.path("curve", polyline(mapped(places, x), mapped(requests, y)))
 	c.path("curve clients", polyline(mapped(places, x), mapped(clients, y)))

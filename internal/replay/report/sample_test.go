@@ -74,7 +74,7 @@ func sampleTimelines(r *replay.Result) {
 		r.Timeline = append(r.Timeline, all)
 		r.Requests, r.Denied = r.Requests+all.Requests, r.Denied+all.Denied
 		if all.Requests > r.Peak.Requests {
-			r.Peak = replay.Minute(all)
+			r.Peak = all
 		}
 	}
 }
