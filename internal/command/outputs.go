@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // output is a file to write. It is created beside its place and renamed when it is complete, so that a
@@ -72,8 +71,11 @@ func resolved(path string) string {
 	return path
 }
 
-// keep renames the file to its place.
+// keep renames the file to its place, if there is one.
 func (o *output) keep() error {
+	if o == nil {
+		return nil
+	}
 	if err := o.Close(); err != nil || o.place == "" {
 		return err
 	}
@@ -84,8 +86,10 @@ func (o *output) keep() error {
 
 // discard removes a file that was not kept.
 func (o *output) discard() {
-	_ = o.Close() // its content is dropped
-	if o.place != "" {
+	if o != nil {
+		_ = o.Close() // its content is dropped
+	}
+	if o != nil && o.place != "" {
 		_ = os.Remove(o.Name())
 	}
 }
@@ -112,24 +116,11 @@ func (i *invocation) openOutputs() (*outputs, error) {
 	return o, nil
 }
 
-// all returns the files that the flags name.
-func (o *outputs) all() []*output {
-	return slices.DeleteFunc([]*output{o.report, o.decisions}, func(f *output) bool { return f == nil })
-}
-
 // keep renames the files to their places.
-func (o *outputs) keep() error {
-	for _, f := range o.all() {
-		if err := f.keep(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (o *outputs) keep() error { return errors.Join(o.report.keep(), o.decisions.keep()) }
 
 // discard removes the files that were not kept.
 func (o *outputs) discard() {
-	for _, f := range o.all() {
-		f.discard()
-	}
+	o.report.discard()
+	o.decisions.discard()
 }
