@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/modules/logging"
 )
 
 func timedLine(at string) string {
@@ -16,21 +14,6 @@ func timedLine(at string) string {
 func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
 	t.Helper()
 	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts})
-}
-
-func TestReader_TimeLayouts(t *testing.T) {
-	for _, format := range []string{
-		"01/02/2006 15:04:05.000", "02/01/2006 15:04:05.000", "3:04:05.000PM 02-Jan-06", "2006-01-02T15:04:05.000 MST", "150405.000 20060102",
-		"unix_seconds_float", "unix_milli_float", "unix_nano", "iso8601", "rfc3339_nano", "wall_milli", "wall_nano",
-	} {
-		t.Run(format, func(t *testing.T) {
-			line := encode(t, logging.LogEncoderConfig{TimeFormat: format}, 1500*time.Millisecond)
-			entries, s := readTimed(t, line+line, "common_log", format)
-			if len(entries) != 2 || entries[0].Time != second || entries[1].Time != second {
-				t.Errorf("%s: %+v %v", line, entries, s.Malformed)
-			}
-		})
-	}
 }
 
 func TestReader_ambiguous_dates(t *testing.T) {

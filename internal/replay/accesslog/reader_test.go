@@ -3,7 +3,6 @@ package accesslog
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -73,28 +72,6 @@ func TestReader_Window(t *testing.T) {
 				t.Errorf("got %s, %d late; want %s, %d late", got, s.Late, tt.want, tt.late)
 			}
 		})
-	}
-}
-
-func TestWindow_order(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		var w window
-		n := 1 + random.IntN(2000)
-		for line := range n {
-			w.push(&Entry{Time: int64(line/3 + random.IntN(40)*random.IntN(2)), Line: Position{Line: int64(line)}, bytes: 1})
-		}
-		last := &Entry{Time: -1}
-		for range n {
-			e := w.pop()
-			if e.before(last) {
-				t.Fatalf("%+v after %+v", e, last)
-			}
-			last = e
-		}
-		if w.size() != 0 || w.bytes != 0 || w.first() != nil {
-			t.Fatalf("left over: %+v", w)
-		}
 	}
 }
 
