@@ -1,5 +1,5 @@
 // Command sizing measures the memory of clients in a real Redis and in this process, and the processor
-// time and traffic of Redis for a decision. It prints the tables of docs/operations.md and docs/scale.md.
+// time and traffic of Redis for a decision. It prints the tables of measured.md.
 package main
 
 import (
