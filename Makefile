@@ -105,6 +105,7 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	done
 	$(GOLANGCI_LINT) config verify
 	go -C tools run ./structure ..
+	go -C tools run ./words ..
 	@for module in $(MODULES); do \
 		echo "golangci-lint run, in $$module"; \
 		(cd $$module && "$(CURDIR)/$(GOLANGCI_LINT)" run --config "$(CURDIR)/.golangci.yml" ./...) || exit 1; \
