@@ -82,7 +82,7 @@ func brokenLinks(t *testing.T, page, text string) (broken []string) {
 
 func TestDocuments_links(t *testing.T) {
 	t.Parallel()
-	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
+	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md", "caddytest/chaos/measured.md") {
 		for _, link := range brokenLinks(t, page, caddytest.ReadFile(t, page)) {
 			t.Error("leads nowhere:", link)
 		}
