@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -57,7 +58,7 @@ func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.An
 		if app == nil {
 			return nil, false, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
 		}
-		defer app.use().end() // what else the app holds stays open too
+		defer app.use().End() // what else the app holds stays open too
 		return ask(app, r)
 	}
 }
@@ -113,7 +114,7 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 // servePolicies lists the policies, and tells how the store is.
 func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	handlers := a.handlersOf()
 	for _, registered := range a.registered {
@@ -146,12 +147,12 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 
 // storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
 // decisions are not.
-func (a *App) storeReport(r *http.Request, stores *openStores) adminapi.StoreReport {
-	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.memory.store.Len(), MaxKeys: a.maxKeys()}
-	if stores.remote == nil {
+func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.StoreReport {
+	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.opened.Memory.Store.Len(), MaxKeys: a.maxKeys()}
+	if stores.Redis == nil {
 		return report
 	}
-	options := a.redis
+	options := stores.Options
 	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, dial.Standalone)), options.Client.Addresses
 	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
 	report.FailMode, report.Timeout = string(a.FailMode), explain.Seconds(time.Duration(a.Timeout))
@@ -164,7 +165,7 @@ func (a *App) storeReport(r *http.Request, stores *openStores) adminapi.StoreRep
 	for _, registered := range a.registered {
 		policies = append(policies, registered.policy)
 	}
-	if err := stores.remote.store.ProbeAll(r.Context(), policies); err != nil {
+	if err := stores.Redis.Store.ProbeAll(r.Context(), policies); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
 		return report
 	}
@@ -182,7 +183,7 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	check := limiter.Check{Policy: registered.policy, Key: *key}
 	override := a.overrides.Find(registered.policy.Name(), *key)
 	if override != nil && override.Action == overrides.Limit {
@@ -205,11 +206,11 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
 		}
 	}
-	if stores.remote != nil && (err == nil || redis.Answered(err)) {
+	if stores.Redis != nil && (err == nil || redis.Answered(err)) {
 		if registered.policy.CountsRunning() {
-			report.Node = stores.remote.store.NodeName()
+			report.Node = stores.Redis.Store.NodeName()
 		}
-		err = cmp.Or(err, addStored(r, stores.remote, &report, registered.policy, *key))
+		err = cmp.Or(err, addStored(r, stores.Redis, &report, registered.policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -219,15 +220,15 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 
 // leaseReport returns how long a node leases units of a policy at most; nil where it has no leases.
 func (a *App) leaseReport(p *limiter.Policy) *float64 {
-	if p.Settings().Lease == 0 || a.redis == nil {
+	if p.Settings().Lease == 0 || a.opened.Options == nil {
 		return nil
 	}
 	return new(explain.Seconds(p.LongestLease()))
 }
 
 // addStored adds the keys in Redis that hold a quota.
-func addStored(r *http.Request, remote *sharedRedis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
-	stored, err := remote.store.Inspect(r.Context(), p, key)
+func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
+	stored, err := remote.Store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
 		ttl := explain.Seconds(s.TTL)
 		if s.TTL < 0 {
@@ -245,7 +246,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 		return nil, false, err
 	}
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	var report adminapi.ResetReport
 	var found failover.ResetCount
 	if key != nil {
@@ -257,7 +258,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	switch {
 	case err != nil:
 		report.Error, report.Deleted, report.DeletedHere = adminapi.UnavailableText(err), found.Shared, found.Here
-	case stores.remote != nil:
+	case stores.Redis != nil:
 		report.Deleted = found.Shared
 	default:
 		report.Deleted = found.Here

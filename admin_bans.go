@@ -22,7 +22,7 @@ func (a *App) serveBans(r *http.Request) (any, bool, error) {
 		}
 	}
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	list, complete, err := stores.Banned(r.Context(), name)
 	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
 	if err != nil {
@@ -53,7 +53,7 @@ const maxBanPeeks = 64
 // process remembers.
 func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	var peeking sync.WaitGroup
 	var failed atomic.Bool
 	slots := make(chan struct{}, maxBanPeeks)
@@ -81,7 +81,7 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
 func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (*int64, error) {
 	stores := a.use()
-	defer stores.end()
+	defer stores.End()
 	p, lifted := registered.policy, int64(0)
 	switch {
 	case !p.Bans():

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -135,7 +136,7 @@ func (d *decision) placeholder(name string) (any, bool) {
 
 // decide has the store decide the checks that are enforced, unless they are refused already, and returns when
 // it has.
-func (h *Handler) decide(d *decision, r *http.Request, stores *openStores, e *rule.Evaluation) (source limiter.Source, decided time.Time, err error) {
+func (h *Handler) decide(d *decision, r *http.Request, stores *storepool.Stores, e *rule.Evaluation) (source limiter.Source, decided time.Time, err error) {
 	if e.Blocked {
 		return e.BlockedBy, time.Now(), nil
 	}
@@ -153,7 +154,7 @@ func (h *Handler) decide(d *decision, r *http.Request, stores *openStores, e *ru
 
 // decideOrFallback has the store decide. A request that has waited for Redis in vain does not wait again,
 // so that the waits of several handlers do not add up.
-func decideOrFallback(r *http.Request, stores *openStores, mode failover.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
+func decideOrFallback(r *http.Request, stores *storepool.Stores, mode failover.FailMode, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	if timedOut {
 		return stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
 	}
@@ -201,7 +202,7 @@ type dryRun struct {
 }
 
 // startDryRun begins to decide the dry-run checks; nil where there are none.
-func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *openStores, e *rule.Evaluation) *dryRun {
+func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *storepool.Stores, e *rule.Evaluation) *dryRun {
 	checks := e.DryRun
 	if len(checks)+len(e.DryRefusals)+len(e.DryBlocks) == 0 {
 		return nil
@@ -216,7 +217,7 @@ func (h *Handler) startDryRun(joined *decision, r *http.Request, stores *openSto
 	}
 	last := len(checks) - 1
 	for i := range checks {
-		if stores.remote == nil || i == last && len(e.Enforced) == 0 {
+		if stores.Redis == nil || i == last && len(e.Enforced) == 0 {
 			decide(i) // there is nothing to wait for beside it
 		} else {
 			d.pending.Go(func() { decide(i) })

@@ -44,7 +44,7 @@ var metrics = struct {
 var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 	Namespace: metricsNamespace, Name: "memory_overflows_total",
 	Help: "Requests for whose state this process had no room, so that several clients used one.",
-}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Overflows()) }))
+}, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Overflows()) }))
 
 // gauges read the running app.
 var gauges = []prometheus.Collector{
@@ -53,7 +53,7 @@ var gauges = []prometheus.Collector{
 		Help: "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
 	}, fromRunning(func(a *App) float64 {
 		stores := a.use()
-		defer stores.end()
+		defer stores.End()
 		if failing, _ := stores.Failing(); failing {
 			return 1
 		}
@@ -66,7 +66,7 @@ var gauges = []prometheus.Collector{
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "memory_keys",
 		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
-	}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Len()) })),
+	}, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "overrides",
 		Help: "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -51,7 +52,7 @@ func (p *Policy) check() error {
 func (p *Policy) checkTogether() error {
 	policy, err := limiter.NewPolicy(p.settings())
 	if err != nil {
-		return optionError(err)
+		return caddyfileopt.NameFields(err)
 	}
 	if err := p.checkRunning(policy); err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := loadHandler(t, stays, policyJSON("stays", "5"))
 	h.counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.counters[0].CountInvalid("limit")
-	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.memory.names.Len()
+	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
 	for i := range redistest.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
@@ -56,7 +56,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(policystats.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
-	if got := h.app.memory.names.Len(); got != known {
+	if got := h.app.opened.Memory.Names.Len(); got != known {
 		t.Errorf("%d names, before %d", got, known)
 	}
 }

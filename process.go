@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -20,9 +19,17 @@ const appName = "redis_ratelimit"
 // This file holds the state of the process: what outlives configurations, besides the collectors of
 // metrics.
 
-// stores outlive configurations: reloads, good and failed, keep every count, and the old and the new
-// configuration share a client while both are there.
-var stores = caddy.NewUsagePool()
+// pool has the stores, which outlive configurations.
+var pool = storepool.NewPool(func() *storepool.Stores {
+	if a := apps.newest(); a != nil {
+		return a.opened
+	}
+	return nil
+}, storepool.Metrics{
+	Batch:       observeBatch,
+	StoreError:  func(kind string) { metrics.storeErrors.WithLabelValues(kind).Inc() },
+	RefundError: func(kind string) { metrics.refundErrors.WithLabelValues(kind).Inc() },
+})
 
 // held counts the requests that max_delay holds now.
 var held atomic.Int64

@@ -12,7 +12,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -66,17 +68,17 @@ type Redis struct {
 }
 
 // resolve makes the final options of what is configured: placeholders replaced, files read.
-func (a *App) resolve() (redisOptions, error) {
+func (a *App) resolve() (storepool.Options, error) {
 	client, err := a.Redis.clientOptions()
 	if err != nil {
-		return redisOptions{}, err
+		return storepool.Options{}, err
 	}
 	client.Timeout = time.Duration(a.Timeout)
 	secret, err := resolveText("hash_keys", a.HashKeys)
 	if err != nil {
-		return redisOptions{}, err
+		return storepool.Options{}, err
 	}
-	options := redisOptions{
+	options := storepool.Options{
 		Client:  client,
 		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
 		DenyAge: time.Duration(*a.DenyCache), LocalShare: math.Round(*a.LocalShare*1e4) / 1e6, ForgiveOutages: !*a.SettleOutage,
@@ -87,7 +89,7 @@ func (a *App) resolve() (redisOptions, error) {
 			options.Client.TLS, err = files.Load()
 		}
 		if err != nil {
-			return redisOptions{}, fmt.Errorf("tls: %w", err)
+			return storepool.Options{}, fmt.Errorf("tls: %w", err)
 		}
 		options.Client.LoadTLS, options.TLS = files.Load, fmt.Sprintf("%q", files)
 	} else if client.TLS != nil {
@@ -117,7 +119,7 @@ func (r *Redis) check() error {
 		o = fromURL
 	}
 	if err := o.Validate(); err != nil {
-		return optionError(err)
+		return caddyfileopt.NameFields(err)
 	}
 	if r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
 		return nil
@@ -192,7 +194,7 @@ func parseURL(text string) (dial.Options, error) {
 	}
 	o, err := dial.ParseURL(text)
 	if err != nil {
-		err = optionError(err)
+		err = caddyfileopt.NameFields(err)
 	}
 	return o, err
 }

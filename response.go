@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -23,9 +24,9 @@ const statusClientGone = 499
 type responseWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	request   *http.Request
-	decision  *decision   // of the request; nil before this handler has decided
-	stores    *openStores // that decide, while they are used
-	awaited   *awaited    // what ends with the response or the request; nil: nothing does
+	decision  *decision         // of the request; nil before this handler has decided
+	stores    *storepool.Stores // that decide, while they are used
+	awaited   *awaited          // what ends with the response or the request; nil: nothing does
 	outermost bool
 	done      bool // the final response was seen
 

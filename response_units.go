@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -19,7 +20,7 @@ import (
 type passedCheck struct {
 	check   limiter.Check
 	handler *Handler
-	stores  *openStores // that decided
+	stores  *storepool.Stores // that decided
 	source  limiter.Source
 	rule    *rule.Rule
 	dryRun  bool

@@ -35,7 +35,7 @@ func (p *responseWriter) use(h *Handler) {
 // over may live for hours.
 func (p *responseWriter) endIdle() {
 	if a := p.awaited; p.stores != nil && (a == nil || len(a.passed)+len(a.running) == 0) {
-		p.stores.end()
+		p.stores.End()
 		p.stores = nil
 	}
 }
@@ -81,8 +81,8 @@ func (runningUnits) Collect(collected chan<- prometheus.Metric) {
 		return
 	}
 	stores := a.use()
-	defer stores.end()
-	for _, policy := range a.memory.names.CountingRunning() {
+	defer stores.End()
+	for _, policy := range a.opened.Memory.Names.CountingRunning() {
 		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
 	}
 }

@@ -42,12 +42,12 @@ func (h *Handler) notifyCost(passed *passedCheck, units int64) {
 	r, c, s := passed.rule, passed.check, passed.source
 	c.Weight = units
 	stores := passed.stores
-	if len(r.Notify) == 0 || c.Weight <= 0 || !h.listensForThresholds() || !stores.share() {
+	if len(r.Notify) == 0 || c.Weight <= 0 || !h.listensForThresholds() || !stores.Share() {
 		return
 	}
 	dryRun := passed.dryRun
 	started := h.events.inBackground(func() {
-		defer stores.end()
+		defer stores.End()
 		looked := c
 		looked.Peek = true
 		if s == limiter.SourceFallback {
@@ -59,7 +59,7 @@ func (h *Handler) notifyCost(passed *passedCheck, units int64) {
 		h.emitThresholds(&c, h.reachedMarks(&c, r, s), s, dryRun)
 	})
 	if !started {
-		stores.end()
+		stores.End()
 	}
 }
 

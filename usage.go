@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -42,7 +43,7 @@ func (h *Handler) serveUsage(w http.ResponseWriter, r *http.Request, repl *caddy
 
 // lookAtUsage returns the quotas of checks by the function. In this process they are always read anew.
 func (h *Handler) lookAtUsage(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usageAnswer, error) {
-	if h.app.redis != nil && len(checks) > 0 {
+	if h.app.opened.Options != nil && len(checks) > 0 {
 		return h.usage.look(checks, peek)
 	}
 	source, err := peek(checks)
@@ -50,7 +51,7 @@ func (h *Handler) lookAtUsage(checks []limiter.Check, peek func([]limiter.Check)
 }
 
 // peekUsage peeks at quotas, all at once, so that a Redis that does not answer is waited for once.
-func (h *Handler) peekUsage(ctx context.Context, stores *openStores, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
+func (h *Handler) peekUsage(ctx context.Context, stores *storepool.Stores, checks []limiter.Check, timedOut bool) (limiter.Source, error) {
 	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
 	peek := func(i int) {
 		if timedOut && h.FailMode != failover.FailLocal {
@@ -68,7 +69,7 @@ func (h *Handler) peekUsage(ctx context.Context, stores *openStores, checks []li
 			source = rule.BlockSource(&checks[i])
 			continue
 		}
-		if len(checks) == 1 || stores.remote == nil {
+		if len(checks) == 1 || stores.Redis == nil {
 			peek(i)
 		} else {
 			peeking.Go(func() { peek(i) })
