@@ -263,7 +263,7 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	cleanUp(failing)
 	check(first, "after a start that failed")
 	for i := range 3 { // which the failed one had no room for
-		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).rules.Rules[0].Policy, Key: limiter.EncodeKey(string(rune('a' + i)))}}
+		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey(string(rune('a' + i)))}}
 		if _, err := first.opened.Decide(t.Context(), checks); err != nil || first.opened.Memory.Store.Overflows() != 0 {
 			t.Errorf("%d shares found no room, %v", first.opened.Memory.Store.Overflows(), err)
 		}

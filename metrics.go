@@ -62,7 +62,7 @@ var gauges = []prometheus.Collector{
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "held_requests",
 		Help: "Requests that max_delay holds now.",
-	}, func() float64 { return float64(held.Load()) }),
+	}, func() float64 { return float64(process.Held.Load()) }),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "memory_keys",
 		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
@@ -147,3 +147,26 @@ var (
 	redisSeconds  = metrics.storeDuration.WithLabelValues("redis")
 	memorySeconds = metrics.storeDuration.WithLabelValues("memory")
 )
+
+// runningUnits collects what this node runs by policy. It asks the store when it is read, so that a request
+// costs nothing for it, and a policy without running requests is shown with 0.
+type runningUnits struct{}
+
+var runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
+	"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
+
+// Describe implements prometheus.Collector.
+func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDesc }
+
+// Collect implements prometheus.Collector.
+func (runningUnits) Collect(collected chan<- prometheus.Metric) {
+	a := apps.newest()
+	if a == nil {
+		return
+	}
+	stores := a.use()
+	defer stores.End()
+	for _, policy := range a.opened.Memory.Names.CountingRunning() {
+		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
+	}
+}

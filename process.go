@@ -4,10 +4,10 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -31,18 +31,11 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	RefundError: func(kind string) { metrics.refundErrors.WithLabelValues(kind).Inc() },
 })
 
-// held counts the requests that max_delay holds now.
-var held atomic.Int64
-
-// maxHeld is how many requests this process holds at a time. Each keeps a connection and some memory;
-// more than that are refused.
-const maxHeld = 65536
-
 // lastEvents are the times of the last events of all handlers.
 var lastEvents = eventTimes{seed: maphash.MakeSeed()}
 
-// lastThresholds are the marks of quotas that have had their event.
-var lastThresholds = thresholds.NewMemory()
+// process is what all limiters share.
+var process = gate.Process{Thresholds: thresholds.NewMemory(), MemorySeconds: memorySeconds}
 
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps

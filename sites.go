@@ -19,8 +19,8 @@ func (a *App) handlersOf() map[string][]string {
 		if !ok {
 			continue
 		}
-		for i := range h.rules.Rules {
-			r, text := &h.rules.Rules[i], site.String()
+		for i := range h.limiter.Rules.Rules {
+			r, text := &h.limiter.Rules.Rules[i], site.String()
 			if match := routetrace.MatchersText(r.Match); match != "" {
 				text += ", match " + match
 			}
@@ -55,8 +55,8 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) bool {
 		if !ok {
 			continue
 		}
-		for i := range h.rules.Rules {
-			r := &h.rules.Rules[i]
+		for i := range h.limiter.Rules.Rules {
+			r := &h.limiter.Rules.Rules[i]
 			if r.Policy.Name() != policy {
 				continue
 			}

@@ -46,8 +46,8 @@ func requestHeaders(handler caddyhttp.MiddlewareHandler) (names []string) {
 	if !ok {
 		return nil
 	}
-	for i := range h.rules.Rules {
-		names = append(names, h.rules.Rules[i].RequestHeaders()...)
+	for i := range h.limiter.Rules.Rules {
+		names = append(names, h.limiter.Rules.Rules[i].RequestHeaders()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

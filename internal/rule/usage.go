@@ -29,14 +29,3 @@ func ParseUsagePath(text string) (UsagePath, error) {
 func (p UsagePath) Matches(r *http.Request) bool {
 	return len(p.matcher) > 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) && p.matcher.Match(r)
 }
-
-// Quotas lists the checks of a client's quotas under the enforced rules, whatever they match. Those that an
-// override blocks have their result; the others are to be peeked at. An error refuses the request.
-func (s *Set) Quotas(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
-	e.AnyMatch = true
-	if s.IsExempt(r) {
-		s.BlocksExempt(r, repl, e)
-		return nil
-	}
-	return s.Evaluate(r, repl, e)
-}

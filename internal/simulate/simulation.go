@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -144,7 +145,7 @@ func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error
 
 // addLimiter takes a copy of a limiter's rules that decide, and is false where there are none. Invalid
 // values pass unnoticed.
-func (s *Simulation) addLimiter(l *routetrace.Limiter) bool {
+func (s *Simulation) addLimiter(l *gate.Limiter) bool {
 	l.Rules = l.Rules.Only(s.only)
 	for i := range l.Rules.Rules {
 		s.addPolicy(&l.Rules.Rules[i])

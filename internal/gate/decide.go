@@ -1,0 +1,191 @@
+package gate
+
+import (
+	"errors"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+)
+
+// This file is the second step: what is decided?
+
+// Question is checks that are decided together.
+type Question struct {
+	Checks []limiter.Check
+	DryRun bool
+
+	// Mode decides if Redis does not.
+	Mode failover.FailMode
+
+	// Source has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
+	Source limiter.Source
+}
+
+// Enforced returns the question about the checks that are enforced.
+func (l *Limiter) Enforced(e *rule.Evaluation) Question {
+	q := Question{Checks: e.Enforced, Mode: l.FailMode}
+	if e.Blocked {
+		q.Source = e.BlockedBy
+	}
+	return q
+}
+
+// DryRuns returns the questions about dry runs. Each check is decided by itself, so that none affects another, and
+// none fails.
+func DryRuns(e *rule.Evaluation) []Question {
+	if len(e.DryRun)+len(e.DryBlocks) == 0 {
+		return nil
+	}
+	questions := make([]Question, 0, len(e.DryRun)+len(e.DryBlocks))
+	for i := range e.DryBlocks {
+		blocked := e.DryBlocks[i : i+1 : i+1]
+		questions = append(questions, Question{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
+	}
+	for i := range e.DryRun {
+		questions = append(questions, Question{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+	}
+	return questions
+}
+
+// Blocked reports whether a check is refused before a store is asked, and by what.
+func Blocked(c *limiter.Check) (by limiter.Source, blocked bool) {
+	if c.Result.Passes() {
+		return "", false
+	}
+	return rule.BlockSource(c), true
+}
+
+// Outcome returns what becomes of a request by its checks, or by a fail mode if these could not be decided.
+func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rule.Outcome {
+	switch {
+	case undecided && mode == failover.FailOpen:
+		return rule.FailedOpen
+	case undecided:
+		return rule.FailedClosed
+	case limiter.Allowed(checks):
+		return rule.Allowed
+	}
+	return rule.Denied
+}
+
+// Verdict is what was decided about the checks that are enforced.
+type Verdict struct {
+	Question
+	Outcome rule.Outcome // empty: nothing was decided, because the client left or its time was up
+	Err     error        // why nothing was decided
+	at      time.Time
+}
+
+// Decide has the store decide about a request.
+func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+	l, d := v.limiter, v.decisionFor(repl)
+	v.use()
+	dry := v.startDryRuns(e)
+	if len(e.Enforced) == 0 {
+		v.endDryRuns(dry)
+		d.log(v.request)
+		return Verdict{Outcome: rule.Allowed}
+	}
+	verdict := v.decide(l.Enforced(e))
+	v.endDryRuns(dry)
+	v.keepRunning(verdict.Checks)
+	switch {
+	case verdict.Err == nil:
+		d.add(&verdict, l.Formats)
+	case verdict.Outcome == "":
+		return verdict
+	default:
+		d.fail(verdict.Outcome)
+	}
+	l.count(verdict.Checks, verdict.Outcome, d.source)
+	if verdict.Err == nil {
+		l.countBans(&verdict.Question)
+	}
+	d.log(v.request)
+	if verdict.Outcome == rule.Allowed {
+		v.keep(&verdict.Question)
+	}
+	return verdict
+}
+
+// decide decides a question, unless it is decided already.
+func (v *Visit) decide(q Question) Verdict {
+	start := time.Now()
+	if q.Source != "" {
+		return Verdict{Question: q, Outcome: rule.Denied, at: start}
+	}
+	l, d := v.limiter, v.decision
+	source, err := v.ask(&q, d.timedOut)
+	took := time.Since(start)
+	switch {
+	case source == limiter.SourceMemory:
+		l.Process.MemorySeconds.Observe(took.Seconds())
+	case err != nil || source == limiter.SourceFallback:
+		d.timedOut = d.timedOut || l.isTimeout(took)
+	}
+	verdict := Verdict{Question: q, Err: err, at: start.Add(took)}
+	verdict.Source = source
+	if undecided := errors.Is(err, limiter.ErrUndecided); err == nil || undecided {
+		verdict.Outcome = Outcome(q.Checks, undecided, q.Mode)
+	}
+	return verdict
+}
+
+// ask has the store decide a question. A request that has waited for Redis in vain does not wait again,
+// so that the waits of several handlers do not add up.
+func (v *Visit) ask(q *Question, timedOut bool) (limiter.Source, error) {
+	if timedOut {
+		return v.stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
+	}
+	return v.stores.DecideIn(v.request.Context(), q.Mode, q.Checks)
+}
+
+// isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
+// at once.
+func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
+
+// count counts what was decided: for a denial only the policies that denied, for anything else all.
+func (l *Limiter) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
+	for i := range checks {
+		if o == rule.Denied && checks[i].Result.Passes() {
+			continue
+		}
+		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
+		counters.Count(o, s)
+		if o == rule.Denied {
+			counters.Top.Add(checks[i].Key.String())
+		}
+	}
+}
+
+// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
+// one: another handler with the policy enforces it.
+func (l *Limiter) countBans(q *Question) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Result.BanBegins {
+			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
+			l.Events.Banned(c, q.Source, q.DryRun)
+		}
+	}
+}
+
+// use begins the use of the stores, and makes room for what may follow the decision.
+func (v *Visit) use() {
+	v.stores = v.limiter.Stores.Use()
+	if v.limiter.settles || v.limiter.countsRunning {
+		v.awaited = new(awaited)
+	}
+}
+
+// unused ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
+// over may live for hours.
+func (v *Visit) unused() {
+	if a := v.awaited; v.stores != nil && (a == nil || len(a.passed)+len(a.running) == 0) {
+		v.stores.End()
+		v.stores = nil
+	}
+}

@@ -1,0 +1,119 @@
+// Package gate is a request's life at a limiter, in four steps: what does it meet, what is decided, what is
+// answered, and what follows its response. The handler goes them with requests of clients. Explain and replay go
+// the same steps with requests that no client waits for.
+package gate
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/thresholds"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+)
+
+// Limiter is what a request's life depends on: the rules and options of a handler. [New] makes it ready.
+type Limiter struct {
+	Rules    *rule.Set
+	Counters []*policystats.Policy // by rule
+	Formats  quotaheader.Formats
+	Usage    rule.UsagePath // where clients read their quotas
+
+	Stores   *storepool.Stores
+	FailMode failover.FailMode
+	Timeout  time.Duration // of a question to Redis
+
+	Status         int           // of a denial
+	RetryJitter    time.Duration // the most that Retry-After gets longer by
+	ProblemDetails bool          // refusals are answered directly
+	GRPC           bool          // refused calls are answered in gRPC's form
+
+	OnlyServerHandlesErrors bool // no handler between this one and the server does
+
+	Logger  *zap.Logger
+	LogKeys bool
+	Events  Events
+	Process *Process
+
+	settles       bool // one of the rules settles units after its decision
+	notifies      bool // one of the rules has events at fractions of its capacity
+	countsRunning bool // one of the rules counts the requests that run
+
+	looks *looks // at quotas
+}
+
+// Events tell listeners what a request has brought about. No request waits for them.
+type Events interface {
+	// Denied tells that a client was denied.
+	Denied(c *limiter.Check, source limiter.Source)
+
+	// Banned tells that a ban begins.
+	Banned(c *limiter.Check, source limiter.Source, dryRun bool)
+
+	// ListensForThresholds reports whether somebody listens for them.
+	ListensForThresholds() bool
+
+	// Threshold tells that a client's use has reached a fraction of its quota, and waits for the listeners.
+	Threshold(c *limiter.Check, mark rule.Fraction, source limiter.Source, dryRun bool)
+
+	// InBackground runs a function that emits events, and reports whether it does: not if too many are running.
+	InBackground(emit func()) bool
+}
+
+// Process is what the limiters of all configurations share.
+type Process struct {
+	// Held counts the requests that max_delay holds now.
+	Held atomic.Int64
+
+	// Thresholds are the marks of quotas that have had their event.
+	Thresholds *thresholds.Memory
+
+	// MemorySeconds takes how long the store of this process took to decide.
+	MemorySeconds interface{ Observe(seconds float64) }
+}
+
+// New returns a limiter of rules and options.
+func New(l Limiter) *Limiter {
+	for i := range l.Rules.Rules {
+		r := &l.Rules.Rules[i]
+		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
+		l.settles = l.settles || r.AwaitsResponse()
+		l.notifies = l.notifies || len(r.Notify) > 0
+	}
+	l.looks = newLooks()
+	return &l
+}
+
+// Visit is a request of a client at a limiter. It sees the response as this handler does; handlers further out may
+// replace it. What the request is charged depends on it. The outermost visit of a request sets the headers of all
+// handlers, at the last moment before the response's header is written, so that they replace those of an upstream.
+// Informational responses pass by; 101 is final.
+type Visit struct {
+	caddyhttp.ResponseWriterWrapper
+	limiter   *Limiter
+	request   *http.Request
+	decision  *decision         // of the request; nil before this handler has decided
+	stores    *storepool.Stores // that decide, while they are used
+	awaited   *awaited          // what ends with the response or the request; nil: nothing does
+	outermost bool
+	done      bool // the final response was seen
+
+	// Memory that the request needs besides, so that it costs one allocation.
+	own    decision
+	checks [1]limiter.Check
+}
+
+// Visit begins the visit of a request.
+func (l *Limiter) Visit(w http.ResponseWriter, r *http.Request) *Visit {
+	v := &Visit{limiter: l, request: r}
+	v.ResponseWriter = w
+	return v
+}
