@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -25,6 +26,17 @@ var (
 // MaxHeld is how many requests this process holds at a time. Each keeps a connection and some memory;
 // more than that are refused.
 const MaxHeld = 65536
+
+// PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
+func (v *Visit) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
+	d := v.decisionFor(repl)
+	d.outcome, d.source = rule.Exempt, ""
+	if e.Exempted {
+		d.source = rule.SourceOverride
+	}
+	d.log(v.request)
+	return v.Next(next)
+}
 
 // Deny answers a denied call of gRPC in gRPC's form, and any other denied request by Caddy's error routes,
 // or, where there are none, with what Caddy would answer without them. For a returned error Caddy first describes the
@@ -148,25 +160,6 @@ func (v *Visit) refuseCall(status int, contentType string, refusal quotaheader.R
 	refusal.Write(v.ResponseWriter, contentType)
 }
 
-// deniedCall is the refusal of a denied call, by its reason.
-func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
-	switch d.reason() {
-	case rule.ReasonBan:
-		return quotaheader.BannedCall(denier, wait)
-	case rule.ReasonMaxConcurrent:
-		return quotaheader.CrowdedCall(denier, wait)
-	}
-	return quotaheader.DeniedCall(denier, wait)
-}
-
-// problem is the problem of a denial, by its reason.
-func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
-	if d.reason() == rule.ReasonBan {
-		return quotaheader.AbnormalUsage(status, checks)
-	}
-	return quotaheader.QuotaExceeded(status, checks)
-}
-
 // fail ends a request with an error, which Caddy's error routes answer. If the limit stands in these
 // routes they cannot: Caddy would answer with the status of the error that they run for.
 func (v *Visit) fail(err error) error {
@@ -179,15 +172,6 @@ func (v *Visit) fail(err error) error {
 	}
 	v.ResponseWriter.WriteHeader(failure.StatusCode)
 	return nil
-}
-
-// describe returns the log fields of a denial.
-func (l *Limiter) describe(c *limiter.Check) []zap.Field {
-	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
-	if l.LogKeys {
-		fields = append(fields, zap.Stringer("key", c.Key))
-	}
-	return fields
 }
 
 // hasErrorRoutes reports whether the server of a request has routes for errors, or may have some: named

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -43,14 +44,6 @@ func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
 		repl.Map(d.placeholder)
 	}
 	return d
-}
-
-// decisionFor returns the decision about the request: that of an earlier handler, or its own.
-func (v *Visit) decisionFor(repl *caddy.Replacer) *decision {
-	if v.decision == nil {
-		v.decision = v.own.join(v.request, repl)
-	}
-	return v.decision
 }
 
 // String is the outcome alone. Requests' variables can be written to logs, which must not get clients'
@@ -150,3 +143,31 @@ func (d *decision) wouldDeny(policy string, banned bool) {
 
 // dryRunText names the policies that would have denied.
 func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
+
+// deniedCall is the refusal of a denied call, by its reason.
+func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
+	switch d.reason() {
+	case rule.ReasonBan:
+		return quotaheader.BannedCall(denier, wait)
+	case rule.ReasonMaxConcurrent:
+		return quotaheader.CrowdedCall(denier, wait)
+	}
+	return quotaheader.DeniedCall(denier, wait)
+}
+
+// problem is the problem of a denial, by its reason.
+func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
+	if d.reason() == rule.ReasonBan {
+		return quotaheader.AbnormalUsage(status, checks)
+	}
+	return quotaheader.QuotaExceeded(status, checks)
+}
+
+// judgedStatus is the status by which handlers further out judge a response: that of the refusal where
+// gRPC's form shows 200.
+func (d *decision) judgedStatus(status int, header http.Header) int {
+	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
+		return int(d.callStatus)
+	}
+	return status
+}

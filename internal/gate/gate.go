@@ -4,11 +4,9 @@
 package gate
 
 import (
-	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
@@ -92,28 +90,11 @@ func New(l Limiter) *Limiter {
 	return &l
 }
 
-// Visit is a request of a client at a limiter. It sees the response as this handler does; handlers further out may
-// replace it. What the request is charged depends on it. The outermost visit of a request sets the headers of all
-// handlers, at the last moment before the response's header is written, so that they replace those of an upstream.
-// Informational responses pass by; 101 is final.
-type Visit struct {
-	caddyhttp.ResponseWriterWrapper
-	limiter   *Limiter
-	request   *http.Request
-	decision  *decision         // of the request; nil before this handler has decided
-	stores    *storepool.Stores // that decide, while they are used
-	awaited   *awaited          // what ends with the response or the request; nil: nothing does
-	outermost bool
-	done      bool // the final response was seen
-
-	// Memory that the request needs besides, so that it costs one allocation.
-	own    decision
-	checks [1]limiter.Check
-}
-
-// Visit begins the visit of a request.
-func (l *Limiter) Visit(w http.ResponseWriter, r *http.Request) *Visit {
-	v := &Visit{limiter: l, request: r}
-	v.ResponseWriter = w
-	return v
+// describe returns the log fields of a denial.
+func (l *Limiter) describe(c *limiter.Check) []zap.Field {
+	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
+	if l.LogKeys {
+		fields = append(fields, zap.Stringer("key", c.Key))
+	}
+	return fields
 }

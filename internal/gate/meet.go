@@ -4,10 +4,8 @@ import (
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // This file is the first step: what does a request meet?
@@ -49,31 +47,6 @@ func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 		return Exempt, nil
 	}
 	return Nothing, nil
-}
-
-// Meet does so for the visit's request.
-func (v *Visit) Meet(repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
-	e.Enforced = v.room(len(v.limiter.Rules.Rules))
-	return v.limiter.Meet(v.request, repl, e)
-}
-
-// room returns room for the checks of so many rules, many of which may not select the request.
-func (v *Visit) room(rules int) []limiter.Check {
-	if rules <= len(v.checks) {
-		return v.checks[:0]
-	}
-	return make([]limiter.Check, 0, min(rules, 4))
-}
-
-// PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
-func (v *Visit) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
-	d := v.decisionFor(repl)
-	d.outcome, d.source = rule.Exempt, ""
-	if e.Exempted {
-		d.source = rule.SourceOverride
-	}
-	d.log(v.request)
-	return v.Next(next)
 }
 
 // Caddy's templates give these to the requests that they make of themselves, for httpInclude.

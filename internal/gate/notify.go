@@ -36,11 +36,11 @@ func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 }
 
 // notifyCost emits the events of units that a response has settled.
-func (v *Visit) notifyCost(passed *Passed, units int64) {
-	if len(passed.Rule.Notify) == 0 || units <= 0 || !v.limiter.Events.ListensForThresholds() || !v.stores.Share() {
+func (l *Limiter) notifyCost(stores *storepool.Stores, passed *Passed, units int64) {
+	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Share() {
 		return
 	}
-	if l, stores, copied := v.limiter, v.stores, *passed; !l.Events.InBackground(func() { l.notifySettled(stores, &copied, units) }) {
+	if copied := *passed; !l.Events.InBackground(func() { l.notifySettled(stores, &copied, units) }) {
 		stores.End()
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -63,10 +62,6 @@ func (v *Visit) onHeader(status int) {
 	v.setHeaders()
 }
 
-// clientGone reports whether the client left. After the response's header it says nothing: a client that has read
-// the response may close at once.
-func (v *Visit) clientGone() bool { return v.request.Context().Err() != nil }
-
 // judgedStatus is the status by which a response is judged: 101 for a tunnel, as over HTTP/1.1.
 func (v *Visit) judgedStatus(status int) int {
 	if v.awaited.tunnels {
@@ -93,6 +88,19 @@ func isTunnel(r *http.Request) bool {
 func (v *Visit) setHeaders() {
 	if v.outermost {
 		v.decision.quotas.SetHeaders(v.Header())
+	}
+}
+
+// startBody begins to read the body, if a cost is in it.
+func (v *Visit) startBody() {
+	if isHead(v.request) {
+		return
+	}
+	for i := range v.awaited.passed {
+		if v.awaited.passed[i].Rule.Cost.ReadsBody() {
+			v.awaited.response.Body = v.limiter.Rules.NewBody(v.Header())
+			return
+		}
 	}
 }
 
@@ -172,35 +180,6 @@ func (v *Visit) countSent(n, length int64, err error) {
 func (v *Visit) FlushError() error {
 	v.onHeader(http.StatusOK)
 	return http.NewResponseController(v.ResponseWriter).Flush()
-}
-
-// isHead reports whether the client asked for the header alone. No body is sent then, though handlers may
-// write one.
-func isHead(r *http.Request) bool {
-	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	return ok && original.Method == http.MethodHead
-}
-
-// startBody begins to read the body, if a cost is in it.
-func (v *Visit) startBody() {
-	if isHead(v.request) {
-		return
-	}
-	for i := range v.awaited.passed {
-		if v.awaited.passed[i].Rule.Cost.ReadsBody() {
-			v.awaited.response.Body = v.limiter.Rules.NewBody(v.Header())
-			return
-		}
-	}
-}
-
-// judgedStatus is the status by which handlers further out judge a response: that of the refusal where
-// gRPC's form shows 200.
-func (d *decision) judgedStatus(status int, header http.Header) int {
-	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
-		return int(d.callStatus)
-	}
-	return status
 }
 
 // Interface guards
