@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -125,7 +126,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.setDefaults()
 	var options *storepool.Options // none: the counts live in this process
 	if a.Redis == nil {
-		if _, err := resolveText("hash_keys", a.HashKeys); err != nil {
+		if _, err := caddyfileopt.ResolveText("hash_keys", a.HashKeys); err != nil {
 			return err
 		}
 	} else {

@@ -235,6 +235,22 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
 	return nil
 }
 
+// loadMatchers makes the policy's matchers.
+func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) {
+	var sets caddyhttp.MatcherSets
+	if len(p.Match) == 0 {
+		return nil, nil
+	}
+	loaded, err := ctx.LoadModule(p, "Match")
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	if err := sets.FromInterface(loaded); err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	return sets, nil
+}
+
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
