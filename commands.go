@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
 )
 
 func init() {
