@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -144,11 +143,9 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	stores := a.use()
 	defer stores.End()
-	check := limiter.Check{Policy: registered.policy, Key: *key}
 	override := a.overrides.Find(registered.policy.Name(), *key)
-	if override != nil && override.Action == overrides.Limit {
-		check.Policy = override.Policy(registered.policy)
-	}
+	policy, status := rule.UnderOverride(override, registered.policy)
+	check := limiter.Check{Policy: policy, Key: *key}
 	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
@@ -156,11 +153,11 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	source, err := stores.Peek(r.Context(), &check)
 	if err == nil || stores.HasLocalState(registered.policy, *key) {
-		if override != nil && override.Action == overrides.Block {
+		if status == rule.Blocked {
 			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
 		}
 		report.Source = string(source)
-		if registered.identity.unlimited && (override == nil || override.Action == overrides.Exempt) {
+		if registered.identity.unlimited && (override == nil || status == rule.Exempted) {
 			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; explain shows what one of them gets")
 		} else {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))

@@ -70,7 +70,7 @@ func (v *Visit) Deny(verdict *Verdict) error {
 // leaves meanwhile, are errors.
 func (v *Visit) Hold(verdict *Verdict) error {
 	delay := Delay(verdict.Checks)
-	if delay == 0 {
+	if delay == 0 || verdict.Outcome != rule.Allowed {
 		return nil
 	}
 	held := &v.limiter.Process.Held

@@ -147,7 +147,7 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 	if override == nil {
 		policy, status = s.policyOf(rule, r, repl)
 	} else {
-		policy, status = underOverride(override, policy)
+		policy, status = UnderOverride(override, policy)
 	}
 	switch {
 	case status == Blocked && override != nil:
