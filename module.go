@@ -132,7 +132,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 	if l.Formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
 		return err
 	}
-	if l.Usage, err = rule.ParseUsagePath(h.Usage); err != nil {
+	if l.Usage, err = gate.ParseUsagePath(h.Usage); err != nil {
 		return err
 	}
 	rules := make([]rule.Rule, 0, len(h.Policies))

@@ -23,7 +23,7 @@ type Limiter struct {
 	Rules    *rule.Set
 	Counters []*policystats.Policy // by rule
 	Formats  quotaheader.Formats
-	Usage    rule.UsagePath // where clients read their quotas
+	Usage    UsagePath // where clients read their quotas
 
 	Stores   *storepool.Stores
 	FailMode failover.FailMode
