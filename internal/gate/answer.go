@@ -38,32 +38,46 @@ func (v *Visit) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyh
 	return v.Next(next)
 }
 
-// Deny answers a denied call of gRPC in gRPC's form, and any other denied request by Caddy's error routes,
-// or, where there are none, with what Caddy would answer without them. For a returned error Caddy first describes the
-// whole request for its error log, even if that is off: a quarter of a flood's throughput.
+// Deny answers a request that was denied.
 func (v *Visit) Deny(verdict *Verdict) error {
-	l, d, header := v.limiter, v.decision, v.Header()
+	l, d := v.limiter, v.decision
 	denier := &verdict.Checks[limiter.Binding(verdict.Checks)]
 	if c := l.Logger.Check(zap.DebugLevel, "request denied"); c != nil {
 		c.Write(l.describe(denier)...)
 	}
 	l.Events.Denied(denier, d.source)
-	wait := quotaheader.SetRefusal(header, denier.Result.RetryAfter, l.RetryJitter)
-	v.judge(l.Status, header)
+	wait := v.turnAway(l.Status, denier.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
-	d.quotas.SetHeaders(header)
-	if contentType := v.callType(); contentType != "" {
-		v.refuseCall(l.Status, contentType, d.deniedCall(denier, wait))
-		return nil
+	return v.answer(l.Status, errDenied,
+		func() quotaheader.RefusedCall { return d.deniedCall(denier, wait) },
+		func() quotaheader.Problem { return d.problem(l.Status, verdict.Checks) })
+}
+
+// turnAway says in the header of a refusal when to come back, and judges it as a response.
+func (v *Visit) turnAway(status int, after time.Duration) (wait time.Duration) {
+	wait = quotaheader.SetRefusal(v.Header(), after, v.limiter.RetryJitter)
+	v.judge(status, v.Header())
+	return wait
+}
+
+// answer answers a refusal: a call in gRPC's form, other requests by a problem or by Caddy's error routes. A denial
+// that none of these handles gets what Caddy would answer. For a returned error Caddy first describes the whole request
+// for its error log, even if that is off: a quarter of a flood's throughput.
+func (v *Visit) answer(status int, reason error, call func() quotaheader.RefusedCall, problem func() quotaheader.Problem) error {
+	l := v.limiter
+	v.decision.quotas.SetHeaders(v.Header())
+	contentType := v.callType()
+	switch {
+	case contentType != "":
+		v.refuseCall(status, contentType, call())
+	case l.ProblemDetails:
+		return problem().Write(v.ResponseWriter)
+	case errors.Is(reason, errDenied) && l.OnlyServerHandlesErrors && !hasErrorRoutes(v.request):
+		v.ResponseWriter.WriteHeader(status)
+	default:
+		return v.fail(rule.Refuse(status, reason))
 	}
-	if l.ProblemDetails {
-		return d.problem(l.Status, verdict.Checks).Write(v.ResponseWriter)
-	}
-	if l.OnlyServerHandlesErrors && !hasErrorRoutes(v.request) {
-		v.ResponseWriter.WriteHeader(l.Status)
-		return nil
-	}
-	return v.fail(rule.Refuse(l.Status, errDenied))
+	return nil
 }
 
 // Hold holds an allowed request for as long as its queues want. Too many held requests, and a client that
@@ -107,19 +121,11 @@ func (v *Visit) Undecided(err error) error {
 		v.judgeError(err)
 		return v.Refuse(err)
 	}
-	header := v.Header()
 	_, probe := v.stores.Failing()
-	wait := quotaheader.SetRefusal(header, probe, v.limiter.RetryJitter)
-	v.judge(http.StatusServiceUnavailable, header)
-	v.decision.quotas.SetHeaders(header)
-	if contentType := v.callType(); contentType != "" {
-		v.refuseCall(http.StatusServiceUnavailable, contentType, quotaheader.UndecidedCall(wait))
-		return nil
-	}
-	if v.limiter.ProblemDetails {
-		return quotaheader.ReducedCapacity(http.StatusServiceUnavailable).Write(v.ResponseWriter)
-	}
-	return v.fail(rule.Refuse(http.StatusServiceUnavailable, errUnavailable))
+	wait := v.turnAway(http.StatusServiceUnavailable, probe)
+	return v.answer(http.StatusServiceUnavailable, errUnavailable,
+		func() quotaheader.RefusedCall { return quotaheader.UndecidedCall(wait) },
+		func() quotaheader.Problem { return quotaheader.ReducedCapacity(http.StatusServiceUnavailable) })
 }
 
 // Refuse ends a request that this handler does not decide. Errors of others, such as a matcher's, go to
