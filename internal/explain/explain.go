@@ -59,8 +59,8 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	var evaluation rule.Evaluation
-	var visits []rule.Visit
-	evaluation.OnVisit = func(v rule.Visit) { visits = append(visits, v) }
+	var findings []rule.Finding
+	evaluation.OnFinding = func(f rule.Finding) { findings = append(findings, f) }
 	met, err := l.Meet(r, repl, &evaluation)
 	if err != nil && !errors.Is(err, rule.ErrEmptyKey) {
 		return false, err
@@ -69,8 +69,8 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	if met == gate.Decided {
 		peeks = e.peekAll(r.Context(), l, &evaluation)
 	}
-	for i := range visits {
-		e.report.Policies = append(e.report.Policies, explainRule(&visits[i], peeks))
+	for i := range findings {
+		e.report.Policies = append(e.report.Policies, explainRule(&findings[i], peeks))
 	}
 	goesOn = e.record(peeks)
 	switch {
@@ -109,9 +109,9 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 
 // explainRule explains one rule, by the peek that it is part of. Where another rule refuses the request
 // there is none.
-func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
-	explained := adminapi.ExplainedPolicy{Policy: v.Rule.Policy.Name(), DryRun: v.DryRun, Decision: decisionSkipped}
-	switch v.Status {
+func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
+	explained := adminapi.ExplainedPolicy{Policy: f.Rule.Policy.Name(), DryRun: f.DryRun, Decision: decisionSkipped}
+	switch f.Status {
 	case rule.Rejected:
 		explained.Decision = decisionRejected
 		return explained
@@ -121,22 +121,22 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	case rule.Skipped:
 		return explained
 	}
-	explained.Key, explained.Override = escape.Key(v.Key.String()), Override(v.Override)
-	if v.Status == rule.Exempted {
+	explained.Key, explained.Override = escape.Key(f.Key.String()), Override(f.Override)
+	if f.Status == rule.Exempted {
 		explained.Decision = string(rule.Exempt)
 		return explained
 	}
-	if v.Status == rule.Unlimited {
+	if f.Status == rule.Unlimited {
 		explained.Decision = decisionUnlimited
 		return explained
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != v.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
+		if p.dryRun != f.DryRun || !p.check.SameQuota(&limiter.Check{Policy: f.Rule.Policy, Key: f.Key}) {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Reserve = string(p.outcome()), p.check.Weight, p.check.Reserve
-		explained.Cost = v.Rule.Texts.Cost
+		explained.Cost = f.Rule.Texts.Cost
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())
 		}

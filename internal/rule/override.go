@@ -92,8 +92,8 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 			continue
 		}
 		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
-			if e.OnVisit != nil {
-				e.OnVisit(Visit{Rule: rule, Status: Blocked, Key: key, Override: entry})
+			if e.OnFinding != nil {
+				e.OnFinding(Finding{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}
 			blocked := s.block(rule, key, entry)
 			e.addBlock(rule, &blocked, false)

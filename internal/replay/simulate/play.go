@@ -56,7 +56,7 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	verdict := &s.verdict
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
-	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnVisit: s.onVisit}
+	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
 	switch met, err := l.Meet(request, repl, &evaluation); {
 	case met == gate.AsksUsage:
 		return false, nil
@@ -87,9 +87,9 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 
 // noteSkipped adds a policy that a request is left out of because its key is empty. A request that an
 // earlier policy refuses does not come to it.
-func (s *Simulation) noteSkipped(v rule.Visit) {
-	if !v.Refused && (v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey)) {
-		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.DryRun})
+func (s *Simulation) noteSkipped(f rule.Finding) {
+	if !f.Refused && (f.Status == rule.Skipped || errors.Is(f.Err, rule.ErrEmptyKey)) {
+		s.note(f.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: f.DryRun})
 	}
 }
 
