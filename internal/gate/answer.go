@@ -98,7 +98,7 @@ func (v *Visit) Hold(verdict *Verdict) error {
 	case <-timer.C:
 		return nil
 	case <-v.request.Context().Done():
-		return v.letGo(rule.Refuse(StatusClientGone, v.request.Context().Err()))
+		return v.letGo(rule.Refuse(statusClientGone, v.request.Context().Err()))
 	}
 }
 
@@ -113,7 +113,7 @@ func (v *Visit) letGo(err error) error {
 // failed and the fail mode is closed.
 func (v *Visit) Undecided(err error) error {
 	if !errors.Is(err, limiter.ErrUndecided) {
-		status := StatusClientGone
+		status := statusClientGone
 		if errors.Is(err, context.DeadlineExceeded) {
 			status = http.StatusGatewayTimeout
 		}

@@ -63,11 +63,11 @@ func Delay(checks []limiter.Check) (longest time.Duration) {
 	return longest
 }
 
-// StatusClientGone is what servers log for a client that left before its answer.
-const StatusClientGone = 499
+// statusClientGone is what servers log for a client that left before its answer.
+const statusClientGone = 499
 
 // BreaksOff reports whether a status says that the client left, or that what is behind the handlers broke.
-func BreaksOff(status int) bool { return status >= StatusClientGone }
+func BreaksOff(status int) bool { return status >= statusClientGone }
 
 // awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type awaited struct {

@@ -51,7 +51,7 @@ func (v *Visit) onHeader(status int) {
 	}
 	v.done = true
 	if a := v.awaited; a != nil {
-		a.response.Begun = status != StatusClientGone || !v.clientGone() // reverse_proxy writes 499 for a client that left
+		a.response.Begun = status != statusClientGone || !v.clientGone() // reverse_proxy writes 499 for a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(v.request)
 		v.judge(v.judgedStatus(status), v.Header())
 		v.unused()
