@@ -48,18 +48,18 @@ type Limiter struct {
 	looks *looks // at quotas
 }
 
-// Events tell listeners what a request has brought about. No request waits for them.
+// Events reach the listeners of a configuration. No request waits for these.
 type Events interface {
-	// Denied tells that a client was denied.
+	// Denied reports a denial.
 	Denied(c *limiter.Check, source limiter.Source)
 
-	// Banned tells that a ban begins.
+	// Banned reports a ban that begins.
 	Banned(c *limiter.Check, source limiter.Source, dryRun bool)
 
-	// ListensForThresholds reports whether somebody listens for them.
+	// ListensForThresholds reports whether an event of a threshold would reach a listener.
 	ListensForThresholds() bool
 
-	// Threshold tells that a client's use has reached a fraction of its quota, and waits for the listeners.
+	// Threshold reports that the use of a quota has reached a fraction of it, and waits for the listeners.
 	Threshold(c *limiter.Check, mark rule.Fraction, source limiter.Source, dryRun bool)
 
 	// InBackground runs a function that emits events, and reports whether it does: not if too many are running.
@@ -74,7 +74,7 @@ type Process struct {
 	// Thresholds are the marks of quotas that have had their event.
 	Thresholds *thresholds.Memory
 
-	// MemorySeconds takes how long the store of this process took to decide.
+	// MemorySeconds records the time that decisions of the store in this process take.
 	MemorySeconds interface{ Observe(seconds float64) }
 }
 
